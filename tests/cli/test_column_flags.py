@@ -479,3 +479,75 @@ def test_names_with_blanks(dimargin, tmp_path):
         assert dimargin("train", tmp_path / name, "--model", tmp_path / "m", *flags)[0] == 0
         assert dm.load(tmp_path / "m").feature_names_in_.tolist() == ["a", "job"]
         assert dimargin("evaluate", tmp_path / "m", tmp_path / "tidy.csv")[0] == 0
+
+
+@pytest.mark.parametrize("command", [("train",), ("tune",), ("simulate", "gossip")])
+@pytest.mark.parametrize("flags", [(), ("--missing", "median")])
+def test_labels_that_are_no_classes_are_refused_by_line(dimargin, tmp_path, command, flags):
+    if command[0] == "simulate":
+        pytest.importorskip("networkx")
+        flags = ()
+    path = tmp_path / "rows.csv"
+    for odd, said in (("0.5", "0.5; classes are whole numbers or texts"), ("NA", "'NA', which is no label; leave")):
+        path.write_text("a,y\n" + "".join(f"{k}.5,{odd if k == 5 else k % 2}\n" for k in range(40)))
+        status, _, err = dimargin(*command, path, "--model", tmp_path / "m", *flags)
+        assert status == 1 and f"{path}, line 7: the label in column 'y' is {said}" in err
+
+
+def test_a_label_that_may_be_missing_is_a_class_or_refused(dimargin, tmp_path):
+    path, model = tmp_path / "rows.csv", tmp_path / "m"
+    path.write_text("a,y\n" + "".join(f"{k}.5,{('NA', 'EU')[k % 2]}\n" for k in range(40)))
+    status, _, err = dimargin("train", path, "--model", model)
+    assert status == 0 and err.count(f"warning: {path}, line 2: the label 'NA' in column 'y' is a class") == 1
+    status, out, _ = dimargin("predict", model, path)
+    assert status == 0 and set(out.split()) == {"NA", "EU"}
+    status, _, err = dimargin("train", path, "--model", model, "--na", "na")
+    assert status == 1 and f"{path}, line 2: the label in column 'y' is 'NA', which is no label; leave rows" in err
+
+
+def test_a_line_of_units_is_named_when_predicting(dimargin, tmp_path):
+    model, rows = tmp_path / "m", [f"{k}.5,{k % 7}.25,{k % 2}\n" for k in range(40)]
+    (tmp_path / "train.csv").write_text("a,b,y\n" + "".join(rows))
+    assert dimargin("train", tmp_path / "train.csv", "--model", model, "--missing", "median")[0] == 0
+    for units, helps in (("m,km/h,-", "a file without line 2, a line of texts, helps"), ("m,1,-", "--na m makes it a")):
+        (tmp_path / "new.csv").write_text(f"a,b,y\n{units}\n" + "".join(rows))
+        status, _, err = dimargin("predict", model, tmp_path / "new.csv")
+        assert status == 1 and "line 2: column 'a' is 'm'; a finite number expected" in err and helps in err
+
+
+@pytest.mark.parametrize("text", ["inf", "-Infinity", "1e999"])
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_an_infinite_value_can_be_a_missing_one(dimargin, tmp_path, text, suffix):
+    path, values = tmp_path / f"rows{suffix}", [f"{k}.5" for k in range(40)]
+    values[7] = text
+    frame = pd.DataFrame({"a": values, "y": np.arange(40) % 2})
+    frame.to_csv(path, index=False) if suffix == ".csv" else frame.astype({"a": float}).to_parquet(path)
+    flag = text if suffix == ".csv" else str(float(text))
+    for flags, helps in (((), f"--na {flag} --missing median\n"), (("--missing", "median"), f"--na {flag}\n")):
+        status, _, err = dimargin("train", path, "--model", tmp_path / "m", *flags)
+        assert status == 1 and err.endswith(f"What helps: {helps}")
+    assert dimargin("train", path, "--model", tmp_path / "m", "--missing", "median", "--na", flag)[0] == 0
+
+
+def test_rows_without_any_value_are_named_when_predicting(dimargin, tmp_path):
+    model, path, rows = tmp_path / "m", tmp_path / "new.csv", [f"{k}.5,{k % 7}.25,{k % 2}\n" for k in range(40)]
+    (tmp_path / "train.csv").write_text("a,b,y\n" + "".join(rows))
+    assert dimargin("train", tmp_path / "train.csv", "--model", model, "--missing", "median")[0] == 0
+    path.write_text("a,b,y\n" + "".join(rows) + ",,1\n" + ",1,\n" + "NA,,\n" * 11)
+    status, out, err = dimargin("predict", model, path)
+    assert status == 0 and len(out.splitlines()) == 53 and err.count("warning") == 1
+    assert (
+        f"warning: {path}: 12 rows have no value in any column of the model, which gives labels all the same: " in err
+    )
+    assert "same: line 42, line 44, line 45, " in err and "line 52, ...\n" in err
+    path.write_text("a,b,y\n" + "".join(rows) + ",1,\n")
+    assert "warning" not in dimargin("predict", model, path)[2]
+
+
+@pytest.mark.parametrize("flags", [(), ("--missing", "median")])
+def test_a_column_of_lists_is_called_as_drop_takes_it(dimargin, tmp_path, flags):
+    path = tmp_path / "rows.parquet"
+    pd.DataFrame({"a": np.arange(40) + 0.5, "lst": [[1.0, 2.0]] * 40, "y": np.arange(40) % 2}).to_parquet(path)
+    status, _, err = dimargin("train", path, "--model", tmp_path / "m", *flags)
+    assert status == 1 and "column 'lst' holds list" in err and "--drop, in Python drop=, leaves a column out" in err
+    assert dimargin("train", path, "--model", tmp_path / "m", *flags, "--drop", "lst")[0] == 0

@@ -321,7 +321,7 @@ def test_bad_usage_is_status_2_and_says_why(dimargin, folder, command):
 
 FAILURES = {
     "svm-train one": "two classes at least expected, but the label is 3 everywhere",
-    "svm-train halves": "whole numbers of 32 bits, not [0.5, 1.0]",
+    "svm-train halves": "halves, line 1: the label is 0.5; classes are whole numbers",
     "svm-train table.csv": "table.csv: LIBSVM text expected; `dimargin train` reads CSV and Parquet",
     "svm-train damaged": "damaged, line 2",
     "svm-train empty": "empty is empty",

@@ -1,9 +1,16 @@
 """Labels as texts and numbers, and labels of files of different kinds."""
 
+import re
+from contextlib import nullcontext
+from decimal import Decimal
+
 import numpy as np
+import pandas as pd
 import pytest
 
+from dimargin.data_files import DataFileError, DataFileWarning, GrowingFile, read_data
 from dimargin.data_files.labels import is_number, known_labels, label_values
+from dimargin.data_files.mixed import read_mixed
 
 
 @pytest.mark.parametrize(
@@ -90,3 +97,85 @@ def test_labels_that_stand_for_no_class_are_returned(classes, labels, unknown):
     given = np.array(labels)
     found, names = known_labels(given, np.array(classes))
     assert names == unknown and found is given
+
+
+NUMBERS, TEXTS, ODD = ["0", "1"] * 10, ["no", "yes"] * 10, ("NA", "n/a", "NULL", "None", "?", "-")
+
+
+def labelled(folder, labels, suffix=".csv"):
+    """File whose line 8, or row 6, is the first of several with another label than the others."""
+    columns = pd.DataFrame({"a": np.arange(len(labels)) % 7 + 0.5, "y": labels})
+    path = folder / f"rows{suffix}"
+    columns.to_csv(path, index=False) if suffix == ".csv" else columns.to_parquet(path)
+    return path
+
+
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize(("suffix", "place"), [(".csv", "line 8"), (".parquet", "row 6")])
+def test_a_label_that_says_it_is_missing_is_refused_among_numbers(odd, suffix, place, tmp_path):
+    path = labelled(tmp_path, [*NUMBERS[:6], odd, *NUMBERS, odd], suffix)
+    message = f"{path}, {place}: the label in column 'y' is '{odd}', which is no label; leave rows without a label out"
+    readers = [read_data, read_mixed, *([lambda path: GrowingFile(path).read()] if suffix == ".csv" else [])]
+    for read in readers:
+        with pytest.raises(DataFileError, match=re.escape(message)):
+            read(path)
+    assert read_data(path, label="y", needs_label=False).X.shape == (28, 1)
+
+
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize(("suffix", "place"), [(".csv", "line 8"), (".parquet", "row 6")])
+def test_a_label_that_may_be_missing_is_a_class_among_texts_with_one_warning(odd, suffix, place, tmp_path):
+    path = labelled(tmp_path, [*TEXTS[:6], odd, *TEXTS, odd], suffix)
+    message = f"{path}, {place}: the label '{odd}' in column 'y' is a class like all other texts"
+    with pytest.warns(DataFileWarning) as caught:
+        data = read_data(path)
+    assert sorted(set(data.y.tolist())) == sorted({"no", "yes", odd})
+    assert [str(warning.message).startswith(message) for warning in caught] == [True]
+    assert [remark.startswith(message) for remark in read_mixed(path).remarks] == [True]
+    if suffix == ".csv":
+        assert [remark.startswith(message) for remark in GrowingFile(path).read().remarks] == [True]
+
+
+@pytest.mark.parametrize(("suffix", "place"), [(".csv", "line 8"), (".parquet", "row 6")])
+@pytest.mark.parametrize(
+    ("others", "odd", "na"),
+    [(TEXTS, "na", "NA"), (TEXTS, ".", "."), ([0, 1] * 10, -999, "-999.0"), (NUMBERS, ".", ".")],
+)
+def test_a_label_that_is_named_as_missing_is_refused(others, odd, na, suffix, place, tmp_path):
+    path = labelled(tmp_path, [*others[:6], odd, *others], suffix)
+    with pytest.raises(DataFileError, match=re.escape(f"{path}, {place}: the label in column 'y' is '{odd}', which")):
+        read_mixed(path, na=[na])
+
+
+@pytest.mark.parametrize(("before", "refused"), [("1,0\n2,1\n", True), ("1,no\n2,yes\n", False)])
+def test_a_label_that_is_appended_is_missing_where_all_before_were_numbers(before, refused, tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("a,y\n" + before)
+    growing = GrowingFile(path)
+    growing.read()
+    with open(path, "a") as file:
+        file.write("3,NA\n")
+    with pytest.raises(DataFileError, match="line 4: the label") if refused else nullcontext():
+        assert growing.read().y.tolist() == ["NA"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("rows.csv", "a,y\n1,0\n2,0.5\n3,1\n4,2.5\n", "line 3: the label in column 'y' is 0.5"),
+        ("rows", "0 1:1\n\n0.5 1:2 # 1\n1 1:3\n", "line 3: the label is 0.5"),
+    ],
+)
+def test_a_fraction_is_no_class_and_its_place_is_known(name, content, said, written, chunk):
+    path = written(name, content)
+    said = f"{path}, {said}; classes are whole numbers or texts, and regression is not offered"
+    assert read_data(path).fraction == said
+    with pytest.raises(DataFileError, match=re.escape(said)):
+        GrowingFile(path).read()
+
+
+@pytest.mark.parametrize("labels", [[0, 0.5], [Decimal("0.0"), Decimal("0.5")], ["0", "0.5"]])
+def test_a_fraction_of_parquet_is_no_class(labels, tmp_path):
+    path = labelled(tmp_path, [labels[0]] * 6 + [labels[1]], ".parquet")
+    said = f"{path}, row 6: the label in column 'y' is 0.5; classes are whole numbers or texts"
+    assert read_data(path).fraction.startswith(said) and read_mixed(path).fraction.startswith(said)

@@ -3,9 +3,14 @@
 import bz2
 import gzip
 import os
+import pickle
+import tarfile
 import threading
 import zipfile
+from functools import partial
 
+import numpy as np
+import pandas as pd
 import pytest
 from data_files import fault
 
@@ -87,11 +92,76 @@ def test_kinds_that_are_not_read_are_named(start, name, written):
 @pytest.mark.parametrize("compress", [gzip.compress, bz2.compress])
 @pytest.mark.parametrize("name", ["t.parquet.gz", "t.csv", "t"])
 def test_kinds_that_are_compressed_are_named_too(name, compress, written):
-    assert fault(written(name, compress(b"PAR1\x15" + bytes(60)))) == "FILE is compressed Parquet; unpack it"
-    assert fault(written(name, compress(b"%PDF-1.7\n"))).startswith("FILE is compressed PDF; ")
+    assert fault(written(name, compress(b"PAR1\x15" + bytes(60)))) == "FILE, decompressed, is Parquet; unpack it"
+    assert fault(written(name, compress(b"%PDF-1.7\n"))).startswith("FILE, decompressed, is PDF; ")
 
 
-@pytest.mark.parametrize("name", ["PAR1", "ARROW1", "SQLite format 3", "PK"])
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"a":1.5,"y":0}\n{"a":2.5,"y":1}\n', "JSON; "),
+        ('[{"a":1.5,"y":0},{"a":2.5,"y":1}]', "JSON; "),
+        ('{\n "a": {"0": 1.5}\n}', "JSON; "),
+        ("[[1.5, 0],\n [2.5, 1]]\n", "JSON; "),
+        ("\ufeff<!DOCTYPE html>\n<html><body>Not Found</body></html>\n", "HTML, "),
+        ('<table border="1"><tr><td>1</td></tr></table>\n', "HTML, "),
+        ("<?xml version='1.0'?>\n<data/>\n", "XML; "),
+        ("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n", "a pointer of Git LFS "),
+        ("---\n- a: 1.5\n  y: 0\n- a: 2.5\n  y: 1\n", "YAML; "),
+        ("{\\rtf1\\ansi a,y\\par\n}", "RTF; "),
+        (
+            "% 1. Title: x\n%\n\n@RELATION x\n@attribute a numeric\n@data\n1.5,0\n",
+            "ARFF; the lines below @data are CSV",
+        ),
+        ("@relation x\n", "ARFF; "),
+        ("%\n" * 5000 + "@relation x\n", "ARFF; "),
+    ],
+)
+@pytest.mark.parametrize("compress", [bytes, gzip.compress])
+@pytest.mark.parametrize("name", ["t.csv", "t"])
+def test_text_that_is_not_read_is_named_unless_its_format_is_given(text, said, compress, name, written):
+    path = written(name, compress(text.encode()))
+    assert fault(path).startswith(f"FILE{', decompressed,' if compress is gzip.compress else ''} is {said}")
+    with pytest.raises(DataFileError, match=f" is {said}"):
+        GrowingFile(path).read()
+    try:
+        read_data(path, format="csv", header=False, label=0)
+    except DataFileError as error:
+        assert f" is {said}" not in str(error)
+
+
+def test_an_archive_within_a_compressed_file_is_named(tmp_path):
+    (tmp_path / "t.csv").write_text(TEXT)
+    with tarfile.open(tmp_path / "t.tar.gz", "w:gz") as archive:
+        archive.add(tmp_path / "t.csv", "t.csv")
+    assert fault(tmp_path / "t.tar.gz").startswith("FILE, decompressed, is a tar archive; unpack it, or read its rows")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{a},[1],y\n1,2,x\n3,4,z\n",
+        "<LOQ,b,y\n1,2,x\n3,4,z\n",
+        "-,% b,y\n1,2,x\n3,4,z\n",
+        "@relations,b,y\n1,2,x\n3,4,z\n",
+    ],
+)
+def test_names_of_columns_are_no_kinds_of_text(text, written):
+    assert read_data(written("t.csv", text)).X.tolist() == [[1, 2], [3, 4]]
+
+
+@pytest.mark.parametrize("make", [partial(pickle.dumps, protocol=k) for k in range(2, 6)])
+def test_a_pickle_is_named(make, written):
+    assert "is a pickle of Python; write its table as CSV" in fault(written("t.csv", make(np.ones(9))))
+
+
+def test_a_file_of_stata_is_named(tmp_path):
+    for version in (114, 117, 118):
+        pd.DataFrame({"a": [1.5, 2.5], "y": [0, 1]}).to_stata(tmp_path / "t.dta", version=version)
+        assert fault(tmp_path / "t.dta").startswith("FILE is a file of Stata; write its table as CSV")
+
+
+@pytest.mark.parametrize("name", ["PAR1", "ARROW1", "FEA", "SQLite format 3", "PK"])
 @pytest.mark.parametrize("compress", [bytes, gzip.compress])
 def test_names_of_columns_are_no_kinds(name, compress, written):
     path = written("t.csv", compress(f"{name},b,y\n1,2,x\n3,4,z\n".encode()))

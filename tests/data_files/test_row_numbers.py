@@ -27,7 +27,7 @@ def left_out(path):
 @pytest.mark.parametrize("sep", [",", "\t"])
 def test_the_index_of_pandas_is_left_out(order, sep, tmp_path):
     frame, path = FRAME if order == "sorted" else FRAME.sample(frac=1, random_state=0), tmp_path / "t.csv"
-    because = "is left out: it is the index of the rows, which pandas writes to CSV unless it is told index=False"
+    because = "is left out: it has the names or numbers of the rows, as pandas and R write them"
     frame.to_csv(path, sep=sep)
     assert left_out(path) == [f"FILE: the first column, which has no name, {because}"]
     assert GrowingFile(path).read().remarks == read_file(path).remarks

@@ -14,6 +14,7 @@ from dimargin.data_files.csv_rows import BLANKS
 from dimargin.data_files.csv_text import CsvLayout
 from dimargin.data_files.lines import blocks_of_lines
 from dimargin.data_files.mixed import read_mixed
+from dimargin.data_files.opening import FileOptions
 from dimargin.data_files.sniffing import separator, text_format
 
 RNG = np.random.default_rng(0)
@@ -43,6 +44,12 @@ def no_pause(monkeypatch):
         ("day,time\n2020-01-01 12:30,5\n", "csv"),
         ("when\tlabel\n12:30\tx\n", "csv"),
         ('"a b",1\n', "csv"),
+        ("5 12:30 x\n", "csv"),
+        ("1\t2024-01-02 12:31:00\t1.5\t0\n", "csv"),
+        ("1 12:31:00\n", "csv"),
+        ("2024-01-02 00:05:01.25+02:00 0.5\n", "csv"),
+        ("2024-01-02\t00:05Z\t0.5\n", "csv"),
+        ("1 12:30 5:45\n", "libsvm"),  # features 5 and 12
     ],
 )
 def test_the_content_decides_on_the_format(text, kind):
@@ -53,9 +60,26 @@ def test_the_content_decides_on_the_format(text, kind):
 @pytest.mark.parametrize(
     ("name", "kind"), [("rows", "libsvm"), ("a.csv", "csv"), ("a.TSV.gz", "csv"), ("b.t", "libsvm")]
 )
-@pytest.mark.parametrize("text", ["1\n2\n", "", "5 12:30 x\n"])
-def test_the_name_decides_where_the_content_does_not(text, name, kind):
+@pytest.mark.parametrize("text", ["1\n2\n", "", "5 12:3 x\n", "1 1:2 12:61:00 x\n"])
+def test_the_name_decides_where_the_content_does_not_or_who_knows_of_columns(text, name, kind):
     assert text_format(Path(name), text.encode()) == kind
+    assert text_format(Path(name), text.encode(), has_columns=True) == "csv"
+
+
+@pytest.mark.parametrize("options", [{"header": False}, {"label": -1}, {"drop": ["a"]}])
+def test_what_only_tables_have_leads_to_the_advice_how_to_say_that_it_is_one(options, written):
+    advice = "; if it is CSV, say so: --format csv, in Python format='csv'"
+    path = written("rows.log", "1 12:30\n0 12:31\n")
+    assert fault(path, **options).endswith(advice)
+    with pytest.raises(DataFileError, match=advice):
+        read_mixed(path)
+
+
+def test_a_line_of_values_says_that_it_is_csv(written):
+    path = written("rows.log", "1 a:b 2\n0 a:c 3\n")
+    assert read_mixed(path, 0, options=FileOptions(header=False)).X.to_pydict() == {
+        "column 1": ["a:b", "a:c"], "column 2": [2.0, 3.0]
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["t.parq", "t.pq", "t.data", "t"])
@@ -240,7 +264,7 @@ def test_names_are_stripped_as_cells_are(written):
     assert data.feature_names == ["hours"] and data.label == "Salary" and data.X.tolist() == [[2], [4]]
     assert read_data(path, "Salary", columns=[" hours", "age"]).feature_names == ["hours", "age"]  # of an older model
     assert GrowingFile(path, label="Salary").read().feature_names == ["age", "hours"]
-    assert "two columns are called 'a'" in fault(written("t.csv", "a, a,y\n1,2,3\n"))
+    assert "the columns 0 and 1, counted from 0, are all called 'a'" in fault(written("t.csv", "a, a,y\n1,2,3\n"))
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\n\n\n"])
@@ -260,3 +284,28 @@ def test_only_so_much_is_looked_at(written, monkeypatch):
     monkeypatch.setattr(sniffing, "SAMPLE_BYTES", 30)
     path = written("t.csv", "0,1,y\n" + "0.5,1.5,x\n" * 500)
     assert read_data(path).X.shape == GrowingFile(path).read().X.shape == (500, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a,b,a,y\n1,2,3,x\n", "line 1: the columns 0 and 2, counted from 0, are all called 'a'; give them different"),
+        ("# 1\na,a,a,y\n1,2,3,x\n", "line 2: the columns 0, 1 and 2, counted from 0, are all called 'a'"),
+        (",".join("a" * 30) + "\n" + ",".join("1" * 30), "0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 20 more, counted from 0"),
+    ],
+)
+def test_columns_of_one_name_are_named_by_their_places(text, said, written):
+    for options in ({}, {"drop": ["a"]}, {"label": "y"}):
+        found = fault(written("rows.csv", text), header=True, **options)
+        assert said in found and "two levels" not in found
+
+
+def test_a_header_of_two_lines_is_named(tmp_path):
+    levels = pd.MultiIndex.from_tuples([("s1", "mean"), ("s1", "std"), ("y", "")])
+    frame = pd.DataFrame({column: np.arange(9) for column in levels})
+    for index in (False, True):
+        frame.to_csv(tmp_path / "rows.csv", index=index)
+        said = (
+            f"the columns {0 + index} and {1 + index}, counted from 0, are all called 's1'; give them different names"
+        )
+        assert said in (found := fault(tmp_path / "rows.csv")) and found.endswith("two levels: make one line of both")

@@ -156,7 +156,7 @@ def test_names_of_labels(format, name, tmp_path):
         ("aby", {"n_features": 3}, "2 feature columns, expected 3"),
         ("y", {}, "has no features"),
         ("aby", {"columns": []}, "has no features"),
-        ("aay", {}, "two columns are called 'a'"),
+        ("aay", {}, "the columns 0 and 1, counted from 0, are all called 'a'; give them different names in the file"),
     ],
 )
 def test_columns_that_are_not_there(format, names, options, message, tmp_path):
@@ -214,7 +214,7 @@ def test_the_label_of_predictions_may_be_named(written):
         ("1,x,\u0661", "column 'b' is '\u0661'"),
         ("1,,2", "the label in column 'label' is missing"),
         ("1, ,2", "the label in column 'label' is missing"),
-        ("1,NaN,2", "the label in column 'label' is missing"),
+        ("1,NaN,2", "the label in column 'label' is 'NaN', which is no label; leave rows without a label out"),
         ('1,"",2', "the label in column 'label' is missing"),
         ("1,\udcff,2", "not UTF-8"),
         ("1,x," + "9x" * 50, "9...'; a finite number expected"),
@@ -362,7 +362,9 @@ def test_parquet_column_that_is_no_feature(column, message, tmp_path, chunk):
         (pa.array(["x"] * 58 + [None, "x"]).dictionary_encode(), "row 58: the label in column 'y' is missing"),
         (pa.array([1] * 58 + [None, 1]), "row 58: the label in column 'y' is missing"),
         (pa.array([True] * 58 + [None, True]), "row 58: the label in column 'y' is missing"),
-        (pa.array([1.0] * 58 + [np.nan, 1.0]), "row 58: the label in column 'y' is missing, NaN"),
+        (pa.array([1.0] * 58 + [np.nan, 1.0]), "row 58: the label in column 'y' is 'nan', which is no label"),
+        (pa.array([1.0] * 58 + [np.inf, 1.0]), "row 58: the label in column 'y' is 'inf', which is no label"),
+        (pa.array(["0"] * 58 + ["NA", "1"]), "row 58: the label in column 'y' is 'NA', which is no label"),
         (pa.nulls(60), "row 0: the label in column 'y' is missing"),
         (pa.array([[1]] * 60), "column 'y' holds list"),
         (pa.array([0] * 60, pa.timestamp("s")), "column 'y' holds timestamp"),

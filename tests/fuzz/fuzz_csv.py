@@ -3,13 +3,34 @@
 import zlib
 
 from dimargin.data_files import DataFileError, GrowingFile, csv_text, growing, sniffing
+from dimargin.data_files.chunks import check_classes
 from dimargin.data_files.data import read_file
 from dimargin.data_files.mixed import read_mixed
 from dimargin.data_files.opening import FileOptions
 
 from .inputs import SOME_NUMBERS, check_refusal, compressed, file, mutated, same
 
-_LABELS = ["x", "y", "ham", "1", "2", "0.5", "ä", "", " ", "nan", '"x"', '"x,y"', '"x""y"', 'x"', '"x', '"a\nb"', "'"]
+_LABELS = [
+    "x",
+    "y",
+    "ham",
+    "1",
+    "2",
+    "0.5",
+    "NA",
+    "-",
+    "ä",
+    "",
+    " ",
+    "nan",
+    '"x"',
+    '"x,y"',
+    '"x""y"',
+    'x"',
+    '"x',
+    '"a\nb"',
+    "'",
+]
 
 growing._PAUSE = 0  # nobody else writes the file
 
@@ -57,10 +78,12 @@ def check(data):
     for read in (
         lambda: read_file(path, **options, options=FileOptions(**reading)),
         lambda: GrowingFile(path, **options, **reading).read(),
-        lambda: read_mixed(path, **options, options=FileOptions(**reading), na=["x"]),
+        lambda: read_mixed(path, **options, options=FileOptions(**reading), na=["n. d."]),
     ):
         try:
-            outcomes.append(read())
+            rows = read()
+            check_classes(rows.fraction)
+            outcomes.append(rows)
         except DataFileError as error:
             check_refusal(error, path)
             outcomes.append(None)

@@ -3,6 +3,7 @@
 import zlib
 
 from dimargin.data_files import DataFileError, GrowingFile, growing, libsvm
+from dimargin.data_files.chunks import check_classes
 from dimargin.data_files.data import read_file
 
 from .inputs import SOME_NUMBERS, check_refusal, compressed, file, mutated, same
@@ -48,7 +49,9 @@ def check(data):
     )
     for read in readers[: 1 if weighted else 2]:
         try:
-            outcomes.append(read())
+            rows = read()
+            check_classes(rows.fraction)
+            outcomes.append(rows)
         except DataFileError as error:
             check_refusal(error, path)
             outcomes.append(None)

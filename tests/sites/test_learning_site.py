@@ -60,7 +60,7 @@ def test_what_is_odd_about_the_file_is_reported_once(tmp_path, flowers):
     frame.to_csv(tmp_path / "north.csv")
     site = sites(tmp_path, ["north"])["north"]()
     found = [action.facts for action in site.start(0.0, []) if isinstance(action, Report)]
-    said = "the first column, which has no name, is left out: it is the index of the rows"
+    said = "the first column, which has no name, is left out: it has the names or numbers of the rows"
     assert found[0]["file"] == str(tmp_path / "north.csv") and said in found[0]["remark"]
     assert site._schema(site._first).feature_names == ("2019", "2020", "2021", "2022") and site._first.X.shape == (
         150,
@@ -355,3 +355,18 @@ def test_the_log_is_ascii_whatever_peers_say():
     (line,) = lines
     assert line.isascii() and line.count("\n") == 1 and "\x1b" not in line
     assert json.loads(line)["about"] == "\x1b[2J\u202e" and json.loads(line)["reason"] == "two\nlines"
+
+
+def test_a_label_that_is_no_class_is_reported_and_read_again(tmp_path, flowers):
+    X, _ = flowers
+    path = tmp_path / "north.csv"
+    pandas.DataFrame(X, columns=list("abcd")).assign(label=np.arange(len(X)) % 2).to_csv(path, index=False)
+    site = sites(tmp_path, ["north"])["north"]()
+    list(site.start(0.0, []))
+    text = path.read_text()
+    for odd, said in (("0.5", "is 0.5; classes are whole numbers or texts"), ("NA", "is 'NA', which is no label")):
+        path.write_text(f"{text}1,2,3,4,{odd}\n")
+        found = [action.facts for action in site._take_rows(1.0) if isinstance(action, Report)]
+        assert f"{path}, line 152: the label in column 'label' {said}" in found[0]["reason"]
+    path.write_text(f"{text}1,2,3,4,1\n")
+    assert [action.facts for action in site._take_rows(2.0) if isinstance(action, Report)] == [{"rows": 1, "all": 151}]

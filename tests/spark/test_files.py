@@ -14,11 +14,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dimargin.cli.shared import Scale, fitted_scalers
 from dimargin.data_files import DataFileError, read_data
+from dimargin.data_files.csv_text import CsvLayout
 from dimargin.data_files.data import read_file
 from dimargin.data_files.opening import FileOptions
 from dimargin.spark import passes
 from dimargin.spark.files import FileRows, _Opened, read_rows
-from dimargin.spark.formats import LibsvmText, Parsed
+from dimargin.spark.formats import CsvText, LibsvmText, Parsed
 from dimargin.spark.passes import BatchParser, FileSummary
 
 N = 120
@@ -250,6 +251,8 @@ def test_what_is_wrong_with_a_file_is_said(spark, tmp_path):
     pd.DataFrame({"a": ["x", "y"], "y": [0, 1]}).to_parquet(tmp_path / "text.parquet")
     pd.DataFrame({"a": [1.0, 2.0], "y": [b"x", b"z"]}).to_parquet(tmp_path / "bytes.parquet")
     texts = {"empty.csv": "", "empty": "", "blank": "\n\n", "rows": "1 1:2\n", "rows.xz": "", "wide.csv": "a,y\n1,0\n"}
+    pd.DataFrame({"a": [1.0, 2.0], "y": [0, 0.5]}).to_parquet(tmp_path / "half.parquet")
+    texts |= {"missing.csv": "a,y\n1,0\n2,NA\n3,1\n", "half.csv": "a,y\n1,0\n2,0.5\n"}
     for name, text in (texts | {"text.csv": "a,y\n1,0\nx,1\n"}).items():
         (tmp_path / name).write_text(text, encoding="utf-16" if name == "wide.csv" else "utf-8")
     for name, label, fault in (
@@ -264,6 +267,9 @@ def test_what_is_wrong_with_a_file_is_said(spark, tmp_path):
         ("wide.csv", None, "wide.csv: text in utf-16 can be read as a whole on one computer only"),
         ("rows.xz", None, "Spark does not read .xz"),
         ("text.csv", None, "text.csv, line 'x,1': column 'a' is 'x'; a finite number expected"),
+        ("missing.csv", None, "missing.csv, in a row: the label in column 'y' is 'NA', which is no label"),
+        ("half.csv", None, "half.csv, in a row: the label in column 'y' is 0.5; classes are whole numbers"),
+        ("half.parquet", None, "half.parquet, in a row: the label in column 'y' is 0.5; classes are whole numbers"),
     ):
         with pytest.raises(DataFileError) as error:
             read_rows(spark, str(tmp_path / name), label)
@@ -275,12 +281,20 @@ def test_what_is_wrong_with_a_file_is_said(spark, tmp_path):
     [
         ([1.0, 2.0], (np.iinfo(np.int32).max, 0), "t has no features"),
         ([1.0], (1, 3), "t: at least two classes are needed, and every label is 1"),
-        ([0.5, 1.0], (1, 3), "Unknown label type: continuous"),
+        ([0.5, 1.0], (1, 3), "t, in a row: the label is 0.5; classes are whole numbers or texts"),
     ],
 )
-def test_rows_that_are_not_enough(labels, columns, fault):
+def test_rows_that_cannot_be_trained_on(labels, columns, fault):
     with pytest.raises(ValueError, match=fault):
         _Opened(None, LibsvmText("t")).rows(FileSummary(2, np.array(labels), 2, *columns, None))
+
+
+def test_a_label_that_may_be_missing_is_a_class_among_texts_with_a_warning():
+    layout = CsvLayout.of_start("t", b"a,y\n1,EU\n", label="y")
+    opened = _Opened(None, CsvText("t", layout, [], layout.choose("y", None, True)), column="y")
+    assert (
+        opened._labels(np.array(["EU", "NA"])).remarks[0].startswith("t, in a row: the label 'NA' in column 'y' is a")
+    )
 
 
 def test_a_column_of_numbers_does_not_come_to_the_driver(monkeypatch):

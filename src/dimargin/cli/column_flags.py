@@ -19,8 +19,9 @@ from dimargin.cli.column_advice import Choices, Problems, are_dates, listed
 from dimargin.cli.file_flags import file_flags, file_options, keywords
 from dimargin.cli.row_columns import RowColumns, heavy
 from dimargin.data_files import DataFileError, DataSet
-from dimargin.data_files.chunks import short
+from dimargin.data_files.chunks import check_classes, short
 from dimargin.data_files.data import check_width, column_names, data_format, read_file
+from dimargin.data_files.labels import is_number
 from dimargin.data_files.mixed import MixedData, OddCellError, read_mixed
 from dimargin.data_files.opening import FileOptions
 from dimargin.data_files.tables import has_break, matrix
@@ -175,7 +176,9 @@ class ColumnChoices(Choices):
             As `read_data`; where a column is no numbers, the message names the flag that helps.
         """
         beside = RowColumns.find(path, weight, group, self.options, label, self.drop or ())
-        return replace(self, drop=[*(self.drop or ()), *beside.names])._read(path, label, beside)
+        data, steps = replace(self, drop=[*(self.drop or ()), *beside.names])._read(path, label, beside)
+        check_classes(data.fraction)
+        return data, steps
 
     def _read(self, path: Path, label: str | None, beside: RowColumns) -> tuple[DataSet, list[tuple[str, Any]]]:
         drop = tuple(self.drop or ())
@@ -185,7 +188,10 @@ class ColumnChoices(Choices):
             except DataFileError as error:
                 raise DataFileError(f"{error}{self._advice(path, label)}") from error
             return beside.added(numbers, path, self.options), []
-        mixed = self._mixed(path, label)
+        try:
+            mixed = self._mixed(path, label)
+        except OddCellError as error:
+            raise DataFileError(f"{error}{self._as_missing(error)}") from error
         absent = [name for name in self.category or () if name not in mixed.X.column_names]
         if absent:
             raise DataFileError(f"{path} has no feature {short(absent[0])!r} to encode: {listed(mixed.X.column_names)}")
@@ -233,16 +239,25 @@ class ColumnChoices(Choices):
         """Return what would help with a file that could not be read, or nothing."""
         try:
             problems = Problems(self._mixed(path, label), self)
+        except OddCellError as error:
+            return self._as_missing(error)
         except (DataFileError, OSError):
             return ""
         return f". {problems}" if problems else ""
+
+    def _as_missing(self, error: OddCellError) -> str:
+        """Return the flags that make a missing value of a cell, and put another in its place, or nothing."""
+        if error.text is None:
+            return ""
+        return f". What helps: --na {shlex.quote(error.text)}{'' if self.missing else ' --missing median'}"
 
 
 def _as_array(data: DataSet) -> DataSet:
     """Return rows of numbers as an array."""
     X = matrix(data.X, data.X.column_names)
     beside = {"weights": data.weights, "weight": data.weight, "groups": data.groups}
-    return DataSet(X, data.y, data.feature_names, data.label, **beside, remarks=data.remarks)  # type: ignore[arg-type]
+    rows = DataSet(X, data.y, data.feature_names, data.label, **beside)  # type: ignore[arg-type]
+    return replace(rows, remarks=data.remarks, fraction=data.fraction)
 
 
 # ---- data that is read again -----------------------------------------------------------------------------------------
@@ -306,7 +321,13 @@ def _table_like(
     except OddCellError as error:
         if error.text is None or has_break(error.text):
             raise
-        raise DataFileError(f"{error}; --na {shlex.quote(error.text)} makes it a missing value") from error
+        helps = f"--na {shlex.quote(error.text)} makes it a missing value"
+        if error.row is not None:
+            words = read_mixed(path, label, numbers, needs_label, exact=numbers, options=reading.options)
+            cells = [words.X.column(name)[error.row].as_py() for name in numbers]
+            if sum(cell is not None and not is_number(cell.replace(",", ".")) for cell in cells) > 1:
+                helps = f"a file without {words.place(error.row)}, a line of texts, helps"
+        raise DataFileError(f"{error}; {helps}") from error
     filled = [] if transformer is None else _stripped(_imputed(transformer))
     if notes.get("missing", True) is not None:  # the model is of --missing, or of Python
         filled += texts

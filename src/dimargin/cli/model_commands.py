@@ -39,6 +39,7 @@ from dimargin.cli.shared import (
     scores,
     with_classes,
 )
+from dimargin.data_files.mixed import remarks_on_empty_rows
 from dimargin.displays import MarginDistributionDisplay
 from dimargin.estimators import CoreSetDetector
 from dimargin.model_files import load_with_header, save
@@ -69,6 +70,7 @@ def _predict(
         reading = Reading.of(given)
     trained, notes = open_model(model)
     rows = read_for(trained, notes, data, label, reading, needs_label=False, weight=weight)
+    out.warn(remarks_on_empty_rows(data, rows))
     began = time.perf_counter()
     lines = [_LINE_BREAK.sub(lambda found: printable(found[0]), str(name)) for name in trained.predict(rows.X).tolist()]
     seconds = time.perf_counter() - began

@@ -37,6 +37,7 @@ from dimargin.cli.shared import (
 from dimargin.cli.simulate_core_set import simulate_core_set
 from dimargin.cli.terminal import FitDisplay
 from dimargin.data_files import DataFileError, DataSet
+from dimargin.data_files.chunks import check_classes
 from dimargin.data_files.data import read_file
 from dimargin.displays import PerformanceProfileDisplay
 from dimargin.displays.site_accuracies import accuracies_of_sites
@@ -115,6 +116,7 @@ def _gossip(
         conditions = conditions_of(int(machine.n_sites), int(machine.max_iter), machine.random_state, **weather)
         machine.set_params(conditions=conditions)
     rows = read_file(data, label, options=options)
+    check_classes(rows.fraction)
     out.warn(rows.remarks)
     judges = None
     if validate is not None:

@@ -21,6 +21,7 @@ from dimargin.cli.file_flags import data_argument
 from dimargin.cli.flags import existing_file, usage_checked
 from dimargin.cli.shared import check_output, refuse_detector
 from dimargin.data_files import DataFileError
+from dimargin.data_files.chunks import check_classes
 from dimargin.data_files.data import data_format, read_file
 from dimargin.data_files.libsvm import DENSE
 from dimargin.data_files.opening import FileOptions
@@ -104,10 +105,11 @@ class SvmTrainCommand(TyperCommand):
         return super().parse_args(ctx, written)
 
 
-def _read(path: Path, zero_based: bool = True) -> tuple[Any, NDArray[Any]]:
+def _read(path: Path, zero_based: bool = True, trains: bool = False) -> tuple[Any, NDArray[Any]]:
     """Read rows and labels.
 
-    If `zero_based`, column j is feature j, so that column 0 is empty in most files.
+    If `zero_based`, column j is feature j, so that column 0 is empty in most files. Labels that a machine `trains` on
+    are classes.
     """
     try:
         data = read_file(path, zero_based=zero_based, options=FileOptions(format="libsvm"))
@@ -116,6 +118,8 @@ def _read(path: Path, zero_based: bool = True) -> tuple[Any, NDArray[Any]]:
             raise
         message = f"{path}: LIBSVM text expected; `dimargin train` reads CSV and Parquet. {error}"
         raise DataFileError(message) from error
+    if trains:
+        check_classes(data.fraction)
     return data.X, np.asarray(data.y)
 
 
@@ -205,7 +209,7 @@ def svm_train(
         if folds is None:
             check_output("MODEL", model, data)
         machine._check_parameters()
-    X, y = _read(data)
+    X, y = _read(data, trains=True)
     given = None if row_weights is None else read_weights(row_weights, len(y))
     machine.set_params(gamma=gamma or 1 / max(1, X.shape[1] - 1))
     trainer = OneVsOne(machine, weights, None if cache is None else int(min(cache * 2.0**20, 2.0**62)))

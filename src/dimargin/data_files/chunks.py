@@ -17,6 +17,7 @@ from dimargin.system.memory import memory_of_process, out_of_memory
 from dimargin.system.printing import PrintableError
 
 CHUNK = 1 * 2**20  # bytes of text, or of numbers of a Parquet file, parsed at a time
+LEFT_OUT = "; --drop, in Python drop=, leaves a column out"  # behind what cannot be a feature, in a message
 WEIGHT_EXPECTED = "a finite number of 0 or more expected"  # behind what is not a weight, in a message
 
 
@@ -47,7 +48,10 @@ class DataSet:
     groups : ndarray of shape (n,) or None
         Texts that are the same for the rows of a group; None if they were not read.
     remarks : tuple of str
-        What whoever trains on these rows should know: columns that were left out, or that number the rows.
+        What whoever trains on these rows should know: columns that were left out, or that number the rows, and labels
+        that may be missing.
+    fraction : str or None
+        What `check_classes` says of the first label that is a number but not whole; None if there is none.
     """
 
     X: Any
@@ -59,6 +63,13 @@ class DataSet:
     weight: str | int | None = None
     groups: NDArray[Any] | None = None
     remarks: tuple[str, ...] = ()
+    fraction: str | None = None
+
+
+def check_classes(fraction: str | None) -> None:
+    """Raise DataFileError, with this message, if one is given: a label is a fraction, which is no class."""
+    if fraction is not None:
+        raise DataFileError(fraction)
 
 
 def no_rows(

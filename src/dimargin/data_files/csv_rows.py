@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dimargin.data_files.chunks import Chunk
-from dimargin.data_files.labels import is_number
+from dimargin.data_files.labels import NOTHING, is_number
 from dimargin.data_files.tables import TableColumns, TextLabels, has_break
 
 MAX_COLUMNS = 2**20
@@ -33,8 +33,6 @@ _ESCAPED = (
 )
 _ESCAPES, _ENDS = re.compile(r"\\."), re.compile("\r\n|\r|\n")
 NOT_UTF8 = "not UTF-8 text; name its encoding, such as cp1252, by --encoding, or encoding= in Python"
-NOTHING = ("", "na", "n/a", "#n/a", "nan", "-nan", "+nan", "null", "none", "?", "-")
-"""Texts that say that a value is missing, in small letters."""
 _IN_NUMBERS = b"0123456789+-.eE \t"  # else Python reads more as a number than the other readers: 1_0, nan
 
 

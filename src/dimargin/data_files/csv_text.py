@@ -10,6 +10,7 @@ import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, islice, takewhile
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -28,11 +29,11 @@ from dimargin.data_files.csv_rows import (
     lines_of,
 )
 from dimargin.data_files.first_lines import encoded, first_row, holds_names, n_before_table, names_of, rows_below
-from dimargin.data_files.labels import is_number
+from dimargin.data_files.labels import is_number, missing_label
 from dimargin.data_files.lines import LONGEST_LINE, blocks_of_lines
 from dimargin.data_files.opening import BOM, FileOptions, open_data
 from dimargin.data_files.sniffing import SAMPLE_BYTES, SAMPLE_ROWS, beginning, separator
-from dimargin.data_files.tables import MISSING, TableColumns, TextLabels, has_break, matrix
+from dimargin.data_files.tables import TableColumns, TextLabels, has_break, matrix
 
 _WIDE = 1000  # columns from which on Python's reader is faster than Arrow's, which takes 50 us and 4 KB for each
 _OPEN = "; is a quote not closed?"
@@ -54,13 +55,15 @@ def read_csv(
     layout = CsvLayout.of(path, options, label, columns, drop)
     taken = layout.choose(label, columns, needs_label, drop)
     texts = TextLabels(path)
-    with faults_named(path, layout, taken, options):
+    with faults_named(path, layout, taken, options, texts):
         collected = Chunks(path, layout.chunks(stream, taken, texts))
-    return layout.joined(collected, taken, texts)
+    return layout.joined(collected, taken, texts, partial(layout.place, path, options))
 
 
 @contextmanager
-def faults_named(path: Path, layout: CsvLayout, taken: TableColumns, options: FileOptions) -> Iterator[None]:
+def faults_named(
+    path: Path, layout: CsvLayout, taken: TableColumns, options: FileOptions, texts: TextLabels
+) -> Iterator[None]:
     """Turn an error of Arrow's reader into one that names the line; features that are `taken` have to be numbers."""
     import pyarrow as pa
 
@@ -68,7 +71,9 @@ def faults_named(path: Path, layout: CsvLayout, taken: TableColumns, options: Fi
         yield
     except pa.ArrowInvalid as error:
         with open_data(path, options) as stream:
-            fault = layout.first_fault(stream, taken, lambda line, _: f"{path}, line {line}", layout.n_skipped_lines)
+            fault = layout.first_fault(
+                stream, taken, texts, lambda line, _: f"{path}, line {line}", layout.n_skipped_lines
+            )
         fault = f"{path} has no rows" if fault == "" else fault
         raise DataFileError(fault or f"{path}: {error}") from error
 
@@ -208,13 +213,19 @@ class CsvLayout:
             yield block[n_left:]
             n_left = max(0, n_left - len(block))
 
-    def joined(self, collected: Chunks | None, taken: TableColumns, texts: TextLabels) -> DataSet:
-        """Join all chunks; None stands for no rows. Columns have names where the file has a header."""
+    def joined(
+        self, collected: Chunks | None, taken: TableColumns, texts: TextLabels, place: Callable[[int], str]
+    ) -> DataSet:
+        """Join all chunks; None stands for no rows. Columns have names where the file has a header.
+
+        `place` names the line of a row, by its index.
+        """
         names, label = (taken.wanted, taken.label) if self.header else (None, taken.index)
         if collected is None:
             return replace(no_rows(len(taken.wanted), names, label), remarks=taken.remarks)
-        y = None if collected.y is None else texts.values(collected.y)
-        return DataSet(collected.dense(0, len(taken.wanted)), y, names, label, remarks=taken.remarks)
+        found = texts.found(collected.y, taken.label, place)
+        X, remarks = collected.dense(0, len(taken.wanted)), (*taken.remarks, *found.remarks)
+        return DataSet(X, found.y, names, label, remarks=remarks, fraction=found.fraction)
 
     def _narrow(
         self, blocks: Iterable[bytes], taken: TableColumns, texts: TextLabels, as_text: bool
@@ -352,34 +363,42 @@ class CsvLayout:
             except csv.Error as error:
                 raise csv.Error(str(error), reader.line + n_before, reader.fields) from error
 
+    def place(self, path: Path, options: FileOptions, row: int) -> str:
+        """Return the line of a file where a row begins."""
+        with open_data(path, options) as stream:
+            line, _ = next(islice(self.rows(stream, self.n_skipped_lines), row, None))
+        return f"line {line}"
+
     def first_fault(
-        self, stream: BinaryIO, taken: TableColumns, name: Callable[[int, list[str]], str], n_before: int = 0
-    ) -> str | None:
+        self, stream: BinaryIO, taken: TableColumns, texts: TextLabels, name: Callable[[int, list[str]], str],
+        n_before: int = 0,
+    ) -> str | None:  # fmt: skip
         """Describe the fault in the first line that cannot be read; the fast reader does not say where it is.
 
         `name` gives the name of a line from its number and its fields, and `n_before` is the number of lines before the
-        rows. What is returned is empty where there are no rows, and None where nothing is wrong.
+        rows. `texts` knows which labels are missing. What is returned is empty where there are no rows, and None where
+        nothing is wrong.
         """
         indices, has_rows = self._indices(taken), False
         try:
             for line, row in self.rows(stream, n_before):
                 has_rows = True
-                fault = self._fault(row, indices, taken.index)
+                fault = self._fault(row, indices, taken.index, texts)
                 if fault:
                     return f"{name(line, row)}: {fault}"
         except csv.Error as error:
             return f"{name(*error.args[1:])}: {error.args[0]}"
         return None if has_rows else ""
 
-    def _fault(self, row: list[str], indices: list[int], label: int | None) -> str | None:
+    def _fault(self, row: list[str], indices: list[int], label: int | None, texts: TextLabels) -> str | None:
         if row == self.header:
             return "the names of the columns are repeated; values expected"
         if len(row) != len(self.names):
             found = f"{len(row)} field{'s' * (len(row) != 1)}, expected {len(self.names)}"
             found += f": {short(row[0])!r}" if len(row) == 1 else ""
             return found + _OPEN * any(map(has_break, row))
-        if label is not None and row[label].strip().lower() in MISSING:
-            return f"the label in column {short(self.names[label])!r} is missing"
+        if label is not None and texts.lacks(row[label]):
+            return missing_label(self.names[label], row[label])
         if label is not None and has_break(row[label]):
             return f"the label in column {short(self.names[label])!r} has a line break{_OPEN}"
         for index in indices:

@@ -29,6 +29,7 @@ from dimargin.data_files.tables import arrow_explained
 from dimargin.system.memory import out_of_memory
 
 KINDS = {"csv": "CSV", "libsvm": "LIBSVM text", "parquet": "Parquet"}
+IF_CSV = "; if it is CSV, say so: --format csv, in Python format='csv'"
 _DAMAGED = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error)
 
 
@@ -166,17 +167,19 @@ def format_taking(
 
     `start` is the beginning of its text, which is read if it is not given.
     """
-    kind = data_format(path, options) if start is None else options.format or text_format(path, start)
+    kind = data_format(path, options, start)
     if kind == "libsvm" and label is not None:
         raise DataFileError(
-            f"{path}: label={label!r} was given, but LIBSVM text has its labels first in every line; if it is CSV, say "
-            "so: --format csv, in Python format='csv'"
+            f"{path}: label={label!r} was given, but LIBSVM text has its labels first in every line{IF_CSV}"
         )
     if kind == "libsvm" and drop:
-        raise DataFileError(f"{path}: column {drop[0]!r} was to be left out, but columns of LIBSVM text have no names")
+        raise DataFileError(
+            f"{path}: column {drop[0]!r} was to be left out, but columns of LIBSVM text have no names{IF_CSV}"
+        )
     if kind != "csv" and options.header is not None:
         raise DataFileError(
             f"{path} is {KINDS[kind]}, but header={options.header} was given; a line of names is expected of CSV only"
+            + (IF_CSV if kind == "libsvm" else "")
         )
     if kind != "csv" and options.quotes is not None:
         raise DataFileError(
@@ -205,11 +208,15 @@ def check_width(path: Path, width: int, n_features: int | None) -> None:
         raise DataFileError(f"{path}: {width} feature columns, expected {n_features}")
 
 
-def data_format(path: Path, options: FileOptions) -> str:
+def data_format(path: Path, options: FileOptions, start: bytes | None = None) -> str:
     """Return "libsvm", "csv" or "parquet", by what was chosen, else by the content of a file.
 
-    A file whose name says Parquet is read as Parquet, so that the error names what is wrong with it.
+    A file whose name says Parquet is read as Parquet, so that the error names what is wrong with it. `start` is the
+    beginning of its text, which is read if it is not given.
     """
+    has_columns = options.header is not None
+    if start is not None:
+        return options.format or text_format(path, start, has_columns)
     if options.format is not None or name_format(path) == "parquet":
         return options.format or "parquet"
     with explained(path):
@@ -218,7 +225,7 @@ def data_format(path: Path, options: FileOptions) -> str:
                 return "parquet"
         with open_data(path, options) as stream:
             start, _ = beginning(blocks_of_lines(stream, path, SAMPLE_BYTES, b"\r\n"))
-    return text_format(path, start)
+    return text_format(path, start, has_columns)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from dimargin.data_files.chunks import DataFileError, short
 from dimargin.data_files.csv_rows import BLANKS, NOT_UTF8, UNCLOSED, CsvReader, delimited_line, is_missing, is_remark
 from dimargin.data_files.labels import is_number
 from dimargin.data_files.sniffing import has_names
+from dimargin.data_files.tables import said_of_doubles
 
 _MIN_ROWS = 3  # Fewer rows may be malformed themselves; the error is of the row then.
 
@@ -100,7 +101,24 @@ def names_of(place: str, first: list[str], below: list[list[str]], delimiter: st
         )
     for k in nameless:
         names[k] = f"Unnamed: {k}"
+    _check_differ(place, names, below)
     return names, [names[k] for k in nameless if rows and is_vacant[k]]
+
+
+def _check_differ(place: str, names: Sequence[str], below: Sequence[Sequence[str]]) -> None:
+    """Raise DataFileError where two columns have the same name."""
+    if len(set(names)) == len(names):
+        return
+    hint = ""
+    columns = [column for column in zip(*(row for row in below if len(row) == len(names)), strict=True)]
+    texts = [column for column in columns if column[0].strip() and not is_number(column[0])]
+    numbers = [column for column in texts if len(column) > 1 and all(map(is_number, filter(str.strip, column[1:])))]
+    if numbers and not any(is_number(column[0]) for column in columns):
+        hint = (
+            "; the line below holds texts above numbers, as the second line of names that pandas writes for columns of "
+            "two levels: make one line of both"
+        )
+    raise DataFileError(f"{place}: {said_of_doubles(names)}{hint}")
 
 
 def _shown(text: str) -> str:

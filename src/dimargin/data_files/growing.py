@@ -14,11 +14,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
-from dimargin.data_files.chunks import CHUNK, Chunk, Chunks, DataFileError, DataSet, no_rows
+from numpy.typing import NDArray
+
+from dimargin.data_files.chunks import CHUNK, Chunk, Chunks, DataFileError, DataSet, check_classes, no_rows
 from dimargin.data_files.csv_text import CsvLayout
 from dimargin.data_files.data import check_width, explained, format_taking
 from dimargin.data_files.libsvm import LibsvmRows, parse_light
@@ -39,7 +41,7 @@ class GrowingFile:
     The format follows from the content, as in `read_data`. Rows and labels are those that `read_data` gives, too. The
     rows of one `read` are understood by themselves: X is dense or sparse, and labels are integers, floating-point
     numbers or text, by what these rows are; once labels of CSV were text, they stay so. A label of CSV has no line
-    break, quoted or not.
+    break, quoted or not. A number that is not whole is no class, and is refused.
 
     Lines end with ``\n`` or ``\r\n``, and only whole ones are read; one that is still being written is left for the
     next time. But at the first read a last line without an end counts, too, if the file stays as it is for a tenth of a
@@ -143,7 +145,7 @@ class GrowingFile:
             self._position.check(self.path, file)
             about, done = os.fstat(file.fileno()), self._position.offset
             size = about.st_size
-            if opener_of(self.path, file) is None:
+            if opener_of(self.path, file, self._options) is None:
                 _check_text(self.path, file)
                 self._check_last_line(file)
                 lines = self._lines(file, most=size - done, whole=self._is_first and _is_quiet(file, about))
@@ -310,6 +312,7 @@ class _LibsvmText(_Rows):
             data = no_rows(self._n_features or self._width, zero_based=self._zero_based)
         else:
             data = rows.joined(collected, self._n_features, self._zero_based, self._width)
+            check_classes(data.fraction)
             check_width(self._path, data.X.shape[1], self._n_features)
             self._width = data.X.shape[1]
             if rows.least <= rows.largest:
@@ -326,6 +329,7 @@ class _CsvText(_Rows):
         self._label, self._needs_label, self._options = label, needs_label, options
         self._table: tuple[CsvLayout, TableColumns] | None = None  # known from the first lines on
         self._as_text = False
+        self._are_numbers: bool | None = None  # whether all labels so far are
 
     def read(self, lines: Iterable[bytes]) -> DataSet:
         blocks, table, next_line = iter(lines), self._table, self.next_line
@@ -335,10 +339,12 @@ class _CsvText(_Rows):
             blocks = table[0].behind_names(blocks)
             next_line += start[: table[0].n_skipped].count(b"\n")
         layout, columns = table
-        rows = _CsvRows(self._path, layout, columns, next_line, TextLabels(self._path, self._as_text))
+        texts = TextLabels(self._path, self._as_text, are_numbers=self._are_numbers)
+        rows = _CsvRows(self._path, layout, columns, next_line, texts)
         collected = self._collected(rows.chunks(blocks))
-        self._table, self.next_line = table, rows.next_line
-        data = layout.joined(collected, columns, rows.texts)
+        data = layout.joined(collected, columns, texts, rows.places.__getitem__)
+        check_classes(data.fraction)
+        self._table, self.next_line, self._are_numbers = table, rows.next_line, texts.are_numbers
         self._as_text = self._as_text or (data.y is not None and data.y.dtype.kind in "UO")
         return data
 
@@ -350,11 +356,17 @@ class _CsvText(_Rows):
 
 
 class _CsvRows:
-    """Rows of CSV, chunk by chunk, and the labels that occurred in them; the counterpart of `LibsvmRows`."""
+    """Rows of CSV, chunk by chunk, and the labels that occurred in them; the counterpart of `LibsvmRows`.
+
+    `places` has the line of the first row of a label that messages may name, by the index of the row.
+    """
 
     def __init__(self, path: Path, layout: CsvLayout, columns: TableColumns, next_line: int, texts: TextLabels) -> None:
         self.next_line, self.texts = next_line, texts
         self._path, self._layout, self._columns = path, layout, columns
+        self.places = dict[int, str]()
+        self._noted: set[int | None] = {None}
+        self._n_rows = 0
 
     def chunks(self, blocks: Iterable[bytes]) -> Iterator[Chunk]:
         """Yield the rows of blocks of whole lines, and codes of their labels."""
@@ -364,10 +376,21 @@ class _CsvRows:
             except DataFileError:
                 raise
             except (ValueError, csv.Error) as error:
-                fault = self._layout.first_fault(io.BytesIO(block), self._columns, self._name)
+                fault = self._layout.first_fault(io.BytesIO(block), self._columns, self.texts, self._name)
                 raise DataFileError(fault or f"{self._name(1, [])} or later: {error}") from error
+            if chunk.y is not None:
+                self._note_places(block, chunk.y)
             yield chunk
             self.next_line += block.count(b"\n")
+
+    def _note_places(self, block: bytes, codes: NDArray[Any]) -> None:
+        """Note the lines of labels that are doubtful or fractions, which nobody finds once the block is gone."""
+        for code in {self.texts.doubtful, self.texts.fraction} - self._noted:
+            row = int((codes == code).argmax())
+            line, _ = next(islice(self._layout.rows(io.BytesIO(block), 0), row, None))
+            self.places[self._n_rows + row] = f"line {self.next_line + line - 1}"
+            self._noted.add(code)
+        self._n_rows += len(codes)
 
     def _name(self, line: int, row: list[str]) -> str:
         return f"{self._path}, line {self.next_line + line - 1}"

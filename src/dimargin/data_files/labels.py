@@ -1,4 +1,4 @@
-"""Labels: which texts are numbers, and which labels of two files are the same.
+"""Labels: which texts are numbers, which are no labels, and which labels of two files are the same.
 
 Sites import this module: pyarrow is imported nowhere.
 """
@@ -13,9 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dimargin.data_files.chunks import short
+
 # each part begins with a letter that the one before cannot have, so that no text is read twice
 _NUMBER_TEXT = re.compile(r"[ \t]*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?[ \t]*", re.ASCII)
 _PLAIN_NUMBER = re.compile(r"[+-]?(0|[1-9]\d*)(\.\d*([eE][+-]?\d{1,3})?)?", re.ASCII)
+NOTHING = ("", "na", "n/a", "#n/a", "nan", "-nan", "+nan", "null", "none", "?", "-")
+"""Texts that say that a value is missing, in small letters."""
 MAX_EXACT = 2**53
 """Whole numbers up to this size are exact in float64."""
 
@@ -55,6 +59,27 @@ def label_values(texts: Sequence[str]) -> NDArray[Any]:
     if all("." in text for text in texts) and max(map(abs, whole)) <= MAX_EXACT:
         return numbers
     return np.array(whole, dtype=np.int64)
+
+
+def missing_label(column: str, value: Any) -> str:
+    """Return the fault of a row whose label is missing, and what helps; `value` is what stands there instead."""
+    text = "" if value is None else str(value).strip()
+    said = f"is {short(text)!r}, which is no label" if text else "is missing"
+    return f"the label in column {short(column)!r} {said}; leave rows without a label out of the file"
+
+
+def doubtful_label(column: str, text: str) -> str:
+    """Return a remark on a label that may say that it is missing, though other labels are texts, too."""
+    return (
+        f"the label {text!r} in column {short(column)!r} is a class like all other texts; if it says that the label is "
+        "missing, leave such rows out of the file"
+    )
+
+
+def fraction_said(column: str | None, value: object) -> str:
+    """Return the fault of a label that is a number but not whole, of a column of this name if columns have names."""
+    where = "" if column is None else f" in column {short(column)!r}"
+    return f"the label{where} is {value}; classes are whole numbers or texts, and regression is not offered"
 
 
 def known_labels(labels: NDArray[Any], classes: NDArray[Any]) -> tuple[NDArray[Any], list[Any]]:

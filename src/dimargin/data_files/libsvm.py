@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from dimargin.data_files.chunks import CHUNK, WEIGHT_EXPECTED, Chunk, Chunks, DataFileError, DataSet, short
-from dimargin.data_files.labels import MAX_EXACT, is_number
+from dimargin.data_files.labels import MAX_EXACT, fraction_said, is_number
 from dimargin.data_files.lines import blocks_of_lines
 from dimargin.data_files.opening import BOM
 from dimargin.system.arrays import Floats
@@ -104,8 +104,8 @@ def parse_light(block: bytes) -> Parsed:
 class LibsvmRows:
     """Rows of LIBSVM text, chunk by chunk, and the range of the feature numbers in them.
 
-    `next_line` is the number of the line that comes next; `least` and `largest` are the feature numbers that occurred,
-    and none did if `least` is above `largest`.
+    `next_line` is the number of the line that comes next, and `fraction` is as in `DataSet`; `least` and `largest` are
+    the feature numbers that occurred, and none did if `least` is above `largest`.
     """
 
     def __init__(
@@ -118,6 +118,7 @@ class LibsvmRows:
     ) -> None:
         self.next_line = first_line
         self.least, self.largest = int(np.iinfo(np.int64).max), 0
+        self.fraction: str | None = None
         self._path, self._parse, self._needs_label, self._weighted = path, parse, needs_label, weighted
 
     def chunks(self, blocks: Iterable[bytes]) -> Iterator[Chunk]:
@@ -130,6 +131,9 @@ class LibsvmRows:
                 self.least = min(self.least, int(X.indices.min()))
                 self.largest = max(self.largest, int(X.indices.max()))
             X = X.toarray() if X.nnz >= DENSE * X.shape[0] * X.shape[1] else X
+            if self.fraction is None and y.dtype.kind == "f" and (odd := y != np.floor(y)).any():
+                row = int(odd.argmax())
+                self.fraction = f"{self._name(_line(text, row))}: {fraction_said(None, y[row])}"
             yield Chunk(X, y if self._needs_label else None, weights)
             self.next_line += block.count(b"\n")
 
@@ -152,7 +156,8 @@ class LibsvmRows:
                 )
             width = n_features
         make = collected.dense if collected.density(width) >= DENSE else collected.sparse
-        return DataSet(make(base, width), collected.y, zero_based=from_zero, weights=collected.weights)
+        X, y, weights = make(base, width), collected.y, collected.weights
+        return DataSet(X, y, zero_based=from_zero, weights=weights, fraction=self.fraction)
 
 
 def check_weight(path: Path | str, weight: str | int | None) -> None:

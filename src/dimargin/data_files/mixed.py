@@ -6,8 +6,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from itertools import islice
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +14,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dimargin.data_files.chunks import DataFileError, DataSet, short
-from dimargin.data_files.csv_rows import NOTHING
+from dimargin.data_files.chunks import LEFT_OUT, DataFileError, DataSet, short
 from dimargin.data_files.csv_text import CsvLayout, faults_named
-from dimargin.data_files.data import explained, format_taking
-from dimargin.data_files.labels import is_number
+from dimargin.data_files.data import IF_CSV, explained, format_taking
+from dimargin.data_files.labels import NOTHING, is_number
 from dimargin.data_files.opening import FileOptions, open_data, regular
 from dimargin.data_files.parquet import ParquetRows, is_numeric, is_text, value_type
 from dimargin.data_files.row_numbers import is_row_number, remark_on_row_number
 from dimargin.data_files.tables import TableColumns, TextLabels, arrow_explained
 from dimargin.system.memory import memory_of_process, out_of_memory
 
+_INFINITE = re.compile(r"[ \t]*[+-]?inf(inity)?[ \t]*", re.IGNORECASE)
+_MOST_PLACES = 10  # that a message names: each costs a pass over the file
 _WHOLE = re.compile(r"[+-]?\d{1,300}(\.0*)?", re.ASCII)
 _CODE = re.compile(r"\d+[eE]\d+", re.ASCII)  # 1e3 and 0e26 are codes; programs write numbers as 1e+03
 
@@ -79,7 +79,7 @@ def read_mixed(
         Whether a comma in a number of CSV is its decimal point. A cell with a point, which may part thousands, is no
         number then.
     na : collection of str
-        Further texts (of any case) and numbers that are missing values of features.
+        Further texts (of any case) and numbers that are missing values of features, and that are no labels.
     options : FileOptions, optional
         Choices of how the file is read; by default its content decides.
 
@@ -106,27 +106,27 @@ def read_mixed(
     with regular(path) as path, explained(path), arrow_explained(path):
         kind = format_taking(path, options, None)
         if kind == "libsvm":
-            raise DataFileError(f"{path}: LIBSVM text has neither names of columns nor missing values; CSV or Parquet")
+            raise DataFileError(f"{path}: LIBSVM text has neither names of columns nor missing values{IF_CSV}")
         if kind == "csv":
             layout = CsvLayout.of(path, options, label, columns, drop)
             taken = layout.choose(label, columns, needs_label, drop)
-            place: Callable[[int], str] = partial(_line_of, path, layout, options)
-            labels = TextLabels(path)
+            place: Callable[[int], str] = partial(layout.place, path, options)
+            labels = TextLabels(path, na=na)
             with (
-                faults_named(path, layout, TableColumns(taken.index, taken.label, []), options),
+                faults_named(path, layout, TableColumns(taken.index, taken.label, []), options, labels),
                 open_data(path, options) as stream,
             ):
                 chunks = layout.chunks(stream, taken, labels, as_text=True)
                 table, codes = _joined(path, taken, ((chunk.X, chunk.y) for chunk in chunks))
-            y = None if codes is None else labels.values(codes)
+            found = labels.found(codes, taken.label, place)
             names, label = (taken.wanted, taken.label) if layout.header else (None, taken.index)
         else:
-            rows = ParquetRows(path, label, columns, needs_label, drop)
+            rows = ParquetRows(path, label, columns, needs_label, drop, na)
             taken, place = rows.taken, "row {}".format
             table, codes = _joined(path, taken, ((batch.rows, batch.y) for batch in rows.batches()))
-            y, names, label = rows.values(codes), taken.wanted, taken.label
+            found, names, label = rows.found(codes), taken.wanted, taken.label
         reader = _ColumnReader(path, place, decimal_comma, na)
-        remarks, written = list(taken.remarks), table
+        remarks, written = [*taken.remarks, *found.remarks], table
         for k, name in enumerate(taken.wanted):
             kinds = {"number": numbers, "text": texts, "exact text": exact}
             wanted = next((kind for kind, of_kind in kinds.items() if name in of_kind), None)
@@ -137,15 +137,9 @@ def read_mixed(
             table = table.set_column(k, name, column)
             if columns is None and column.type == "double" and is_row_number(values := column.to_numpy()):
                 remarks.append(remark_on_row_number(path, short(repr(name)), values))
-        return MixedData(table, y, names, label, remarks=tuple(remarks), place=place, written=written)
-
-
-def _line_of(path: Path, layout: CsvLayout, options: FileOptions, row: int) -> str:
-    """Return the number of the line where a row begins."""
-    with open_data(path, options) as stream:
-        rows = layout.rows(stream, layout.n_skipped_lines)
-        line, _ = next(islice(rows, row, None))
-    return f"line {line}"
+        return MixedData(
+            table, found.y, names, label, remarks=tuple(remarks), fraction=found.fraction, place=place, written=written
+        )
 
 
 def _joined(path: Path, taken: TableColumns, chunks: Iterator[tuple[pa.RecordBatch, Any]]) -> tuple[pa.Table, Any]:
@@ -162,6 +156,19 @@ def _joined(path: Path, taken: TableColumns, chunks: Iterator[tuple[pa.RecordBat
     if not batches:
         raise DataFileError(f"{path} has no rows")
     return pa.Table.from_batches(batches), None if labels[0] is None else np.concatenate(labels)
+
+
+def remarks_on_empty_rows(path: Path, rows: DataSet) -> tuple[str, ...]:
+    """Return a remark on the rows of a table in which every feature is missing, if there are any."""
+    if not isinstance(rows, MixedData) or not rows.X.num_columns:
+        return ()
+    empty = reduce(pc.and_, (column.is_null() for column in rows.X.columns))
+    found = pc.indices_nonzero(empty).to_pylist()
+    if not found:
+        return ()
+    which = "1 row has" if len(found) == 1 else f"{len(found)} rows have"
+    places = ", ".join(map(rows.place, found[:_MOST_PLACES])) + ", ..." * (len(found) > _MOST_PLACES)
+    return (f"{path}: {which} no value in any column of the model, which gives labels all the same: {places}",)
 
 
 @dataclass(frozen=True)
@@ -187,7 +194,9 @@ class _ColumnReader:
             numbers = self._finite(name, numbers, numbers)
             return numbers.cast(pa.string()) if wanted == "text" else numbers
         if not (is_text(kind) or pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
-            raise DataFileError(f"{self.path}: column {short(name)!r} holds {kind}; numbers, text or dates expected")
+            raise DataFileError(
+                f"{self.path}: column {short(name)!r} holds {kind}; numbers, text or dates expected{LEFT_OUT}"
+            )
         text = self._known(pc.utf8_trim_whitespace(column.cast(pa.string())))
         if wanted in ("text", "exact text"):
             return text
@@ -208,6 +217,7 @@ class _ColumnReader:
                 f"{self.path}, {self.place(found.first)}: column {short(name)!r} is {short(odd)!r}; a "
                 f"{'number with a decimal comma' if has_point else 'finite number'} expected ({found.said})",
                 None if has_point else odd,
+                found.first if found.n_odd == 1 else None,
             ) from None
 
     def _known(self, text: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -217,14 +227,16 @@ class _ColumnReader:
 
     def _finite(self, name: str, numbers: pa.ChunkedArray, values: pa.ChunkedArray) -> pa.ChunkedArray:
         """Return numbers without those that say that a value is missing; raises DataFileError for infinite values."""
-        nothing = pa.array([float(one) for one in self.na if is_number(one)], pa.float64())
+        nothing = pa.array([float(one) for one in self.na if is_number(one) or _INFINITE.fullmatch(one)], pa.float64())
         numbers = pc.if_else(pc.or_(pc.is_nan(numbers), pc.is_in(numbers, nothing)), None, numbers)
         infinite = pc.is_inf(numbers)
         if pc.any(infinite).as_py():
             row = pc.index(infinite, True).as_py()
-            raise DataFileError(
-                f"{self.path}, {self.place(row)}: column {short(name)!r} is {short(repr(values[row].as_py()))}; a "
-                "finite number expected"
+            value = values[row].as_py()
+            raise OddCellError(
+                f"{self.path}, {self.place(row)}: column {short(name)!r} is {short(repr(value))}; a finite number "
+                "expected",
+                str(value),
             )
         return numbers
 
@@ -245,11 +257,14 @@ class OddCells:
 
 
 class OddCellError(DataFileError):
-    """Error for a cell of a column of numbers that is a `text`, None if it is no text for a missing value."""
+    """Error for a cell of a column of numbers that is a `text`, in this `row` only if it is given.
 
-    def __init__(self, message: str, text: str | None) -> None:
+    The text is None if it stands for no missing value.
+    """
+
+    def __init__(self, message: str, text: str | None, row: int | None = None) -> None:
         super().__init__(message)
-        self.text = text
+        self.text, self.row = text, row
 
 
 def odd_cells(column: pa.ChunkedArray, decimal_comma: bool) -> OddCells:

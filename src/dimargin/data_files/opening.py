@@ -8,6 +8,7 @@ import gzip
 import io
 import lzma
 import os
+import re
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -25,6 +26,7 @@ BOM = codecs.BOM_UTF8
 PARQUET = b"PAR1\x15"  # how a Parquet file begins, and no CSV whose first column is called PAR1
 _DECOMPRESSORS: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
 _PIPE_ADVICE = "; unpack it, or read its rows from a pipe: {} {} | dimargin ... -"
+_BY_PANDAS = "; write its table as CSV or Parquet, by pandas"
 _UNREAD_KINDS = {
     b"PK\x03\x04": "is a zip archive (a spreadsheet is one, too)" + _PIPE_ADVICE.format("unzip -p", "{path}"),
     b"\x28\xb5\x2f\xfd": "is compressed by zstd" + _PIPE_ADVICE.format("zstd -dc", "{path}"),
@@ -33,12 +35,37 @@ _UNREAD_KINDS = {
     b"7z\xbc\xaf\x27\x1c": "is a 7z archive" + _PIPE_ADVICE.format("7z e -so", "{path}"),
     b"\xd0\xcf\x11\xe0": "is a spreadsheet of Excel; save it as CSV",
     b"ARROW1\0": "is a file of Arrow (Feather); write it as Parquet",
+    b"FEA1": "is Feather; write it as Parquet, by pandas.read_feather and to_parquet",
+    **dict.fromkeys((b"\x80\x02", b"\x80\x03", b"\x80\x04\x95", b"\x80\x05\x95"), "is a pickle of Python" + _BY_PANDAS),
+    **dict.fromkeys(
+        (b"<stata_dta>", b"s\x01\x01\0", b"s\x02\x01\0", b"r\x01\x01\0", b"r\x02\x01\0"),
+        "is a file of Stata" + _BY_PANDAS,
+    ),
+    **dict.fromkeys((b"$FL2", b"$FL3"), "is a file of SPSS" + _BY_PANDAS),
+    **dict.fromkeys((b"X\n\0\0\0", b"RDX2\n", b"RDX3\n"), "is a file of R; write its table as CSV, by write.csv"),
+    b"MATLAB 5.0 MAT-file": "is a file of MATLAB; write its table as CSV",
     b"\x93NUMPY": "is an array of NumPy; save it as CSV, by numpy.savetxt, or train in Python",
     b"\x89HDF": "is HDF5; write its table as Parquet or CSV",
     b"SQLite format 3\0": "is a database of SQLite; write its table as CSV",
     b"%PDF-": "is PDF; LIBSVM text, CSV or Parquet expected",
 }
 """Kinds of files that are not read, by their first bytes, and what helps."""
+_TAR = re.compile(rb".{257}ustar", re.DOTALL)
+_TAR_SAID = "is a tar archive" + _PIPE_ADVICE.format("tar -xOf", "{path}")
+_UNREAD_TEXTS = {
+    rb"version https://git-lfs": "is a pointer of Git LFS instead of the file, which `git lfs pull` fetches",
+    rb"\s*(\{\s*[\"}]|\[\s*[\[{])": "is JSON; write its rows as CSV or Parquet, for example by pandas.read_json",
+    rb"(?i:\s*<(!doctype\s+html|html|head|body|table)\b)": "is HTML, perhaps the page of an error; CSV expected",
+    rb"\s*<\?xml\b": "is XML; write its table as CSV",
+    rb"\{\\rtf": "is RTF; save it as plain text",
+    rb"(---[ \t]*\r?\n)?- [^\n:]*: [^\n]*\n  \S": "is YAML; write its rows as CSV",
+    rb"(?i:([ \t]*(%[^\n]*)?\r?\n)*[ \t]*@relation\b)": (
+        "is ARFF; the lines below @data are CSV, to be read from a pipe: "
+        "sed '1,/@[Dd][Aa][Tt][Aa]/d' {path} | dimargin ... -"
+    ),
+}
+"""Kinds of text that are not read, by patterns of how they begin, and what helps."""
+_BEGINNING = 2**15  # bytes that are looked at: comments may stand before ARFF
 
 
 @dataclass(frozen=True)
@@ -102,34 +129,41 @@ def open_data(path: Path, options: FileOptions | None = None) -> Iterator[Binary
     with open(path, "rb") as raw:
         if not raw.read(1):
             raise DataFileError(f"{path} is empty")
-        opener = opener_of(path, raw) or nullcontext
+        opener = opener_of(path, raw, options) or nullcontext
         with opener(raw) as stream:
-            start = stream.read(16)
+            start = stream.read(_BEGINNING)
             if stream is not raw:
-                _refuse(path, start, "compressed ")
+                refuse_others(path, start, options, ", decompressed,")
             encoding = (None if options is None else options.recoded) or _marked(start)
             stream.seek(0)
             yield stream if encoding is None else io.BufferedReader(_Recoded(stream, encoding))
 
 
-def opener_of(path: Path, file: BinaryIO) -> Callable[..., Any] | None:
+def opener_of(path: Path, file: BinaryIO, options: FileOptions | None = None) -> Callable[..., Any] | None:
     """Return what decompresses a file, by its first bytes, and None if it is not compressed.
 
     Raises DataFileError for a kind of file that is not read. The file is at its beginning afterwards.
     """
     file.seek(0)
-    start = file.read(16)
+    start = file.read(_BEGINNING)
     file.seek(0)
-    _refuse(path, start)
+    refuse_others(path, start, options)
     return next((opener for magic, opener in _DECOMPRESSORS.items() if start.startswith(magic)), None)
 
 
-def _refuse(path: Path, start: bytes, within: str = "") -> None:
-    """Raise DataFileError for a kind of file that is not read, by its first bytes."""
-    kinds = _UNREAD_KINDS | ({PARQUET: "is Parquet; unpack it"} if within else {})
-    for magic, what in kinds.items():
-        if start.startswith(magic):
-            raise DataFileError(f"{path} {what.format(path=path).replace('is ', f'is {within}', 1)}")
+def refuse_others(path: Path | str, start: bytes, options: FileOptions | None = None, state: str = "") -> None:
+    """Raise DataFileError for a kind of file that is not read, by its beginning; `state` is said behind its path.
+
+    Text is not refused where `options` say which format it is in.
+    """
+    kinds = _UNREAD_KINDS | ({PARQUET: "is Parquet; unpack it"} if state else {})
+    found = [what for magic, what in kinds.items() if start.startswith(magic)]
+    found += [_TAR_SAID] if _TAR.match(start) else []
+    if options is None or options.format is None:
+        text = start.removeprefix(BOM)
+        found += [what for pattern, what in _UNREAD_TEXTS.items() if re.match(pattern, text)]
+    if found:
+        raise DataFileError(f"{path}{state} {found[0].format(path=path)}")
 
 
 def _marked(start: bytes) -> str | None:

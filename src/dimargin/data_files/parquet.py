@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,10 +14,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet
 from numpy.typing import NDArray
 
-from dimargin.data_files.chunks import CHUNK, Chunk, Chunks, DataFileError, DataSet, short
-from dimargin.data_files.labels import is_number
+from dimargin.data_files.chunks import CHUNK, LEFT_OUT, Chunk, Chunks, DataFileError, DataSet, short
+from dimargin.data_files.labels import fraction_said, is_number, missing_label
 from dimargin.data_files.parquet_pages import check_pages, footer_of
-from dimargin.data_files.tables import PANDAS_INDEX, TableColumns, TextLabels, matrix
+from dimargin.data_files.tables import PANDAS_INDEX, FoundLabels, TableColumns, TextLabels, matrix
 
 _BUFFER = 2**16  # bytes of a column of a file read at a time
 
@@ -43,8 +43,9 @@ class ParquetRows:
         columns: Sequence[str] | None,
         needs_label: bool,
         drop: Sequence[str],
+        na: Collection[str] = (),
     ) -> None:
-        self._path, self._texts, self._text_labels = path, TextLabels(path), False
+        self._path, self._texts, self._text_labels = path, TextLabels(path, na=na), False
         with _opened(path) as (_, footer, file):
             schema, self._footer = file.schema_arrow, footer
         self._given = {name.strip(): name for name in reversed(schema.names)}
@@ -88,16 +89,21 @@ class ParquetRows:
         else:
             y = column.to_numpy(zero_copy_only=False)
             missing = ~np.isfinite(y) if y.dtype.kind == "f" else column.is_null().to_numpy(zero_copy_only=False)
+            missing |= self._texts.lack(y)
         if missing.any():
-            raise DataFileError(
-                f"{self._path}, row {first + int(missing.argmax())}: the label in column {short(self.taken.label)!r} "
-                "is missing, NaN or infinite"
-            )
+            row = int(missing.argmax())
+            what = missing_label(self.taken.label, column[row].as_py())
+            raise DataFileError(f"{self._path}, row {first + row}: {what}")
         return y
 
-    def values(self, y: NDArray[Any] | None) -> NDArray[Any] | None:
-        """Return the labels of all batches, joined, as `DataSet` has them."""
-        return self._texts.values(y) if y is not None and self._text_labels else y
+    def found(self, y: NDArray[Any] | None) -> FoundLabels:
+        """Return the labels of all batches, joined, as `DataSet` has them, and what is odd about them."""
+        if self._text_labels:
+            return self._texts.found(y, self.taken.label, "row {}".format)
+        if y is None or y.dtype.kind != "f" or not (odd := y != np.floor(y)).any():
+            return FoundLabels(y)
+        row = int(odd.argmax())
+        return FoundLabels(y, fraction=f"{self._path}, row {row}: {fraction_said(self.taken.label, y[row])}")
 
 
 @contextmanager
@@ -126,7 +132,7 @@ def read_parquet(
     names = rows.taken.wanted
     for name, kind in rows.types.items():
         if not (is_numeric(kind) or is_text(kind)):
-            raise DataFileError(f"{path}: column {short(name)!r} holds {kind}; numbers expected")
+            raise DataFileError(f"{path}: column {short(name)!r} holds {kind}; numbers expected{LEFT_OUT}")
 
     def chunks() -> Iterator[Chunk]:
         for batch in rows.batches():
@@ -141,8 +147,9 @@ def read_parquet(
             yield Chunk(X, batch.y)
 
     collected = Chunks(path, chunks())
-    y = rows.values(collected.y)
-    return DataSet(collected.dense(0, len(names)), y, names, rows.taken.label, remarks=rows.taken.remarks)
+    found = rows.found(collected.y)
+    X, remarks = collected.dense(0, len(names)), (*rows.taken.remarks, *found.remarks)
+    return DataSet(X, found.y, names, rows.taken.label, remarks=remarks, fraction=found.fraction)
 
 
 def _without_text(path: Path, batch: Batch, types: dict[str, pa.DataType]) -> pa.RecordBatch:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet
 
-from dimargin.data_files.chunks import DataFileError, short
+from dimargin.data_files.chunks import LEFT_OUT, DataFileError, short
 from dimargin.data_files.thrift import INT32, INT64, LIST, STRUCT, TRUE, Parser, Struct
 from dimargin.system.memory import memory_of_process, out_of_memory
 
@@ -61,7 +61,8 @@ def check_pages(
     leaves = [(k, leaf) for k, leaf in leaves if _is_read(leaf.path, wanted, lengths)]
     for _, leaf in leaves:
         if leaf.max_repetition_level:
-            raise DataFileError(f"{path}: column {short(leaf.path)!r} holds lists; single values expected")
+            name = max((name for name in names if f"{leaf.path}.".startswith(f"{name}.")), key=len)
+            raise DataFileError(f"{path}: column {short(name)!r} holds lists; single values expected{LEFT_OUT}")
     what, n_rows, largest = "its footer", 0, 0
     try:
         fields = Parser(footer).struct()

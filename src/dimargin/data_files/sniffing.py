@@ -25,6 +25,8 @@ _LINE_ENDS = re.compile("[\r\n]+")
 _LINE, _LINE_END = re.compile(rb"[^\r\n]+[\r\n]*"), re.compile(rb"[^\r\n][\r\n]+")
 _QUOTED_TEXT = re.compile('"[^"]*"')
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+", re.ASCII)
+_TIME = re.compile(r"\d{1,2}:[0-5]\d([+-]\d\d(:?\d\d)?|Z)?", re.ASCII)
+_EXACT_TIME = re.compile(r"\d{1,2}:[0-5]\d:[0-5]\d([.,]\d+)?([+-]\d\d(:?\d\d)?|Z)?", re.ASCII)
 _FORMAT_OF_SUFFIX = {
     **dict.fromkeys((".csv", ".tsv", ".tab"), "csv"),
     **dict.fromkeys((".parquet", ".pq", ".parq"), "parquet"),
@@ -58,19 +60,25 @@ def name_format(path: Path) -> str | None:
     return _FORMAT_OF_SUFFIX.get(suffixes[-1]) if suffixes else None
 
 
-def text_format(path: Path, start: bytes) -> str:
-    """Return "libsvm" or "csv" for a text that begins so; the name of its file decides where the text does not."""
+def text_format(path: Path, start: bytes, has_columns: bool = False) -> str:
+    """Return "libsvm" or "csv" for a text that begins so.
+
+    Where the text does not decide, it is CSV if the name of its file says so, or somebody who knows that it
+    `has_columns`. Times of day have a colon, but are no features.
+    """
     text = start.decode("utf-8-sig", errors="replace")
     for line in _LINE_ENDS.split(text, SAMPLE_ROWS)[:SAMPLE_ROWS]:
         first, *others = line.partition("#")[0].split() or [""]
         if any(letter in word for word in others or [first] for letter in ",;|"):
             return "csv"
-        pairs = [":" in word for word in others]
+        pairs = [":" in word and not _EXACT_TIME.fullmatch(word) for word in others]
         if pairs and len(set(pairs)) == 1:
             return "libsvm" if pairs[0] else "csv"
         if pairs:
+            if all(_TIME.fullmatch(word) for word, is_pair in zip(others, pairs, strict=True) if is_pair):
+                return "csv"
             break
-    return "csv" if name_format(path) == "csv" else "libsvm"
+    return "csv" if has_columns or name_format(path) == "csv" else "libsvm"
 
 
 # ---- separators ------------------------------------------------------------------------------------------------------

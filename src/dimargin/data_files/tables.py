@@ -7,28 +7,28 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dimargin.data_files.chunks import DataFileError, short
-from dimargin.data_files.labels import label_values
+from dimargin.data_files.labels import NOTHING, doubtful_label, fraction_said, is_number, label_values, missing_label
 from dimargin.system.arrays import Floats
 
 _LABEL_NAMES = ("label", "target", "class", "y")
 _MOST_LABELS = 2**20  # of text: each takes some hundred bytes, and is a class
 _SHORT, _FIXED_WIDTH = 8, 2**26  # letters of the longest, or bytes of all at its length, for labels of fixed width
-MISSING = ("", "nan")  # texts that are no labels
+_NO_LABELS = ("", "nan")  # texts that are missing labels, whatever the others are
 
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # how pandas names the row index, which is no feature
 # An index without a name is called so once pandas has read and written it.
 _WRITTEN_INDEX = re.compile(r"Unnamed: 0(\.\d+)*")
-_INDEX_REMARK = "it is the index of the rows, which pandas writes to CSV unless it is told index=False"
+_INDEX_REMARK = "it has the names or numbers of the rows, as pandas and R write them"
 _VACANT_REMARK = "it has no name, and nothing is in it"
 
 
@@ -61,8 +61,7 @@ class TableColumns:
         columns = None if columns is None else [name if name in known else name.strip() for name in columns]
         drop = [name if name in known else name.strip() for name in drop]
         if len(known) < len(names):
-            double = Counter(names).most_common(1)[0][0]
-            raise DataFileError(f"{path}: two columns are called {short(double)!r}")
+            raise DataFileError(f"{path}: {said_of_doubles(names)}")
         missing = [name for name in (*(columns or []), *drop) if name not in known]
         if missing:
             raise DataFileError(f"{path} lacks the columns {_listed(missing)}; it has {_listed(names)}")
@@ -94,6 +93,18 @@ class TableColumns:
     def all(self) -> list[str]:
         """Names of the features, and behind them that of the label."""
         return self.wanted if self.label is None else [*self.wanted, self.label]
+
+
+def said_of_doubles(names: Sequence[str]) -> str:
+    """Return where columns have the same name, and what helps; there must be such."""
+    double = Counter(names).most_common(1)[0][0]
+    places = [str(k) for k, name in enumerate(names) if name == double]
+    more = f" and {len(places) - 10} more" if len(places) > 10 else ""
+    said = f"{', '.join(places[:10])}{more}" if more else " and ".join([", ".join(places[:-1]), places[-1]])
+    return (
+        f"the columns {said}, counted from 0, are all called {short(double)!r}; give them different names in the file, "
+        "also where one is to be left out"
+    )
 
 
 def _called(name: str) -> str:
@@ -134,14 +145,44 @@ def _listed(names: Sequence[str]) -> str:
     )
 
 
+class FoundLabels(NamedTuple):
+    """Labels of all rows, remarks on them, and what is said of the first that is no class; as in `DataSet`."""
+
+    y: NDArray[Any] | None
+    remarks: tuple[str, ...] = ()
+    fraction: str | None = None
+
+
 class TextLabels:
     """Codes of text labels, by which each text is kept once; messages name the path.
 
-    With `as_text`, labels are texts even where all of them are numbers.
+    With `as_text`, labels are texts even where all of them are numbers. `na` are texts and numbers that are missing
+    labels. `are_numbers` says whether all labels of earlier rows were numbers, and is None where there were none;
+    `found` takes account of its own.
+
+    `doubtful` is the code of the first label that is missing where all others are numbers, and may be a class among
+    texts; `fraction` is that of the first number that is not whole. They are None where there is none.
     """
 
-    def __init__(self, path: Path | str, as_text: bool = False) -> None:
-        self._path, self._codes, self._as_text = path, dict[str, int](), as_text
+    def __init__(
+        self, path: Path | str, as_text: bool = False, na: Collection[str] = (), are_numbers: bool | None = None
+    ) -> None:
+        self._path, self._codes, self._as_text, self.are_numbers = path, dict[str, int](), as_text, are_numbers
+        self.doubtful: int | None = None
+        self.fraction: int | None = None
+        self._missing = {*_NO_LABELS, *(one.strip().lower() for one in na)}
+        self._missing_numbers = [float(one) for one in na if is_number(one)]
+
+    def lacks(self, text: str) -> bool:
+        """Return whether a text says that a label is missing, whatever the other labels are."""
+        text = text.strip().lower()
+        return text in self._missing or (
+            bool(self._missing_numbers) and is_number(text) and float(text) in self._missing_numbers
+        )
+
+    def lack(self, numbers: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return which labels of numbers are missing, as `lacks` does."""
+        return np.isin(numbers, self._missing_numbers)
 
     def codes(self, column: Any) -> NDArray[np.int32]:
         """Return the codes of a column's labels, -1 for one that is missing or has a line break.
@@ -159,11 +200,18 @@ class TextLabels:
         if has_break(text):
             return -1
         text = text.strip()
-        if text.lower() in MISSING:
+        if self.lacks(text):
             return -1
-        code = self._codes.setdefault(text, len(self._codes))
+        code = self._codes.get(text)
+        if code is not None:
+            return code
+        code = self._codes[text] = len(self._codes)
         if code >= _MOST_LABELS:
             raise DataFileError(f"{self._path} has more than {_MOST_LABELS} different labels; which column holds them?")
+        if self.doubtful is None and text.lower() in NOTHING:
+            self.doubtful = code
+        if self.fraction is None and is_number(text) and not float(text).is_integer():
+            self.fraction = code
         return code
 
     @property
@@ -171,11 +219,36 @@ class TextLabels:
         """Texts of the labels, in the order of their codes."""
         return list(self._codes)
 
-    def values(self, codes: NDArray[np.int32]) -> NDArray[Any]:
+    def found(self, codes: NDArray[np.int32] | None, column: str | None, place: Callable[[int], str]) -> FoundLabels:
+        """Return the labels behind codes; raises DataFileError if one is missing, since all others are numbers.
+
+        `column` is that of the labels, and `place` names the place of a row in the file, by its index.
+        """
+        if codes is None or column is None:
+            return FoundLabels(None)
+
+        def where(code: int) -> str:
+            return f"{self._path}, {place(int((codes == code).argmax()))}"
+
+        texts, remarks, fault = self.texts, tuple[str, ...](), None
+        others = [is_number(text) for text in texts if text.lower() not in NOTHING]
+        if others:
+            self.are_numbers = self.are_numbers is not False and all(others)
+        if self.doubtful is not None:
+            text, row = texts[self.doubtful], where(self.doubtful)
+            if self.are_numbers:
+                raise DataFileError(f"{row}: {missing_label(column, text)}")
+            remarks = (f"{row}: {doubtful_label(column, text)}",)
+        y = self._values(codes)
+        if y.dtype.kind == "f" and self.fraction is not None:
+            fault = f"{where(self.fraction)}: {fraction_said(column, texts[self.fraction])}"
+        return FoundLabels(y, remarks, fault)
+
+    def _values(self, codes: NDArray[np.int32]) -> NDArray[Any]:
         """Return the labels behind codes, as strings of fixed width unless a long one would make all others long."""
         values = np.array(self.texts, dtype=object) if self._as_text else label_values(self.texts)
         if values.dtype == object:
-            longest = max(map(len, self.texts))
+            longest = max(map(len, self._codes))
             if longest <= _SHORT or 4 * longest * len(codes) <= _FIXED_WIDTH:
                 values = values.astype(str)
         return values[codes]

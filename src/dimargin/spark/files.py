@@ -22,16 +22,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from sklearn.base import clone
-from sklearn.utils.multiclass import check_classification_targets
 
 from dimargin.data_files import DataFileError
+from dimargin.data_files.chunks import check_classes
 from dimargin.data_files.csv_text import CsvLayout
 from dimargin.data_files.data import format_taking
-from dimargin.data_files.labels import known_labels, label_values
+from dimargin.data_files.labels import fraction_said, known_labels
 from dimargin.data_files.libsvm import DENSE, check_weight
-from dimargin.data_files.opening import FileOptions
+from dimargin.data_files.opening import FileOptions, refuse_others
 from dimargin.data_files.sniffing import SAMPLE_BYTES, SAMPLE_ROWS, name_format
-from dimargin.data_files.tables import PANDAS_INDEX, TableColumns, column_index
+from dimargin.data_files.tables import PANDAS_INDEX, FoundLabels, TableColumns, TextLabels, column_index
 from dimargin.engines.jobs import Jobs
 from dimargin.engines.spark import SparkEngine
 from dimargin.estimators.common import MarginClassifier
@@ -137,6 +137,7 @@ class _Opened:
     label: str | int | None = None
     remarks: tuple[str, ...] = ()
     weight: str | int | None = None
+    column: str | None = None  # of the labels; None for LIBSVM text
 
     def rows(self, found: FileSummary) -> FileRows:
         """Return the rows, with the width and the classes that were found."""
@@ -146,11 +147,10 @@ class _Opened:
         if width <= 0:
             raise DataFileError(f"{path} has no features")
         sparse = text and found.n_stored < DENSE * found.n_rows * width
-        values = label_values(found.labels.tolist()) if found.labels.dtype.kind == "U" else found.labels
-        values = found.labels if values.dtype == object else values  # of a fixed width
+        labels = self._labels(found.labels)
+        values = found.labels if labels.y is None or labels.y.dtype.kind in "OU" else labels.y  # texts of a fixed width
         classes, indices = np.unique(values, return_inverse=True)
-        if classes.dtype.kind == "f":
-            check_classification_targets(classes)
+        check_classes(labels.fraction)
         if len(classes) < 2:
             raise DataFileError(f"{path}: at least two classes are needed, and every label is {classes.tolist()[0]!r}")
         scaler = None if found.sums is None else found.sums.between(base, width).scaler(sparse)
@@ -161,8 +161,18 @@ class _Opened:
         return FileRows(
             frame=self.frame.mapInArrow(partial(prepared, parser), schema), n_rows=found.n_rows, n_features=width,
             sparse=sparse, classes=classes, scaler=scaler, feature_names=self.names, label=self.label,
-            zero_based=base == 0 if text else None, remarks=self.remarks, weight=self.weight,
+            zero_based=base == 0 if text else None, remarks=(*self.remarks, *labels.remarks), weight=self.weight,
         )  # fmt: skip
+
+    def _labels(self, labels: NDArray[Any]) -> FoundLabels:
+        """Return what labels are, and remarks on them; raises DataFileError if one is missing."""
+        if labels.dtype.kind != "U":
+            odd = labels[labels != np.floor(labels)] if labels.dtype.kind == "f" else labels[:0]
+            fault = None if not len(odd) else f"{self.format.path}, in a row: {fraction_said(self.column, odd[0])}"
+            return FoundLabels(labels, fraction=fault)
+        texts = TextLabels(self.format.path)
+        codes = np.array([texts.code(text) for text in labels.tolist()], dtype=np.int32)
+        return texts.found(codes, self.column, lambda _: "in a row")
 
 
 def _opened(
@@ -176,6 +186,7 @@ def _opened(
     start = options.utf8(b"".join(line + b"\n" for line in first))
     if not first:
         raise DataFileError(f"{path} is empty")
+    refuse_others(path, start, options)
     if format_taking(Path(path), options, label, start=start) == "libsvm":
         check_weight(path, weight)
         return _Opened(lines, LibsvmText(path, options, weight is not None), weight=weight)
@@ -216,8 +227,8 @@ def _csv(
     taken = layout.choose(label, None, True, drop)
     form = CsvText(path, layout, first[: layout.n_skipped_lines], taken, options, *drop)
     if layout.header:
-        return _Opened(lines, form, taken.wanted, taken.label, taken.remarks, *drop)
-    return _Opened(lines, form, label=taken.index, remarks=taken.remarks, weight=index)
+        return _Opened(lines, form, taken.wanted, taken.label, taken.remarks, form.weight, taken.label)
+    return _Opened(lines, form, None, taken.index, taken.remarks, index, taken.label)
 
 
 def _table(table: DataFrame, path: str, label: str | int | None, weight: str | None) -> _Opened:
@@ -234,7 +245,8 @@ def _table(table: DataFrame, path: str, label: str | int | None, weight: str | N
     features = F.array(*(quoted(given[name]).cast("double") for name in taken.wanted))
     weights = [quoted(given[name]).cast("double").alias(WEIGHT) for name in drop]
     frame = table.select(features.alias(FEATURES), quoted(given[taken.label]).alias(LABEL), *weights)
-    return _Opened(frame, TableRows(path, taken, *drop), taken.wanted, taken.label, taken.remarks, *drop)
+    form = TableRows(path, taken, *drop)
+    return _Opened(frame, form, taken.wanted, taken.label, taken.remarks, form.weight, taken.label)
 
 
 def _check_kind(path: str, name: str, kind: T.DataType, expected: tuple[type[T.DataType], ...], what: str) -> None:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from dimargin.data_files import DataFileError
 from dimargin.data_files.chunks import WEIGHT_EXPECTED, Chunk, short
 from dimargin.data_files.csv_text import CsvLayout
+from dimargin.data_files.labels import missing_label
 from dimargin.data_files.libsvm import parse_lines, without_weights
 from dimargin.data_files.opening import BOM, FileOptions
 from dimargin.data_files.parquet import as_text, is_numeric
@@ -115,7 +116,7 @@ class CsvText(Format):
         try:
             return list(self.layout.chunks(io.BytesIO(block), taken, texts, is_part=True))
         except pa.ArrowInvalid as error:
-            fault = self.layout.first_fault(io.BytesIO(block), taken, self._name)
+            fault = self.layout.first_fault(io.BytesIO(block), taken, texts, self._name)
             raise DataFileError(fault or f"{self.path}: {error}") from error
 
     def _name(self, line: int, row: list[str]) -> str:
@@ -145,15 +146,14 @@ class TableRows(Format):
         if not is_numeric(column.type) or pa.types.is_decimal(column.type):
             texts = TextLabels(self.path)
             indices: Any = texts.codes(as_text(column))
-            labels, wrong = np.array(texts.texts), (indices < 0).any()
+            labels, wrong = np.array(texts.texts), indices < 0
         else:
-            given = column.to_numpy(zero_copy_only=False)
-            wrong = column.null_count or not np.isfinite(given).all()
-            labels, indices = (given, given) if wrong else np.unique(given, return_inverse=True)
-        if wrong:
-            raise DataFileError(
-                f"{self.path}: the label in column {self.taken.label!r} is missing, NaN or infinite in a row"
-            )
+            given = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+            wrong = ~np.isfinite(given)
+            labels, indices = np.unique(column.drop_null().to_numpy(zero_copy_only=False), return_inverse=True)
+        if wrong.any():
+            what = missing_label(self.taken.label or "", column[int(wrong.argmax())].as_py())
+            raise DataFileError(f"{self.path}, in a row: {what}")
         return Parsed(X, labels, indices.astype(np.int64), self._weights(batch))
 
     def _weights(self, batch: pa.RecordBatch) -> Floats | None:
