@@ -105,7 +105,7 @@ def test_the_index_of_pandas_is_left_out_and_that_is_said(dimargin, tmp_path, in
     frame.to_csv(without, index=False)
     for data in (with_index, without):
         status, _, err = dimargin("train", data, "--model", tmp_path / "m", *HINGE)
-        assert status == 0 and ("is left out: it is the index of the rows" in err) == (data == with_index)
+        assert status == 0 and ("is left out: it has the names or numbers of the rows" in err) == (data == with_index)
         assert dm.load(tmp_path / "m").feature_names_in_.tolist() == ["a", "b"]
         for other in (with_index, without):
             assert dimargin("predict", tmp_path / "m", other, "-o", tmp_path / "labels")[0] == 0
@@ -115,7 +115,7 @@ def test_the_index_of_pandas_is_left_out_and_that_is_said(dimargin, tmp_path, in
         ("simulate", "gossip", with_index, "--n-sites", 2, "--max-iter", 3),
         commands(tmp_path, with_index)[2],
     ):
-        assert "is left out: it is the index of the rows" in dimargin(*command)[2]
+        assert "is left out: it has the names or numbers of the rows" in dimargin(*command)[2]
     frame.to_csv(with_index, index_label="id")
     for flags in ((), ("--missing", "median")):
         status, _, err = dimargin("train", with_index, "--model", tmp_path / "m", *HINGE, *flags)

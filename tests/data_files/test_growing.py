@@ -285,6 +285,21 @@ def test_libsvm_that_grows(tmp_path, groups, size, end):
             assert data.X.shape[0] == 0 and data.y.shape == (0,)
 
 
+@pytest.mark.filterwarnings("ignore:.*it has the names or numbers of the rows")
+@pytest.mark.parametrize("width", [2, 1200])  # Wide tables have another reader.
+def test_letters_of_another_encoding_in_a_column_that_is_left_out(tmp_path, width):
+    path = tmp_path / "rows.csv"
+    names, values = ",".join(f"x{k}" for k in range(width)), ",".join(["1.5"] * width)
+    rows = "".join(f"caf\xe9,{k % 2},{values}\n" for k in range(4))
+    path.write_bytes(f"Unnamed: 0,label,{names}\n{rows}".encode("latin-1"))
+    for data in (GrowingFile(path, label="label").read(), read_data(path, label="label")):
+        assert data.X.shape == (4, width) and data.y.tolist() == [0, 1, 0, 1]
+    path.write_bytes(f"label,{names}\ncaf\xe9,{values}\ntea,{values}\n".encode("latin-1"))
+    for read in (read_data, lambda *args, **given: GrowingFile(*args, **given).read()):
+        with pytest.raises(DataFileError, match="line 2: not UTF-8 text; name its encoding"):
+            read(path, label="label")
+
+
 texts = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Zs", "Zl", "Zp"]), min_size=1, max_size=5)
 rows_of_csv = st.lists(st.tuples(finite, texts.map(lambda text: "t" + text), finite), max_size=4)
 

@@ -46,6 +46,11 @@ def is_missing(text: str) -> bool:
     return text.lower() in NOTHING
 
 
+def is_utf8(text: str) -> bool:
+    """Return whether text that was decoded with "surrogateescape" was UTF-8."""
+    return not any("\udc80" <= letter <= "\udcff" for letter in text)
+
+
 def delimited(lines: bytes, delimiter: str, quotes: bool | None = None) -> bytes:
     """Return lines with one delimiter between two fields; `BLANKS` stands for one or several blanks and tabs."""
     if delimiter != BLANKS:
@@ -68,7 +73,7 @@ def delimited_line(line: str, delimiter: str, quotes: bool | None = None) -> str
 
 def lines_of(block: bytes) -> Iterable[str]:
     """Return the lines of a block with their ends."""
-    return io.StringIO(block.decode(), newline="")
+    return io.StringIO(block.decode(errors="surrogateescape"), newline="")
 
 
 class CsvReader:
@@ -190,7 +195,7 @@ def chunk_of(rows: list[list[str]], width: int, taken: TableColumns, texts: Text
 
 
 def _codes(labels: list[str], texts: TextLabels) -> NDArray[np.int32]:
-    code_of = {text: -1 if has_break(text) else texts.code(text) for text in dict.fromkeys(labels)}
+    code_of = {text: texts.code(text) if is_utf8(text) else -1 for text in dict.fromkeys(labels)}
     codes = np.array([code_of[text] for text in labels], dtype=np.int32)
     if (codes < 0).any():
         raise ValueError("a label is missing")

@@ -26,6 +26,7 @@ from dimargin.data_files.csv_rows import (
     chunk_of,
     delimited,
     delimited_line,
+    is_utf8,
     lines_of,
 )
 from dimargin.data_files.first_lines import encoded, first_row, holds_names, n_before_table, names_of, rows_below
@@ -406,6 +407,6 @@ class CsvLayout:
                 what = f"is {short(row[index])!r}" if row[index] else "is missing"
                 what += "; a finite number expected" + _OPEN * has_break(row[index])
                 return f"column {short(self.names[index])!r} {what}"
-        if any("\udc80" <= letter <= "\udcff" for field in row for letter in field):
+        if not all(map(is_utf8, row if label is None or not indices else [row[label]])):
             return NOT_UTF8
         return None

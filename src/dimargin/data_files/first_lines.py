@@ -8,7 +8,16 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from dimargin.data_files.chunks import DataFileError, short
-from dimargin.data_files.csv_rows import BLANKS, NOT_UTF8, UNCLOSED, CsvReader, delimited_line, is_missing, is_remark
+from dimargin.data_files.csv_rows import (
+    BLANKS,
+    NOT_UTF8,
+    UNCLOSED,
+    CsvReader,
+    delimited_line,
+    is_missing,
+    is_remark,
+    is_utf8,
+)
 from dimargin.data_files.labels import is_number
 from dimargin.data_files.sniffing import has_names
 from dimargin.data_files.tables import said_of_doubles
@@ -81,7 +90,7 @@ def names_of(place: str, first: list[str], below: list[list[str]], delimiter: st
     names = [field.strip() for field in first]
     if any("\0" in name for name in names):
         raise DataFileError(f"{place}: a NUL byte; text expected. If it is UTF-16, say so: --encoding utf-16-le")
-    if not_utf8 := next((name for name in names if any("\udc80" <= letter <= "\udcff" for letter in name)), None):
+    if not_utf8 := next((name for name in names if not is_utf8(name)), None):
         raise DataFileError(f"{place}: the name of a column, {_shown(not_utf8)}, is {NOT_UTF8}")
     width = Counter(map(len, below)).most_common(1)[0][0] if below else len(names)
     rows = [row for row in below if len(row) == width]
