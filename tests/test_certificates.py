@@ -203,12 +203,14 @@ def test_certify_of_changed_models(data, loss, kernel, intercept, factor, uneven
 def gap_of_decision_values(machine, problem):
     """Gap between the objective of `decision_function` and the lower bound that is claimed, of the worst output.
 
-    It is less what the rounding of a sum in float64 may do to the losses of the values.
+    It is less what the rounding of sums in float64 may do to the losses of the values: every term of a value takes part
+    in as many additions as there are terms at most, and a kernel value is a sum over features.
     """
     signed = signed_coefficients(problem, machine.support_, machine.dual_coef_)
     values = np.reshape(machine.decision_function(problem.X).T, signed.shape)
     terms = replace(problem, X=abs(problem.X)) if problem.kernel["kernel"] in ("linear", "poly") else problem
-    rounding = np.finfo(float).eps * abs(signed) @ np.asarray(terms.gram().head, dtype=float)
+    n_roundings = np.count_nonzero(signed, axis=1, keepdims=True) + problem.X.shape[1] + 4
+    rounding = n_roundings * 2.0**-53 * abs(signed) @ np.asarray(terms.gram().head, dtype=float)
     used, *moved = (objectives_of_values(problem, signed, v) for v in (values, values - rounding, values + rounding))
     used = used - np.max([other - used for other in moved], axis=0)
     return float(np.max((used - machine.dual_objective_) / np.maximum(used, machine.objective_)))

@@ -39,6 +39,16 @@ def test_it_is_the_minimiser(seed, n):
     assert value(rows, curvature, centre, c, found)[0] == pytest.approx(best, rel=1e-6, abs=1e-9)
 
 
+@pytest.mark.parametrize("seed", [7, 8, 9])
+def test_large_features_and_a_small_curvature(seed):
+    """The first step of the multipliers was so large that Newton's system was singular by rounding."""
+    rng = np.random.default_rng(seed)
+    X, signs = np.round(rng.normal(size=(48, 2))) * 1e6, rng.choice([-1.0, 1.0], size=(1, 48))
+    machine = LocalSVM(HingeRows(X, signs), 1 / 48, np.full(2, 1e-6), np.zeros((1, 48)))
+    found = machine.solve(np.zeros((1, 2)), 1e-6, 200)
+    assert value(machine.rows, np.full(2, 1e-6), 0.0, 1 / 48, found)[0] <= 1.5  # It is 1 at no weights.
+
+
 def test_many_rows_and_outputs():
     """The gap of the coefficients is that of the whole problem, sparse rows or not."""
     rows, curvature, centre, c = problem(1, 700, outputs=3)

@@ -57,10 +57,11 @@ class LocalSVM:
     def __init__(self, rows: HingeRows, loss_weight: float, curvature: Floats, dual: Floats) -> None:
         self.rows, self.curvature, self.dual = rows, curvature, dual
         self._c = loss_weight
-        self._starts = np.full(len(dual), _FIRST * loss_weight)  # s, to begin with; the last time tells more
         # of s: as far as Newton's system stays well-conditioned, and coefficients tell from the rounding of margins
         well_conditioned = _CONDITION * float(curvature.min()) / max(float((rows.lengths**2).sum()), 1e-300)
         self._largest = min(well_conditioned, _LARGEST * loss_weight)
+        self._first = min(_FIRST * loss_weight, self._largest)
+        self._starts = np.full(len(dual), self._first)  # s, to begin with; the last time tells more
 
     def solve(self, centre: Floats, tolerance: float, max_steps: int) -> Floats:
         """Return the minimiser for a centre of shape (n_outputs, n_features).
@@ -88,7 +89,7 @@ class LocalSVM:
             weights, steps = self._minimise(centre, signs, a, s, weights, enough, steps, max_steps)
             a = np.clip(a + s * (1 - signs * (X @ weights)), 0, self._c)
             pull, s, steps = X.T @ (signs * a), min(s * _GROWTH, self._largest), steps + 1
-        self.dual[q], self._starts[q] = a, max(_FIRST * self._c, s / _GROWTH**3)
+        self.dual[q], self._starts[q] = a, max(self._first, s / _GROWTH**3)
         return np.asarray(weights)
 
     def _minimise(
