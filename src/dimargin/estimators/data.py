@@ -359,7 +359,7 @@ def gamma_value(gamma: str | float, X: Any, weights: Floats, columns: KeptColumn
     if gamma == "scale":
         with np.errstate(over="ignore", invalid="ignore"):
             mean = (share @ X).sum(dtype=np.float64)
-            if sp.issparse(X) and X.nnz == X.shape[0] * X.shape[1]:
+            if sp.issparse(X) and X.nnz == X.shape[0] * n_features:
                 X = X.data.reshape(X.shape)
             if sp.issparse(X):
                 variance = (share @ X.multiply(X)).sum() - mean**2
