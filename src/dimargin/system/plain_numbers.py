@@ -16,8 +16,8 @@ class PlainNumbers:
     Examples
     --------
     >>> from dimargin import SVMClassifier
-    >>> SVMClassifier(C=np.float64(0.5), max_iter=np.int16(1000))
-    SVMClassifier(C=0.5, max_iter=1000)
+    >>> SVMClassifier(C=np.float64(0.5), max_iter=np.int16(500))
+    SVMClassifier(C=0.5, max_iter=500)
     """
 
     def __setattr__(self, name: str, value: Any) -> None:
