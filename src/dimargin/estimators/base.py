@@ -401,4 +401,7 @@ class KernelMarginClassifier(LinearKernelCoefficients, KernelPrediction):
         if self.kernel == "precomputed":
             return len(indices) == len(vectors)
         alike = sp.issparse(X) == sp.issparse(vectors) and vectors.shape == (len(indices), X.shape[1])
-        return alike and not abs(X[indices] - vectors).sum()
+        if not alike:
+            return False
+        difference = X[indices] - vectors
+        return not np.any(difference.data if sp.issparse(difference) else difference)
