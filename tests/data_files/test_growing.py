@@ -285,6 +285,22 @@ def test_libsvm_that_grows(tmp_path, groups, size, end):
             assert data.X.shape[0] == 0 and data.y.shape == (0,)
 
 
+@pytest.mark.parametrize("names", ['1\t"3e4"', "1\t3e4"])
+@pytest.mark.parametrize("repeated", ['"1"\t3e4', "1\t3e4"])
+def test_names_that_are_repeated_with_other_quotes(tmp_path, names, repeated):
+    path = tmp_path / "rows.csv"
+    path.write_text(f"{names}\nx\t1\n{repeated}\n")
+    for read in (read_data, lambda *args, **given: GrowingFile(*args, **given).read()):
+        with pytest.raises(DataFileError, match="line 3: the names of the columns are repeated"):
+            read(path, label=0, header=True)
+
+
+def test_a_long_fraction_is_shortened(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text(f"a,label\n1,2.{'5' * 999}\n2,1\n")
+    assert len(read_data(path).fraction) < 250 + len(str(path))
+
+
 @pytest.mark.filterwarnings("ignore:.*it has the names or numbers of the rows")
 @pytest.mark.parametrize("width", [2, 1200])  # Wide tables have another reader.
 def test_letters_of_another_encoding_in_a_column_that_is_left_out(tmp_path, width):

@@ -269,7 +269,7 @@ class CsvLayout:
 
     def _repeats_names(self, block: bytes) -> bool:
         """Return whether a row is the line of names."""
-        if self.header is None or self.line not in block:
+        if self.header is None or self.line.replace(b'"', b"") not in block.replace(b'"', b""):
             return False
         return self.header in CsvReader(lines_of(block), self.delimiter, self.quotes)
 

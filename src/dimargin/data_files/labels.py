@@ -79,7 +79,7 @@ def doubtful_label(column: str, text: str) -> str:
 def fraction_said(column: str | None, value: object) -> str:
     """Return the fault of a label that is a number but not whole, of a column of this name if columns have names."""
     where = "" if column is None else f" in column {short(column)!r}"
-    return f"the label{where} is {value}; classes are whole numbers or texts, and regression is not offered"
+    return f"the label{where} is {short(str(value))}; classes are whole numbers or texts, and regression is not offered"
 
 
 def known_labels(labels: NDArray[Any], classes: NDArray[Any]) -> tuple[NDArray[Any], list[Any]]:
