@@ -83,7 +83,7 @@ def names_closed_output(path: str | os.PathLike[str]) -> bool:
     The null device in its place would take what is written by this name, and lose it.
     """
     is_readable_only = fcntl.fcntl(1, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY
-    return os.path.basename(path) in ("stdout", "1") and is_readable_only
+    return os.fspath(path).endswith(("/stdout", "fd/1")) and is_readable_only
 
 
 def _renewed(stream: Any, own: Any, raw: io.FileIO) -> TextIO:

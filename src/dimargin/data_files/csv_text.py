@@ -268,7 +268,7 @@ class CsvLayout:
             raise pa.ArrowInvalid(UNCLOSED)
 
     def _repeats_names(self, block: bytes) -> bool:
-        """Return whether a row is the line of names."""
+        """Return whether a row is the line of names, however the cells of both are quoted."""
         if self.header is None or self.line.replace(b'"', b"") not in block.replace(b'"', b""):
             return False
         return self.header in CsvReader(lines_of(block), self.delimiter, self.quotes)
