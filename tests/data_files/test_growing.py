@@ -302,6 +302,25 @@ def test_a_long_fraction_is_shortened(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:.*it has the names or numbers of the rows")
+@pytest.mark.parametrize("separator", [" ", ","])
+@pytest.mark.parametrize("size", [20, 40, 1000])
+def test_a_text_whose_lines_are_in_several_blocks(written, monkeypatch, separator, size):
+    monkeypatch.setattr(growing, "CHUNK", size)
+    names = "label b1\n" if separator == " " else ",label,b1\n"  # as R and as pandas write the names of rows
+    rows = ['"' + "one line\n" * 9 + '"', "1", "2"], ["b", "3", "4"], ['"c\nd"', "5", "6"]
+    path = written("rows.csv", names + "".join(separator.join(row) + "\n" for row in rows))
+    assert assert_read_alike(path) is None and GrowingFile(path).read().X.tolist() == [[2], [4], [6]]
+    append(path, f'"{"one line" * 9}{separator}7{separator}8\n')
+    refused = assert_read_alike(path)
+    assert (
+        refused is not None
+        and "line 15: " in refused[0]
+        and "is a quote not closed?" in refused[0]
+        and refused[0] == refused[1]
+    )
+
+
+@pytest.mark.filterwarnings("ignore:.*it has the names or numbers of the rows")
 @pytest.mark.parametrize("width", [2, 1200])  # Wide tables have another reader.
 def test_letters_of_another_encoding_in_a_column_that_is_left_out(tmp_path, width):
     path = tmp_path / "rows.csv"

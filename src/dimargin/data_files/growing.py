@@ -21,10 +21,11 @@ from typing import Any, BinaryIO, Literal
 from numpy.typing import NDArray
 
 from dimargin.data_files.chunks import CHUNK, Chunk, Chunks, DataFileError, DataSet, check_classes, no_rows
+from dimargin.data_files.csv_rows import UNCLOSED
 from dimargin.data_files.csv_text import CsvLayout
 from dimargin.data_files.data import check_width, explained, format_taking
 from dimargin.data_files.libsvm import LibsvmRows, parse_light
-from dimargin.data_files.lines import blocks_of_lines
+from dimargin.data_files.lines import LONGEST_LINE, blocks_of_lines
 from dimargin.data_files.opening import BOM, PARQUET, FileOptions, open_data, opener_of
 from dimargin.data_files.row_numbers import remarks_on_row_numbers
 from dimargin.data_files.sniffing import beginning, name_format
@@ -370,18 +371,25 @@ class _CsvRows:
 
     def chunks(self, blocks: Iterable[bytes]) -> Iterator[Chunk]:
         """Yield the rows of blocks of whole lines, and codes of their labels."""
-        for block in blocks:
+        blocks = iter(blocks)
+        block = next(blocks, None)
+        while block is not None:
+            following = next(blocks, None)
             try:
                 chunk = self._layout.block(block, self._columns, self.texts)
             except DataFileError:
                 raise
             except (ValueError, csv.Error) as error:
+                if str(error) == UNCLOSED and following is not None and len(block) <= LONGEST_LINE:
+                    block += following  # it ends within quotes
+                    continue
                 fault = self._layout.first_fault(io.BytesIO(block), self._columns, self.texts, self._name)
                 raise DataFileError(fault or f"{self._name(1, [])} or later: {error}") from error
             if chunk.y is not None:
                 self._note_places(block, chunk.y)
             yield chunk
             self.next_line += block.count(b"\n")
+            block = following
 
     def _note_places(self, block: bytes, codes: NDArray[Any]) -> None:
         """Note the lines of labels that are doubtful or fractions, which nobody finds once the block is gone."""
