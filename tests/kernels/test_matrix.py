@@ -203,6 +203,13 @@ def test_threads_do_not_change_a_bit(name, dtype, sparse, instructions):
             np.testing.assert_array_equal(other.block(columns[::2], columns), one.block(columns[::2], columns))
 
 
+def test_products_beyond_float64_are_infinite_without_a_warning():
+    K = matrix(np.array([[2.0], [0.0]]), Kernel("linear"))
+    coefficients = np.array([[1e308, 0.0]])
+    assert K.multiply(np.arange(2), coefficients).tolist() == [[math.inf, 0.0]]
+    assert K.combine(np.array([[4.0, 0.0]], dtype=np.float32), np.array([0]), coefficients[:, :1]).tolist() == [[math.inf, 0.0]]
+
+
 @pytest.mark.parametrize("sparse", [False, True])
 @given(n=st.integers(1, 1500), m=st.integers(1, 4000), d=st.integers(1, 40), outputs=st.integers(1, 3))
 @example(n=1500, m=4000, d=8, outputs=1)  # several chunks of columns are packed at once

@@ -280,7 +280,7 @@ class KernelMatrix:
                 out[:, first : first + step] = to
         if self.transform.offset:
             out += self.transform.offset * coefficients.sum(axis=1, keepdims=True)
-        return np.ldexp(out, exponent)
+        return _times_power(out, exponent)
 
     def value_parts(self, rows: Pieces, columns: Pieces) -> NDArray[Any]:
         """Return what `values` does for every piece of rows with the piece of columns of its number, in one array."""
@@ -314,7 +314,7 @@ class KernelMatrix:
         if self.transform.offset:
             sums = [factors.sum() for factors in columns.split(scaled)]
             out += self.transform.offset * np.repeat(sums, rows.sizes)
-        return np.asarray(np.ldexp(out, exponent[0]))
+        return _times_power(out, exponent[0])
 
     def _is_long(self, n_values: int) -> bool:
         """Return whether one call for so many kernel values would keep an interrupt waiting."""
@@ -325,7 +325,7 @@ class KernelMatrix:
         coefficients, exponent = _in_range(coefficients)
         out = np.zeros((len(coefficients), values.shape[1]))
         _core.combine_rows(values, slots, coefficients, out, self.n_threads)
-        return np.ldexp(out, exponent)
+        return _times_power(out, exponent)
 
     @property
     def has_weights(self) -> bool:
@@ -465,3 +465,9 @@ def _in_range(coefficients: Floats) -> tuple[Floats, NDArray[np.intc]]:
     coefficients = np.asarray(coefficients, dtype=np.float64)
     exponent = np.frexp(np.abs(coefficients).max(axis=1, initial=0.0, keepdims=True))[1]
     return np.ascontiguousarray(np.ldexp(coefficients, -exponent)), exponent
+
+
+def _times_power(products: Floats, exponent: NDArray[np.intc]) -> Floats:
+    """Return products times powers of two; they are infinite where float64 does not hold them."""
+    with np.errstate(over="ignore"):
+        return np.asarray(np.ldexp(products, exponent))
