@@ -64,9 +64,9 @@ test-versions: $(VENV)/.ready-test  ## run the tests of estimators with other ve
 			skops pytest pytest-xdist hypothesis qpsolvers clarabel && \
 		echo "== $$name: $$($$at/bin/python -c 'import numpy, scipy, sklearn, sys; print("Python", *sys.version.split()[:1], "numpy", numpy.__version__, "scipy", scipy.__version__, "scikit-learn", sklearn.__version__)')" && \
 		$$at/bin/python -m pytest -n auto --dist worksteal -q -p no:cacheprovider -m "not slow" tests/estimators \
-			tests/search tests/displays tests/report tests/model_files tests/problems tests/solvers tests/strategies \
-			tests/partition tests/kernels tests/preprocessing tests/test_callbacks.py tests/test_seams.py \
-			tests/test_trusted_types.py || exit; \
+			tests/estimators/search tests/display tests/display/report tests/io/models tests/problems tests/solvers tests/strategies \
+			tests/shards/partition tests/kernels tests/estimators/preprocessing tests/estimators/test_callbacks.py tests/test_seams.py \
+			tests/io/test_trusted_types.py || exit; \
 	done
 
 coverage: $(VENV)/.ready-test  ## print the share of lines that make test reaches, and that all tests do

@@ -19,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 import dimargin as dm
-from dimargin.report import write_report
+from dimargin.display.report import write_report
 
 HEIGHTS = {1280: 7000, 390: 12000}
 

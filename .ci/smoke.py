@@ -115,7 +115,7 @@ def check_names():
     for attempt in (
         lambda: dimargin.GossipSVMClassifier().fit(X, y),
         lambda: dimargin.CoreSetSVMClassifier(n_sites=3).fit(X, y),
-        lambda: __import__("dimargin.simulation", fromlist=["Simulator"]).Simulator,
+        lambda: __import__("dimargin.gossip.simulation", fromlist=["Simulator"]).Simulator,
     ):
         try:
             attempt()

@@ -7,7 +7,7 @@ import numpy as np
 from dimargin import _core
 from dimargin.kernels.functions import Kernel
 from dimargin.kernels.matrix import KernelMatrix
-from dimargin.kernels.rows import RowTransform
+from dimargin.kernels.row_transform import RowTransform
 from dimargin.problems.dual import DualProblem
 from dimargin.problems.losses import HingeLoss
 from dimargin.solvers import BlockCoordinateDescent, Limits, solve

@@ -29,14 +29,14 @@ from sklearn.svm import SVC
 import dimargin as dm
 from dimargin import _core
 from dimargin.baselines import BaggedSVM, SingleCoordinateODM, SVMPerf
-from dimargin.engines import LocalEngine
 from dimargin.kernels.functions import Kernel
 from dimargin.kernels.matrix import KernelMatrix
-from dimargin.kernels.rows import RowTransform
-from dimargin.partition import cluster_rows
+from dimargin.kernels.row_transform import RowTransform
 from dimargin.problems.dual import DualProblem
 from dimargin.problems.losses import HingeLoss
-from dimargin.sharding.parts import Part, n_shards_for
+from dimargin.shards.local_engine import LocalEngine
+from dimargin.shards.partition import cluster_rows
+from dimargin.shards.parts import Part, n_shards_for
 from dimargin.solvers import blocks
 
 WORKS = {}

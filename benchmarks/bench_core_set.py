@@ -31,11 +31,11 @@ from sklearn.metrics import roc_auc_score
 from sklearn.svm import OneClassSVM
 
 import dimargin as dm
-from dimargin.network.programs.core_set_consensus import CoreSetConsensus
-from dimargin.network.programs.core_set_settings import CoreSetSettings
-from dimargin.network.topology import changing_digraphs
-from dimargin.simulation.conditions import Conditions, LinkFaults
-from dimargin.simulation.simulator import Simulator
+from dimargin.gossip.programs.core_set_consensus import CoreSetConsensus
+from dimargin.gossip.programs.core_set_settings import CoreSetSettings
+from dimargin.gossip.simulation.conditions import Conditions, LinkFaults
+from dimargin.gossip.simulation.simulator import Simulator
+from dimargin.gossip.topology import changing_digraphs
 from dimargin.strategies import Exact
 
 

@@ -147,7 +147,7 @@ def predicted(rows, folder, repeats):
 
 def dealt(way, folder):
     """Exact machines across shards of 1,000 rows of phishing, in 1 to 8 partitions, beside those in one place here."""
-    from dimargin.sharding import parts
+    from dimargin.shards import parts
     from dimargin.spark.columns import Columns
     from dimargin.spark.training import train
 

@@ -18,7 +18,7 @@ import pyarrow.csv
 import pyarrow.parquet
 from common import describe, heading, table
 
-from dimargin.data_files import read_data
+from dimargin.io.data import read_data
 
 ROWS, COLUMNS, REPEATS = 2_000_000, 18, 3
 FORMATS = {"LIBSVM text": "svm", "CSV": "csv", "Parquet": "parquet"}

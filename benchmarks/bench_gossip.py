@@ -33,10 +33,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
 import dimargin as dm
-from dimargin.network.programs.average import Average
-from dimargin.network.topology import make_graph, mixing_rounds, uniform_weights
-from dimargin.simulation.conditions import Conditions, LinkFaults, Outage
-from dimargin.simulation.simulator import Simulator
+from dimargin.gossip.programs.average import Average
+from dimargin.gossip.simulation.conditions import Conditions, LinkFaults, Outage
+from dimargin.gossip.simulation.simulator import Simulator
+from dimargin.gossip.topology import make_graph, mixing_rounds, uniform_weights
 
 ALPHA = 1e-4
 SHARDS = ("random", "unequal", "sorted", "sorted_unequal")

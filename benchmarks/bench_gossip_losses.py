@@ -26,13 +26,13 @@ from sklearn.svm import LinearSVC
 
 import dimargin as dm
 from dimargin.estimators.certificate import hinge_objectives
-from dimargin.network.programs.gadget_settings import GadgetSettings
-from dimargin.network.rivals import ConsensusADMM, Logarithmic
-from dimargin.network.topology import make_graph
-from dimargin.preprocessing import FourierFeatures
+from dimargin.estimators.preprocessing import FourierFeatures
+from dimargin.gossip.programs.gadget_settings import GadgetSettings
+from dimargin.gossip.rounds import ConsensusADMM, Logarithmic
+from dimargin.gossip.simulation.conditions import Conditions
+from dimargin.gossip.simulation.gossip_run import GossipRun, deal
+from dimargin.gossip.topology import make_graph
 from dimargin.problems.hinge import HingeRows, loss_of
-from dimargin.simulation.conditions import Conditions
-from dimargin.simulation.gossip_run import GossipRun, deal
 
 ROUNDS = 300
 LOSSES = ("squared_hinge", "odm")

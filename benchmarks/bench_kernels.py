@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from dimargin import _core
 from dimargin.kernels.functions import Kernel
-from dimargin.kernels.rows import RowTransform
+from dimargin.kernels.row_transform import RowTransform
 
 COLUMNS = 512
 PAUSE = 0.2  # seconds

@@ -22,10 +22,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
 from dimargin import GossipSVMClassifier
-from dimargin.network.rivals.merging import ClippedMean, Mean, NearestMixing, TrimmedMean
-from dimargin.network.rivals.robust import RobustGossip
-from dimargin.simulation.attacks import InnerProduct, LabelFlip, LittleIsEnough, RandomNoise, SignFlip
-from dimargin.simulation.liars import lying
+from dimargin.gossip.rounds.merging import ClippedMean, Mean, NearestMixing, TrimmedMean
+from dimargin.gossip.rounds.robust import RobustGossip
+from dimargin.gossip.simulation.attacks import InnerProduct, LabelFlip, LittleIsEnough, RandomNoise, SignFlip
+from dimargin.gossip.simulation.liars import lying
 
 ALPHA, N_SITES, LIARS = 1e-3, 10, (2, 7)
 ATTACKS = {

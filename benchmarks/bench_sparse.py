@@ -16,7 +16,7 @@ from sklearn.svm import SVC
 import dimargin as dm
 from dimargin.kernels.functions import Kernel
 from dimargin.kernels.matrix import KernelMatrix
-from dimargin.kernels.rows import RowTransform
+from dimargin.kernels.row_transform import RowTransform
 
 GAMMA = {"phishing": 1.0, "reuters": 1.0, "a9a": 0.1}
 

@@ -23,7 +23,7 @@ from sklearn.svm import SVC
 from dimargin import SVMClassifier
 from dimargin.kernels.functions import Kernel
 from dimargin.kernels.matrix import KernelMatrix
-from dimargin.kernels.rows import RowTransform
+from dimargin.kernels.row_transform import RowTransform
 
 REACHED = 1e-4
 PROBLEMS = [("ijcnn1", None, 32.0, 2.0), ("covtype.libsvm.binary", 40_000, 32.0, 32.0)]

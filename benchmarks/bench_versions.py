@@ -51,7 +51,7 @@ def fit_of(machine, X, y):
 def tile(d, n_threads):
     from dimargin.kernels.functions import Kernel
     from dimargin.kernels.matrix import KernelMatrix
-    from dimargin.kernels.rows import RowTransform
+    from dimargin.kernels.row_transform import RowTransform
 
     X = np.random.default_rng(0).random((20_000, d))
     kernel = KernelMatrix(RowTransform.fit(X, Kernel("rbf", 1 / (d * X.var()))), X, n_threads=n_threads)
@@ -209,7 +209,7 @@ def reading(suffix):
     """Read 300,000 rows of 18 numbers from a file, which stays until the process ends."""
     from bench_files import write
 
-    from dimargin.data_files import read_data
+    from dimargin.io.data import read_data
 
     folder = TemporaryDirectory()
     write(Path(folder.name), "rows", 300_000)

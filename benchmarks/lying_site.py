@@ -11,10 +11,10 @@ import sys
 import msgspec
 
 from dimargin.cli import main
-from dimargin.network.program import Send
-from dimargin.network.programs.exchange import Exchange
-from dimargin.network.programs.gadget import Gadget
-from dimargin.sites.gossip_options import GossipOptions
+from dimargin.gossip.program import Send
+from dimargin.gossip.programs.exchange import Exchange
+from dimargin.gossip.programs.gadget import Gadget
+from dimargin.gossip.sites.gossip_options import GossipOptions
 
 HONEST_STEPS, FACTOR = 100, -4.0
 

@@ -53,7 +53,7 @@ def identities(*names, authority="authority"):
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import Encoding
 
-    from dimargin.network.identity import Identity
+    from dimargin.gossip.identity import Identity
 
     def key_of(name):
         return Ed25519PrivateKey.from_private_bytes(hashlib.sha256(f"{authority} {name}".encode()).digest())

@@ -11,15 +11,15 @@ from scipy.optimize import minimize_scalar
 from sklearn.metrics.pairwise import laplacian_kernel, polynomial_kernel, rbf_kernel
 
 from dimargin import _core
-from dimargin.engines import LocalEngine
 from dimargin.kernels.functions import Kernel
 from dimargin.kernels.matrix import KernelMatrix
-from dimargin.kernels.rows import RowTransform
+from dimargin.kernels.row_transform import RowTransform
 from dimargin.problems.dual import DualProblem
 from dimargin.problems.losses import HingeLoss, Loss, ODMLoss, SquaredHingeLoss
 from dimargin.problems.solution import Solution
-from dimargin.sharding.parts import Part
-from dimargin.sharding.shards import Shards
+from dimargin.shards.local_engine import LocalEngine
+from dimargin.shards.parts import Part
+from dimargin.shards.shards import Shards
 from dimargin.solvers import BlockCoordinateDescent, Limits, solve
 from dimargin.strategies import LevelModel
 

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from dimargin import _core
 from dimargin.kernels.functions import KERNEL_NAMES, Kernel
 from dimargin.kernels.matrix import KernelMatrix
-from dimargin.kernels.rows import RowTransform
+from dimargin.kernels.row_transform import RowTransform
 
 BEST = _core.instruction_set()
 STORAGES = ["float32", "float64", "csr int32", "csr int64"]

@@ -33,9 +33,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 import dimargin
 from dimargin import ODMClassifier, SVMClassifier
-from dimargin.estimators import data as data_module
-from dimargin.network import rivals
-from dimargin.sharding import parts
+from dimargin.estimators import validated_data as data_module
+from dimargin.gossip import rivals, rounds
+from dimargin.shards import parts
 from dimargin.solvers import BlockCoordinateDescent, block_coordinate_descent
 
 # of all tests together over five times as many; more of them: DIMARGIN_JUDGED=25000 pytest tests/test_certificates.py
@@ -452,10 +452,10 @@ def test_gossiping_sites(data, alpha, n_sites, intercept, stop, sparse, tol, los
 # the mean of the sites' weights is zero, and they are far from it
 OPPOSED = np.array([[1e6], [1e6]]), np.array([0, 1]), np.ones(2)
 RIVALS = [
-    rivals.ConsensusADMM(), rivals.ConsensusADMM(0.01, 1.9, compression=rivals.Logarithmic(3)),
-    rivals.MoMDSVM(compression=rivals.TopK(0.3)), rivals.ChocoSGD(rivals.Quantised(2), 0.5), rivals.GossipLearning(),
-    rivals.UniformGadget(), rivals.UniformGadget(form="printed"), rivals.RobustGossip(rivals.Mean()),
-    rivals.RobustGossip(rivals.Mean(), gradient="tracked"), rivals.SetGossip("support"),
+    rounds.ConsensusADMM(), rounds.ConsensusADMM(0.01, 1.9, compression=rounds.Logarithmic(3)),
+    rivals.MoMDSVM(compression=rounds.TopK(0.3)), rivals.ChocoSGD(rounds.Quantised(2), 0.5), rivals.GossipLearning(),
+    rivals.UniformGadget(), rivals.UniformGadget(form="printed"), rounds.RobustGossip(rounds.Mean()),
+    rounds.RobustGossip(rounds.Mean(), gradient="tracked"), rivals.SetGossip("support"),
 ]  # fmt: skip
 
 

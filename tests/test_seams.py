@@ -12,8 +12,8 @@ from sklearn.svm import SVC
 
 import dimargin as dm
 from dimargin import estimators, strategies
-from dimargin.partition import Partition
 from dimargin.problems.losses import Loss, PiecewiseConjugate
+from dimargin.shards.partition import Partition
 from dimargin.strategies import DiODM
 
 X, Y = make_moons(400, noise=0.2, random_state=0)
@@ -69,7 +69,7 @@ def test_the_machine_of_a_new_loss_has_every_strategy(strategy):
 
 def test_a_machine_on_the_command_line_is_one_entry(monkeypatch):
     monkeypatch.setitem(estimators.MACHINES, "squares", LeastSquaresClassifier)
-    from dimargin.cli.parameters import make_machine
+    from dimargin.cli.estimator_flags import make_machine
 
     machine = make_machine("squares", {"C": 2.5, "tol": 1e-4}, [])
     assert isinstance(machine, LeastSquaresClassifier) and (machine.C, machine.tol) == (2.5, 1e-4)
@@ -161,10 +161,10 @@ def test_a_site_program_is_a_class_with_its_messages():
     """All sites learn the largest of their numbers, though messages are lost, repeated and overtaken."""
     pytest.importorskip("msgspec")
     networkx = pytest.importorskip("networkx")
-    from dimargin.network.messages import Finite, Message
-    from dimargin.network.program import Send, SiteProgram, Wake
-    from dimargin.simulation import Conditions
-    from dimargin.simulation.simulator import Simulator
+    from dimargin.gossip.messages import Finite, Message
+    from dimargin.gossip.program import Send, SiteProgram, Wake
+    from dimargin.gossip.simulation import Conditions
+    from dimargin.gossip.simulation.simulator import Simulator
 
     class Largest(Message, frozen=True, tag="largest of the test"):
         value: Finite

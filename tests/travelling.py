@@ -6,7 +6,7 @@ import pickle
 from dataclasses import dataclass, field
 from typing import Any
 
-from dimargin.sharding.shards import Node, Shards, check_as_many, tree_sum
+from dimargin.shards.shards import Node, Shards, check_as_many, tree_sum
 
 
 @dataclass

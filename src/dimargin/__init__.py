@@ -2,15 +2,15 @@
 
 from typing import TYPE_CHECKING
 
-from dimargin.lazy import lazily
+from dimargin.system.lazy import lazily
+from dimargin.system.moved import find_moved_modules
 
 if TYPE_CHECKING:
-    from dimargin.callbacks import LevelScores as LevelScores
-    from dimargin.displays import ConvergenceDisplay as ConvergenceDisplay
-    from dimargin.displays import CoreSetConsensusDisplay as CoreSetConsensusDisplay
-    from dimargin.displays import MarginDistributionDisplay as MarginDistributionDisplay
-    from dimargin.displays import PerformanceProfileDisplay as PerformanceProfileDisplay
-    from dimargin.displays import TuningDisplay as TuningDisplay
+    from dimargin.display import ConvergenceDisplay as ConvergenceDisplay
+    from dimargin.display import CoreSetConsensusDisplay as CoreSetConsensusDisplay
+    from dimargin.display import MarginDistributionDisplay as MarginDistributionDisplay
+    from dimargin.display import PerformanceProfileDisplay as PerformanceProfileDisplay
+    from dimargin.display import TuningDisplay as TuningDisplay
     from dimargin.estimators import CoreSetSVDD as CoreSetSVDD
     from dimargin.estimators import CoreSetSVMClassifier as CoreSetSVMClassifier
     from dimargin.estimators import GossipSVMClassifier as GossipSVMClassifier
@@ -19,11 +19,13 @@ if TYPE_CHECKING:
     from dimargin.estimators import OneClassCoreSetSVM as OneClassCoreSetSVM
     from dimargin.estimators import SVMClassifier as SVMClassifier
     from dimargin.estimators import minimum_enclosing_ball as minimum_enclosing_ball
-    from dimargin.libsvm import from_libsvm as from_libsvm
-    from dimargin.libsvm import to_libsvm as to_libsvm
-    from dimargin.model_files import load as load
-    from dimargin.model_files import save as save
-    from dimargin.search import ODMClassifierCV as ODMClassifierCV
+    from dimargin.estimators.callbacks import LevelScores as LevelScores
+    from dimargin.estimators.search import ODMClassifierCV as ODMClassifierCV
+    from dimargin.io.libsvm import from_libsvm as from_libsvm
+    from dimargin.io.libsvm import to_libsvm as to_libsvm
+    from dimargin.io.models import load as load
+    from dimargin.io.models import save as save
+    from dimargin.io.trusted_types import TRUSTED_TYPES as TRUSTED_TYPES
     from dimargin.strategies import Cascade as Cascade
     from dimargin.strategies import DiODM as DiODM
     from dimargin.strategies import DiP as DiP
@@ -34,11 +36,11 @@ if TYPE_CHECKING:
     from dimargin.strategies import LinearDSVRG as LinearDSVRG
     from dimargin.strategies import LinearNewton as LinearNewton
     from dimargin.strategies import LinearSVRG as LinearSVRG
-    from dimargin.trusted_types import TRUSTED_TYPES as TRUSTED_TYPES
     from dimargin.version import __version__ as __version__
 else:
     _MODULES = (
-        *("_core", "balls", "baselines", "data_files", "datasets", "engines", "experiments", "kernels", "partition"),
-        *("preprocessing", "problems", "report", "sharding", "solvers", "system"),
+        *("_core", "baselines", "datasets", "experiments", "gossip", "io", "kernels", "problems", "shards", "solvers"),
+        "system",
     )
+    find_moved_modules()
     __all__, __getattr__, __dir__ = lazily(__name__, _MODULES)

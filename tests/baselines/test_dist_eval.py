@@ -12,7 +12,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from dimargin import SVMClassifier
 from dimargin.baselines import DistEval
-from dimargin.simulation.conditions import Conditions
+from dimargin.gossip.simulation.conditions import Conditions
 
 
 @pytest.fixture(scope="module")

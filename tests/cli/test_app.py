@@ -17,7 +17,7 @@ from sklearn.datasets import make_moons
 from text_files import write_moons
 
 import dimargin as dm
-from dimargin.data_files import read_data
+from dimargin.io.data import read_data
 
 PARAMETERS = {
     "kernel": ("laplacian", "laplacian"),

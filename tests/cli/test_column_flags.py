@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, QuantileTransformer
 
 import dimargin as dm
-from dimargin.preprocessing import CalendarFeatures
+from dimargin.estimators.preprocessing import CalendarFeatures
 
 ALL = ("--missing", "median", "--categories", "--dates", "iso", "--drop", "id")
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import dimargin as dm
-from dimargin.model_files import load_with_header
+from dimargin.io.models import load_with_header
 
 N = 60
 

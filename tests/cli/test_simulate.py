@@ -18,8 +18,8 @@ from text_files import write_moons
 import dimargin as dm
 from dimargin.cli.network_conditions import outages_of
 from dimargin.cli.simulate import RunDisplay
-from dimargin.data_files import read_data
-from dimargin.simulation.conditions import Conditions, LinkFaults
+from dimargin.gossip.simulation.conditions import Conditions, LinkFaults
+from dimargin.io.data import read_data
 
 PARAMETERS = {
     "n_sites": ("4", 4),

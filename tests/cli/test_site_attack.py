@@ -17,9 +17,9 @@ import dimargin
 
 zenoh = pytest.importorskip("zenoh", reason="eclipse-zenoh is not installed: pip install 'dimargin[peers]'")
 
-from dimargin.network.certificates import Tls  # noqa: E402
-from dimargin.network.links import Received  # noqa: E402
-from dimargin.network.zenoh_link import ZenohLink  # noqa: E402
+from dimargin.gossip.links import Received  # noqa: E402
+from dimargin.gossip.tls_certificates import Tls  # noqa: E402
+from dimargin.gossip.zenoh_link import ZenohLink  # noqa: E402
 
 SITES = ["north", "east", "south"]
 N_EVES = 24  # each says one hostile thing of a kind of its own to every site: after that she is not heard

@@ -16,7 +16,7 @@ from text_files import write_csv
 from waiting import free_port, wait_for
 
 import dimargin
-from dimargin.sites.folder import SiteFolder
+from dimargin.gossip.sites.site_folder import SiteFolder
 
 zenoh = pytest.importorskip("zenoh", reason="eclipse-zenoh is not installed: pip install 'dimargin[peers]'")
 

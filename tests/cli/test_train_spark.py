@@ -19,8 +19,8 @@ from sklearn.datasets import make_moons
 
 import dimargin as dm
 from dimargin.cli.spark_engine import _messages_until
-from dimargin.data_files import read_data
-from dimargin.model_files import load_with_header
+from dimargin.io.data import read_data
+from dimargin.io.models import load_with_header
 
 SPARK = ["--engine", "spark"]
 SEED = ["--random-state", 0]

@@ -8,7 +8,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import dimargin as dm
-from dimargin.model_files.model_format import FORMAT_VERSION
+from dimargin.io.models.model_format import FORMAT_VERSION
 
 X, y = make_moons(40, noise=0.2, random_state=0)
 labels = ["lower" if k else "upper" for k in y]

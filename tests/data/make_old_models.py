@@ -1,6 +1,6 @@
 """Writes the models in tests/data/old_models, one or more of every class, and what they predict.
 
-They were written before the codecs of files were put together, and are read by tests/model_files/test_old_models.py. Do
+They were written before the codecs of files were put together, and are read by tests/io/models/test_old_models.py. Do
 not write them again: they stand for the files that users have.
 """
 
@@ -15,10 +15,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 
 import dimargin as dm
-from dimargin.engines.packing import Packing
+from dimargin.estimators.preprocessing import FourierFeatures
 from dimargin.kernels.functions import Kernel
-from dimargin.kernels.rows import RowTransform
-from dimargin.preprocessing import FourierFeatures
+from dimargin.kernels.row_transform import RowTransform
+from dimargin.spark.engine.packing import Packing
 
 HERE = Path(__file__).parent / "old_models"
 TWO, SIDES = make_moons(60, noise=0.2, random_state=0)

@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, QuantileTransformer
 
 import dimargin as dm
-from dimargin.preprocessing import CalendarFeatures
+from dimargin.estimators.preprocessing import CalendarFeatures
 
 HERE = Path(__file__).parent
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import pooch
 import pytest
 
-from dimargin.data_files import DataFileError
 from dimargin.datasets import ChangedFileError, FetchError, available, fetch, load, path
 from dimargin.datasets.catalogue import CATALOGUE, entry_of
 from dimargin.datasets.places import cache_folder, find
 from dimargin.datasets.records import trust
+from dimargin.io.data import DataFileError
 
 TEXT = b"+1 1:74 2:85 3:123\n-1 1:207 2:215\n"
 

@@ -11,8 +11,8 @@ from sklearn.metrics import roc_auc_score
 from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 
 from dimargin import CoreSetSVDD, OneClassCoreSetSVM, minimum_enclosing_ball
+from dimargin.gossip.programs.core_set_settings import CoreSetSettings
 from dimargin.kernels.functions import Kernel
-from dimargin.network.programs.core_set_settings import CoreSetSettings
 
 VALUES = {
     "rbf": lambda X, Z: rbf_kernel(X, Z, gamma=0.3),

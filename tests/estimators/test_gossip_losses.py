@@ -7,9 +7,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from dimargin import GossipSVMClassifier, LinearODMClassifier, load, save
-from dimargin.network.programs.parameters import GossipParameters
-from dimargin.simulation.conditions import Conditions
-from dimargin.sites.gossip_options import GossipOptions
+from dimargin.gossip.programs.learner_parameters import GossipParameters
+from dimargin.gossip.simulation.conditions import Conditions
+from dimargin.gossip.sites.gossip_options import GossipOptions
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # rounds are few
 ALPHA = 1e-2

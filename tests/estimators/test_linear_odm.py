@@ -26,7 +26,7 @@ from dimargin import (
     save,
 )
 from dimargin.problems.losses import ODMLoss
-from dimargin.sharding.keys import order_of_keys
+from dimargin.shards.keys import order_of_keys
 
 MILD = {"lam": 20.0, "upsilon": 0.4, "theta": 0.2}
 SOLVERS = ["newton", LinearNewton("conjugate_gradients"), "svrg", "csvrg", LinearDSVRG(n_partitions=3)]

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dimargin import CoreSetSVMClassifier, ODMClassifier, ODMClassifierCV, SVMClassifier
-from dimargin.estimators import data as data_module
-from dimargin.estimators.data import merged, training_data
+from dimargin.estimators import validated_data as data_module
+from dimargin.estimators.search.folds import ExactTrainer, Fold, Sample
+from dimargin.estimators.validated_data import merged, training_data
 from dimargin.problems.losses import ODMLoss
-from dimargin.search.folds import ExactTrainer, Fold, Sample
 from dimargin.solvers import Limits
 
 MACHINES = [
@@ -112,7 +112,7 @@ def test_which_data_are_merged():
 
 
 def test_kernel_values_and_kernels_of_users_are_not_looked_at(monkeypatch):
-    monkeypatch.setattr("dimargin.estimators.base.merged", None)
+    monkeypatch.setattr("dimargin.estimators.kernel_margin_classifier.merged", None)
     X, y, _ = repeated()
     SVMClassifier(kernel="precomputed", max_iter=1, tol=0.9).fit(np.ones((2100, 2100)), y[:2100])
     SVMClassifier(kernel=lambda A, B: A @ B.T, max_iter=1, tol=0.9).fit(X[:2100], y[:2100])

@@ -17,8 +17,8 @@ from sklearn.preprocessing import scale
 from sklearn.svm import SVC
 
 import dimargin as dm
-from dimargin.estimators import base, certificate
-from dimargin.estimators.progress import Monitor
+from dimargin.estimators import certificate, kernel_margin_classifier
+from dimargin.estimators.fit_progress import Monitor
 
 MACHINES = {
     "hinge": dm.SVMClassifier(C=5.0, gamma=0.3, fit_intercept=True, random_state=0),
@@ -219,7 +219,7 @@ def test_auto_leaves_large_pairs_to_trees(monkeypatch):
     X, y = rows()
     largest = np.sort(np.bincount(y))[-2:].sum()
     for most, n_coefficients in ((largest, 3), (largest - 1, 4)):
-        monkeypatch.setattr(base, "_AUTO_EXACT_ROWS", most)
+        monkeypatch.setattr(kernel_margin_classifier, "_AUTO_EXACT_ROWS", most)
         assert clone(MACHINES["hinge"]).fit(X, y).dual_coef_.shape[0] == n_coefficients
 
 

@@ -382,7 +382,7 @@ def test_auto_chooses_by_the_number_of_rows_and_by_what_is_asked_for(options, n_
 
 
 def test_many_rows_are_clustered_and_have_a_model_of_clusters_before_the_end(monkeypatch):
-    monkeypatch.setattr("dimargin.estimators.base._AUTO_EXACT_ROWS", 1000)
+    monkeypatch.setattr("dimargin.estimators.kernel_margin_classifier._AUTO_EXACT_ROWS", 1000)
     X, y = make_moons(1500, noise=0.2, random_state=0)
     whole, dc = (SVMClassifier(random_state=0, strategy=one).fit(X, y) for one in ("auto", "dc"))
     assert_array_equal(whole.dual_coef_, dc.dual_coef_)

@@ -16,7 +16,7 @@ from dimargin import (
     load,
     save,
 )
-from dimargin.report.model_facts import certificate_of
+from dimargin.display.report.model_facts import certificate_of
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(600, 2))

@@ -6,8 +6,8 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dimargin import ODMClassifier, ODMClassifierCV, SVMClassifier
-from dimargin.estimators import data as data_module
-from dimargin.estimators.data import thinned, training_data
+from dimargin.estimators import validated_data as data_module
+from dimargin.estimators.validated_data import thinned, training_data
 
 MACHINES = [SVMClassifier(C=2.0, fit_intercept=True), ODMClassifier(lam=1e5), SVMClassifier(kernel="laplacian")]
 
@@ -74,7 +74,7 @@ def test_precision_and_memory_come_first():
 
 
 def test_kernel_values_are_not_looked_at(monkeypatch):
-    monkeypatch.setattr("dimargin.estimators.base.thinned", None)
+    monkeypatch.setattr("dimargin.estimators.kernel_margin_classifier.thinned", None)
     SVMClassifier(kernel="precomputed").fit(np.eye(2100), np.arange(2100) % 2)
 
 

@@ -11,7 +11,7 @@ from sklearn.datasets import make_classification
 from travelling import TravellingEngine
 
 from dimargin import Cascade, DiODM, DiP, DivideAndConquer, ODMClassifier, SVMClassifier
-from dimargin.estimators import base
+from dimargin.estimators import kernel_margin_classifier
 
 TREE = {"branching": 2, "n_levels": 2, "tol": 1e-6, "random_state": 0}
 STRATEGIES = {
@@ -50,12 +50,12 @@ def data(n_classes=2, n=600):
 def travelling(monkeypatch):
     """Fit a machine on five shards that travel, or another number; the engine."""
     numbers = [5]
-    monkeypatch.setattr(base, "n_shards_for", lambda n_rows: numbers[0])
+    monkeypatch.setattr(kernel_margin_classifier, "n_shards_for", lambda n_rows: numbers[0])
 
     def fit(machine, *arguments, n_shards=5):
         engine, numbers[0] = TravellingEngine(), n_shards
         with monkeypatch.context() as patch:
-            patch.setattr(base, "LocalEngine", lambda n_threads, cancelled: engine)
+            patch.setattr(kernel_margin_classifier, "LocalEngine", lambda n_threads, cancelled: engine)
             machine.fit(*arguments)
         return engine
 

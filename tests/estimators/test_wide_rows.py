@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import dimargin as dm
 from dimargin.estimators.wide_attributes import kept_of
-from dimargin.kernels.columns import SparseColumns
+from dimargin.kernels.column_statistics import SparseColumns
 
 WIDTH = 5 * 10**9
 RNG = np.random.default_rng(0)

@@ -8,9 +8,9 @@ import scipy.sparse as sp
 from sklearn.datasets import load_svmlight_file
 from text_files import write_csv, write_moons
 
-from dimargin.data_files import DataFileError
 from dimargin.datasets.access import DataRows
 from dimargin.experiments.data import MissingDataError, Split, load, load_file
+from dimargin.io.data import DataFileError
 
 
 def test_features_are_scaled_by_the_ranges_of_the_training_rows(moons):

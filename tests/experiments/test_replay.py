@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from sklearn.datasets import make_moons
 
 import dimargin as dm
-from dimargin.engines import LocalEngine
 from dimargin.experiments import replay
 from dimargin.experiments.data import Split
 from dimargin.experiments.examine import speed_up
 from dimargin.experiments.replay import TaskTimes, TimedDiODM, TimedDSVRG, TimedShards, makespan
+from dimargin.shards.local_engine import LocalEngine
 
 
 @pytest.fixture

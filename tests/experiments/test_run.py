@@ -17,13 +17,13 @@ from text_files import write_moons
 
 import dimargin as dm
 import dimargin.experiments.cache
-from dimargin.data_files import DataFileError
 from dimargin.experiments.cache import Cache
 from dimargin.experiments.data import load
 from dimargin.experiments.declarations import Method, Sample
 from dimargin.experiments.examine import dual_objective
 from dimargin.experiments.outcome import Outcome
 from dimargin.experiments.run import CELLS, Options, Watcher, run_experiment
+from dimargin.io.data import DataFileError
 
 PATIENCE = 60  # seconds
 

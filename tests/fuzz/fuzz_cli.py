@@ -98,7 +98,7 @@ _GOOD = {
 
 @functools.cache
 def _model():
-    from dimargin.model_files import model_format
+    from dimargin.io.models import model_format
 
     return [model_format.file_content(*source) for source in fuzz_model.sources()[:2]]
 

@@ -2,11 +2,11 @@
 
 import zlib
 
-from dimargin.data_files import DataFileError, GrowingFile, csv_text, growing, sniffing
-from dimargin.data_files.chunks import check_classes
-from dimargin.data_files.data import read_file
-from dimargin.data_files.mixed import read_mixed
-from dimargin.data_files.opening import FileOptions
+from dimargin.io.data import DataFileError, GrowingFile, csv_text, growing_file, sniffing
+from dimargin.io.data.chunks import check_classes
+from dimargin.io.data.mixed import read_mixed
+from dimargin.io.data.opening import FileOptions
+from dimargin.io.data.whole_file import read_file
 
 from .inputs import SOME_NUMBERS, check_refusal, compressed, file, mutated, same
 
@@ -32,7 +32,7 @@ _LABELS = [
     "'",
 ]
 
-growing._PAUSE = 0  # nobody else writes the file
+growing_file._PAUSE = 0  # nobody else writes the file
 
 
 def _field(rng):
@@ -65,7 +65,7 @@ def generate(rng):
 
 def check(data):
     digest = zlib.crc32(data)
-    csv_text.CHUNK = growing.CHUNK = (24, 100, 2**20)[digest % 3]
+    csv_text.CHUNK = growing_file.CHUNK = (24, 100, 2**20)[digest % 3]
     csv_text._WIDE = (2, 1000)[digest // 3 % 2]
     sniffing.SAMPLE_BYTES = (10, 100, 2**18)[digest // 96 % 3]
     options = {"label": (None, None, 0, -1)[digest // 6 % 4], "needs_label": bool(digest // 24 % 4)}

@@ -2,13 +2,13 @@
 
 import zlib
 
-from dimargin.data_files import DataFileError, GrowingFile, growing, libsvm
-from dimargin.data_files.chunks import check_classes
-from dimargin.data_files.data import read_file
+from dimargin.io.data import DataFileError, GrowingFile, growing_file, libsvm
+from dimargin.io.data.chunks import check_classes
+from dimargin.io.data.whole_file import read_file
 
 from .inputs import SOME_NUMBERS, check_refusal, compressed, file, mutated, same
 
-growing._PAUSE = 0  # nobody else writes the file
+growing_file._PAUSE = 0  # nobody else writes the file
 
 
 def _number(rng):
@@ -40,7 +40,7 @@ def generate(rng):
 
 
 def check(data):
-    libsvm.CHUNK = growing.CHUNK = (24, 100, 2**20)[zlib.crc32(data) % 3]
+    libsvm.CHUNK = growing_file.CHUNK = (24, 100, 2**20)[zlib.crc32(data) % 3]
     needs_label, weighted = zlib.crc32(data) % 7 > 1, zlib.crc32(data) % 11 == 0
     path, outcomes = file("rows.svm", data), []
     readers = (

@@ -3,8 +3,8 @@
 import numpy as np
 import scipy.sparse as sp
 
-from dimargin.libsvm import from_libsvm
-from dimargin.model_files import ModelFileError
+from dimargin.io.libsvm import from_libsvm
+from dimargin.io.models import ModelFileError
 
 from .inputs import SOME_NUMBERS, check_refusal, file, mutated
 

@@ -10,14 +10,14 @@ import msgspec
 import numpy as np
 import scipy.sparse as sp
 
-from dimargin.network import limits
-from dimargin.network.identity import Identity
-from dimargin.network.messages import encode, pack
-from dimargin.network.program import Send
-from dimargin.network.programs.agreement import Agreement
-from dimargin.network.schema import Schema
-from dimargin.sites.core_set_options import CoreSetOptions
-from dimargin.sites.gossip_options import GossipOptions
+from dimargin.gossip import limits
+from dimargin.gossip.identity import Identity
+from dimargin.gossip.messages import encode, pack
+from dimargin.gossip.program import Send
+from dimargin.gossip.programs.agreement import Agreement
+from dimargin.gossip.schema import Schema
+from dimargin.gossip.sites.core_set_options import CoreSetOptions
+from dimargin.gossip.sites.gossip_options import GossipOptions
 
 try:
     from ..authority import identities

@@ -18,9 +18,9 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, OneHotEncoder, Qua
 
 import dimargin as dm
 from dimargin.cli.app import app
-from dimargin.model_files import ModelFileError, load_with_header, model_format, save
-from dimargin.preprocessing import CalendarFeatures, SparseScaler
-from dimargin.preprocessing.tables import columns_of
+from dimargin.estimators.preprocessing import CalendarFeatures, SparseScaler
+from dimargin.estimators.preprocessing.column_kinds import columns_of
+from dimargin.io.models import ModelFileError, load_with_header, model_format, save
 
 from .inputs import check_refusal, file, folder, mutated
 

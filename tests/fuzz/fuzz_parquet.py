@@ -5,7 +5,7 @@ import io
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dimargin.data_files import DataFileError, read_data
+from dimargin.io.data import DataFileError, read_data
 
 from .inputs import check_refusal, file, mutated
 from .parquet_claims import Parquet, varint

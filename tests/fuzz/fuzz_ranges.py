@@ -3,8 +3,8 @@
 import numpy as np
 import scipy.sparse as sp
 
-from dimargin.data_files import DataFileError
-from dimargin.libsvm.ranges import FeatureRanges
+from dimargin.io.data import DataFileError
+from dimargin.io.libsvm.ranges import FeatureRanges
 
 from .inputs import SOME_NUMBERS, check_refusal, file, mutated
 

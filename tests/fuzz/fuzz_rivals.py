@@ -7,8 +7,8 @@ from copy import deepcopy
 import msgspec
 import numpy as np
 
-from dimargin.network import rivals
-from dimargin.network.programs.algorithm import Problem
+from dimargin.gossip import rivals, rounds
+from dimargin.gossip.programs.algorithm import Problem
 from dimargin.problems.hinge import HingeRows
 
 try:
@@ -23,14 +23,14 @@ except ImportError:  # as a module of a test
 NAMES = ("north", "south")
 _STEP, _LEASE = 0.05, 0.4
 _ALGORITHMS = (
-    rivals.ChocoSGD(rivals.TopK(0.5)),
-    rivals.ChocoSGD(rivals.RandomK(0.5), merge=rivals.ClippedMean(0)),
-    rivals.ChocoSGD(rivals.Quantised(16)),
-    rivals.ConsensusADMM(),
+    rivals.ChocoSGD(rounds.TopK(0.5)),
+    rivals.ChocoSGD(rounds.RandomK(0.5), merge=rounds.ClippedMean(0)),
+    rivals.ChocoSGD(rounds.Quantised(16)),
+    rounds.ConsensusADMM(),
     rivals.MoMDSVM(),
     rivals.GossipLearning(),
-    rivals.RobustGossip(rivals.NearestMixing(1)),
-    rivals.RobustGossip(rivals.TrimmedMean(0), gradient="tracked", flow=np.inf),
+    rounds.RobustGossip(rounds.NearestMixing(1)),
+    rounds.RobustGossip(rounds.TrimmedMean(0), gradient="tracked", flow=np.inf),
     rivals.SetGossip("support"),
     rivals.SetGossip("hull"),
     rivals.UniformGadget(),

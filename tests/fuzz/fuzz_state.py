@@ -3,8 +3,8 @@
 import msgspec
 import numpy as np
 
-from dimargin.network.messages import pack
-from dimargin.network.state_file import _DIGEST, _MAGIC, _VERSION, StateError, _digest, read_state
+from dimargin.gossip.messages import pack
+from dimargin.gossip.state_file import _DIGEST, _MAGIC, _VERSION, StateError, _digest, read_state
 
 from .inputs import check_refusal, file, mutated
 

@@ -7,7 +7,7 @@ import zlib
 import msgspec
 import numpy as np
 
-from dimargin.network.programs.candidates import points_of
+from dimargin.gossip.programs.candidates import points_of
 
 HEAD = b"dm\x01"
 

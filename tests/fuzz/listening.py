@@ -2,9 +2,9 @@
 
 import math
 
-from dimargin.network.links import Link, Received
-from dimargin.network.live import LiveSite
-from dimargin.network.messages import UnsoundError, decoder, encode
+from dimargin.gossip.links import Link, Received
+from dimargin.gossip.live import LiveSite
+from dimargin.gossip.messages import UnsoundError, decoder, encode
 
 
 def heard(program, now, sender, message):

@@ -8,9 +8,21 @@ from types import SimpleNamespace
 
 import pytest
 
+from dimargin.io.data import csv_text, growing_file, libsvm, sniffing
+
 from . import driver
 
 KEPT = sorted(path for path in driver.CORPUS.glob("*/*") if path.is_file())
+
+
+@pytest.fixture(autouse=True)
+def sizes_of_readers(monkeypatch):
+    """Restore what targets set to read in small blocks."""
+    for module, *names in (
+        (csv_text, "CHUNK", "_WIDE"), (growing_file, "CHUNK", "_PAUSE"), (libsvm, "CHUNK"), (sniffing, "SAMPLE_BYTES"),
+    ):  # fmt: skip
+        for name in names:
+            monkeypatch.setattr(module, name, getattr(module, name))
 
 
 @pytest.mark.parametrize("path", KEPT, ids=lambda path: f"{path.parent.name}/{path.name}")

@@ -12,7 +12,7 @@ from scipy.spatial.distance import cdist
 from dimargin import SVMClassifier
 from dimargin.kernels.functions import Kernel
 from dimargin.kernels.matrix import KernelMatrix
-from dimargin.kernels.rows import RowTransform
+from dimargin.kernels.row_transform import RowTransform
 from dimargin.kernels.user import UserKernel, kernel_matrix
 
 NEGLIGIBLE = {np.float32: 2.0**-40, np.float64: 2.0**-69}

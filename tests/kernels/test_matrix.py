@@ -28,7 +28,7 @@ from dimargin import _core
 from dimargin.kernels.functions import Kernel
 from dimargin.kernels.matrix import KernelMatrix
 from dimargin.kernels.pieces import Pieces
-from dimargin.kernels.rows import RowTransform
+from dimargin.kernels.row_transform import RowTransform
 from dimargin.kernels.user import UserKernel, kernel_matrix
 
 # around the tile's 4 or 8 rows, panels of 8 to 32 columns, chunks of 512 columns, sums of 16 features
@@ -207,7 +207,9 @@ def test_products_beyond_float64_are_infinite_without_a_warning():
     K = matrix(np.array([[2.0], [0.0]]), Kernel("linear"))
     coefficients = np.array([[1e308, 0.0]])
     assert K.multiply(np.arange(2), coefficients).tolist() == [[math.inf, 0.0]]
-    assert K.combine(np.array([[4.0, 0.0]], dtype=np.float32), np.array([0]), coefficients[:, :1]).tolist() == [[math.inf, 0.0]]
+    assert K.combine(np.array([[4.0, 0.0]], dtype=np.float32), np.array([0]), coefficients[:, :1]).tolist() == [
+        [math.inf, 0.0]
+    ]
 
 
 @pytest.mark.parametrize("sparse", [False, True])

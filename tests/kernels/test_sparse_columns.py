@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import dimargin as dm
-from dimargin.estimators.data import gamma_value
-from dimargin.kernels.columns import narrowed
+from dimargin.estimators.validated_data import gamma_value
+from dimargin.kernels.column_statistics import narrowed
 from dimargin.system import memory
 
 ROWS = arrays(np.float64, st.tuples(st.integers(1, 6), st.integers(1, 12)), elements=st.sampled_from([0, 0, 0, 1, 2.5]))
@@ -43,7 +43,7 @@ def test_gamma_is_that_of_dense_rows(X, seed):
 # ---- 40 bytes that name feature 2,000,000,000 ------------------------------------------------------------------------
 
 WIDE = "1 1:1 2000000000:2\n-1 1:-1 3:2\n1 2:3\n-1 5:1\n"
-IMPORTS = "import dimargin as dm, sklearn.datasets\nfrom dimargin.data_files import read_data"
+IMPORTS = "import dimargin as dm, sklearn.datasets\nfrom dimargin.io.data import read_data"
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def test_steps_that_need_no_number_for_a_column_have_none(step, wide):
 import numpy as np
 from dimargin.kernels.functions import Kernel
 from dimargin.estimators.certificate import indices_of_vectors
-from dimargin.partition.clusters import _wide_gamma"""
+from dimargin.shards.partition.clusters import _wide_gamma"""
     assert bounded.run(imports, f"data = read_data({str(wide)!r}); {step}", megabytes=500) == "done\n"
 
 

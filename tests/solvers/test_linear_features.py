@@ -8,10 +8,10 @@ import scipy.sparse as sp
 from helpers import ODM
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dimargin.kernels.rows import StoredRows
+from dimargin.kernels.row_transform import StoredRows
 from dimargin.problems.margin_losses import MarginLosses
 from dimargin.solvers import LinearFeatures, Shard, linear_features
-from dimargin.strategies.linear import _sampled
+from dimargin.strategies.linear_newton import _sampled
 
 
 @pytest.mark.parametrize("index", [None, np.array([4, 1, 8, 3])], ids=["all", "some"])

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import check_grad, minimize
 
-from dimargin.engines import LocalEngine
-from dimargin.kernels.rows import StoredRows
+from dimargin.kernels.row_transform import StoredRows
 from dimargin.problems.losses import Loss, ODMLoss, PiecewiseConjugate, SquaredHingeLoss
 from dimargin.problems.margin_losses import MarginLosses
+from dimargin.shards.local_engine import LocalEngine
 from dimargin.solvers import Limits, LinearFeatures, Newton, Shard, newton, solve
 
 

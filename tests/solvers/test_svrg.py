@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dimargin import _core
-from dimargin.engines import LocalEngine
-from dimargin.kernels.rows import StoredRows
+from dimargin.kernels.row_transform import StoredRows
 from dimargin.problems.losses import ODMLoss
 from dimargin.problems.margin_losses import MarginLosses
+from dimargin.shards.local_engine import LocalEngine
 from dimargin.solvers import SVRG, CoreSetSVRG, Limits, LinearFeatures, Newton, Shard, solve, svrg
 from dimargin.solvers.core_set_svrg import cover
 

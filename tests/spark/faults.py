@@ -15,7 +15,7 @@ from numpy.testing import assert_array_equal
 from sklearn.datasets import make_classification
 
 import dimargin as dm
-from dimargin.sharding import parts
+from dimargin.shards import parts
 from dimargin.spark.columns import Columns
 from dimargin.spark.training import train
 

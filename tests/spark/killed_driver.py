@@ -7,7 +7,7 @@ import spark_sessions
 from sklearn.base import clone
 
 import dimargin as dm
-from dimargin.sharding import parts
+from dimargin.shards import parts
 from dimargin.spark import checkpoints
 from dimargin.spark.columns import Columns
 from dimargin.spark.training import train

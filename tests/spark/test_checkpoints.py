@@ -23,15 +23,15 @@ from sklearn.base import clone
 from sklearn.datasets import make_classification
 
 import dimargin as dm
-from dimargin.engines import folder as folder_module
-from dimargin.engines.folder import Folder
-from dimargin.engines.jobs import Jobs
-from dimargin.engines.stored import Store
-from dimargin.estimators.common import MarginClassifier
+from dimargin.estimators.margin_classifier import MarginClassifier
 from dimargin.problems import losses
-from dimargin.sharding import parts
+from dimargin.shards import parts
 from dimargin.spark import ODMClassifier, checkpoints
 from dimargin.spark.columns import Columns
+from dimargin.spark.engine import spark_folder
+from dimargin.spark.engine.jobs import Jobs
+from dimargin.spark.engine.spark_folder import Folder
+from dimargin.spark.engine.stored import Store
 from dimargin.spark.training import train
 from dimargin.strategies import Progress
 
@@ -249,7 +249,7 @@ def test_a_damaged_manifest_is_named(line, reason):
 
 @pytest.mark.slow
 def test_manifests_are_read_whatever_they_hold(spark, tmp_path, monkeypatch):
-    monkeypatch.setattr(folder_module, "_MAX_BYTES_OF_LINE", 1000)
+    monkeypatch.setattr(spark_folder, "_MAX_BYTES_OF_LINE", 1000)
     here = Folder(Jobs(spark), str(tmp_path))
     assert here.lines("manifest") == {}
     given = {"0000": "größe", "0001": "x", "0002": "x", "0003": "x", "0004": "x"}

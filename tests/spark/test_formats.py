@@ -5,12 +5,12 @@ import pyarrow as pa
 import pytest
 from numpy.testing import assert_array_equal
 
-from dimargin.data_files import DataFileError
-from dimargin.data_files.csv_text import CsvLayout
-from dimargin.data_files.data import read_file
-from dimargin.data_files.labels import label_values
-from dimargin.data_files.opening import FileOptions
-from dimargin.data_files.tables import TableColumns
+from dimargin.io.data import DataFileError
+from dimargin.io.data.csv_text import CsvLayout
+from dimargin.io.data.labels import label_values
+from dimargin.io.data.named_columns import TableColumns
+from dimargin.io.data.opening import FileOptions
+from dimargin.io.data.whole_file import read_file
 from dimargin.spark.formats import CsvText, LibsvmText, TableRows
 
 UTF8 = FileOptions()

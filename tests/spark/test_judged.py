@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from test_training import COLUMNS, frame_of
 
 from dimargin import LinearODMClassifier, ODMClassifier, SVMClassifier
-from dimargin.sharding import parts
+from dimargin.shards import parts
 from dimargin.spark.training import train
 
 TREE = {"strategy": "diodm", "branching": 2, "n_levels": 1, "random_state": 0}

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from sklearn.datasets import make_moons
 
 import dimargin as dm
-from dimargin.model_files import ModelFileError
+from dimargin.io.models import ModelFileError
 from dimargin.spark import (
     LinearODMClassificationModel,
     LinearODMClassifier,

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from dimargin.engines import LocalEngine
 from dimargin.kernels.functions import Kernel
-from dimargin.kernels.rows import Extent, RowTransform
+from dimargin.kernels.row_transform import Extent, RowTransform
 from dimargin.problems.losses import HingeLoss
+from dimargin.shards.local_engine import LocalEngine
 from dimargin.spark import training
 from dimargin.spark.source import KeyedRows, Measures, extent_of
 

@@ -24,11 +24,12 @@ from dimargin import (
     ODMClassifier,
     SVMClassifier,
 )
-from dimargin.engines.stored import Stored
-from dimargin.sharding import parts
+from dimargin.shards import parts
 from dimargin.spark.columns import Columns
+from dimargin.spark.engine.stored import Stored
 from dimargin.spark.training import train
-from dimargin.strategies import across, base
+from dimargin.strategies import across
+from dimargin.strategies import strategy as strategy_module
 
 COLUMNS = Columns("features", "label", "weight")
 ODM = ODMClassifier(lam=100.0, gamma=0.3, tol=1e-6, random_state=0)
@@ -234,7 +235,7 @@ def test_rows_that_would_not_fit_are_refused_before_the_work_begins(frame):
 
 
 def test_a_worker_s_memory_is_the_limit_where_none_is_given(frame, monkeypatch):
-    monkeypatch.setattr("dimargin.engines.jobs.Jobs.check", lambda self: 10**6)
+    monkeypatch.setattr("dimargin.spark.engine.jobs.Jobs.check", lambda self: 10**6)
     with pytest.raises(MemoryError, match="bytes, and an executor has 1000000"):
         train(clone(ODM).set_params(strategy="diodm"), frame, COLUMNS)
 
@@ -265,7 +266,7 @@ def test_rows_of_rounds_stay_where_they_are(frame, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["diodm", DivideAndConquer(sample_size=100), "cascade"], ids=str)
 def test_many_rows_stay_in_their_shards_at_level_0(frame, rows, strategy, monkeypatch):
-    for module in (across, base):
+    for module in (across, strategy_module):
         monkeypatch.setattr(module, "ROWS_IN_ONE_PLACE", 500)
     machine = clone(ODM).set_params(strategy=strategy, **TREE)
     there, here = train(machine, frame, COLUMNS), clone(machine).fit(*rows)

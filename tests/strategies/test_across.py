@@ -8,9 +8,10 @@ from sklearn.datasets import make_classification
 from sklearn.exceptions import ConvergenceWarning
 
 from dimargin import Cascade, DiODM, DiP, DivideAndConquer, Exact, Landmark, ODMClassifier, SVMClassifier
-from dimargin.engines.local import LocalShards
-from dimargin.sharding import parts
-from dimargin.strategies import TreeShape, across, base
+from dimargin.shards import parts
+from dimargin.shards.local_engine import LocalShards
+from dimargin.strategies import TreeShape, across
+from dimargin.strategies import strategy as strategy_module
 from dimargin.strategies.exact import CoreSet
 
 ODM = ODMClassifier(lam=100.0, gamma=0.3, tol=1e-5, random_state=0)
@@ -30,7 +31,7 @@ def remote(monkeypatch):
     monkeypatch.setattr(LocalShards, "are_remote", True)
     monkeypatch.setattr(LocalShards, "merge", counted)
     monkeypatch.setattr(parts, "_ROWS_OF_SHARD", 200)
-    for module in (across, base):
+    for module in (across, strategy_module):
         monkeypatch.setattr(module, "ROWS_IN_ONE_PLACE", 500)
     return joins
 

@@ -16,7 +16,7 @@ from dimargin import Cascade, DiP
 from dimargin.kernels.functions import Kernel
 from dimargin.problems.objectives import Objectives
 from dimargin.problems.solution import Solution
-from dimargin.sharding.parts import Part
+from dimargin.shards.parts import Part
 from dimargin.strategies import Exact, TreeShape
 from dimargin.strategies import cascade as cascade_module
 from dimargin.strategies import feedback as feedback_module

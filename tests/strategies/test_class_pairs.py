@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from helpers import HINGE, ODM, SQUARED_HINGE, blobs, name
 
-from dimargin.engines import LocalEngine
 from dimargin.kernels.functions import Kernel
 from dimargin.kernels.matrix import KernelMatrix
 from dimargin.problems.class_pairs import ClassPairs
+from dimargin.shards.local_engine import LocalEngine
 from dimargin.solvers import BlockCoordinateDescent, Limits, solve
 from dimargin.solvers.loop import Interrupted
-from dimargin.strategies import block_pairs, one_vs_one
-from dimargin.strategies.one_vs_one import train_pairs
+from dimargin.strategies import block_pairs, pair_training
+from dimargin.strategies.pair_training import train_pairs
 
 SIZES = [100, 30, 70, 40]
 
@@ -33,7 +33,7 @@ def pairs():
 @pytest.fixture
 def one_by_one(monkeypatch):
     """No pair is solved as a block of many in a call."""
-    monkeypatch.setattr(one_vs_one._Run, "_solve_blocks", lambda self, numbers: numbers)
+    monkeypatch.setattr(pair_training._Run, "_solve_blocks", lambda self, numbers: numbers)
 
 
 def train(pairs, limits, n_threads=2, done=lambda number: None, start=None, memory=1600):
@@ -69,7 +69,7 @@ def test_without_time_every_pair_has_a_machine_of_few_rows(loss, intercept):
 
 def test_with_little_time_machines_are_of_more_rows():
     pairs = class_pairs(ODM, False)
-    run = one_vs_one._Run(pairs, None, soon(), LocalEngine(1, Event()), 0, 1600, lambda number: None)
+    run = pair_training._Run(pairs, None, soon(), LocalEngine(1, Event()), 0, 1600, lambda number: None)
     run._solve_roughly()
     for number in range(6):
         dual = pairs.joined([number]).coefficients(run.results.signed)
@@ -79,7 +79,7 @@ def test_with_little_time_machines_are_of_more_rows():
 
 def test_every_pair_gets_its_share_of_the_time(pairs, monkeypatch, one_by_one):
     """Shares are as the squares of the rows, and the rest goes to pairs that had too little: they begin anew."""
-    deadlines, starts, solve = [], [], one_vs_one.solve
+    deadlines, starts, solve = [], [], pair_training.solve
 
     def slow_at_first(problem, solver, start, limits):
         deadlines.append(limits.deadline - time.perf_counter())
@@ -87,7 +87,7 @@ def test_every_pair_gets_its_share_of_the_time(pairs, monkeypatch, one_by_one):
         late = Limits(deadline=time.perf_counter()) if len(deadlines) <= 2 else limits
         return solve(problem, solver, start, late)
 
-    monkeypatch.setattr(one_vs_one, "solve", slow_at_first)
+    monkeypatch.setattr(pair_training, "solve", slow_at_first)
     outcome = train(pairs, soon(), 1)
     assert outcome.status == "converged" and len(deadlines) == 8 and starts == [None] * 8
     work = np.sort(pairs.n_rows)[::-1] ** 2.0
@@ -95,35 +95,35 @@ def test_every_pair_gets_its_share_of_the_time(pairs, monkeypatch, one_by_one):
     np.testing.assert_allclose(deadlines[:6], shares, rtol=0.05)
     np.testing.assert_allclose(deadlines[6:], [1000 * work[0] / (work[0] + work[1]), 1000], rtol=0.05)
     monkeypatch.undo()
-    monkeypatch.setattr(one_vs_one._Run, "_solve_blocks", lambda self, numbers: numbers)
+    monkeypatch.setattr(pair_training._Run, "_solve_blocks", lambda self, numbers: numbers)
     unlimited = train(pairs, Limits(), 1)
     np.testing.assert_array_equal(outcome.signed, unlimited.signed)
     assert outcome.kernel_evaluations == unlimited.kernel_evaluations
 
 
 def test_a_machine_that_time_cut_short_replaces_no_better_one(pairs, monkeypatch, one_by_one):
-    limits, solve = soon(), one_vs_one.solve
+    limits, solve = soon(), pair_training.solve
 
     def without_time(problem, solver, start, _):
         found = solve(problem, solver, start, Limits(deadline=time.perf_counter()))
         object.__setattr__(limits, "deadline", time.perf_counter())
         return found
 
-    monkeypatch.setattr(one_vs_one, "solve", without_time)
+    monkeypatch.setattr(pair_training, "solve", without_time)
     outcome = train(pairs, limits, 1)
     assert outcome.status == "max_time" and (outcome.objectives.relative_gap < 1).all()
 
 
 def test_large_pairs_are_solved_by_all_threads(pairs, monkeypatch, one_by_one):
-    threads, memory, solve = {}, {}, one_vs_one.solve
+    threads, memory, solve = {}, {}, pair_training.solve
 
     def noted(problem, solver, *others):
         threads.setdefault(problem.n_rows, set()).add(problem.kernel.n_threads)
         memory.setdefault(problem.n_rows, set()).add(solver.cache)
         return solve(problem, solver, *others)
 
-    monkeypatch.setattr(one_vs_one, "solve", noted)
-    monkeypatch.setattr(one_vs_one, "_LARGE", 135)
+    monkeypatch.setattr(pair_training, "solve", noted)
+    monkeypatch.setattr(pair_training, "_LARGE", 135)
     expected = train(pairs, Limits(), 1)
     threads.clear()
     outcome = train(pairs, Limits(), 3)
@@ -161,7 +161,7 @@ def test_blocks_are_solved_to_rounding(loss, intercept, monkeypatch):
         alone.append(problem.n_rows)
         return solve(problem, *others)
 
-    monkeypatch.setattr(one_vs_one, "solve", noted)
+    monkeypatch.setattr(pair_training, "solve", noted)
     outcome = train(pairs, Limits(tol=1e-6), memory=2**30)
     assert alone == [550] and outcome.status == "converged"
     for number, pair in enumerate(pairs.pairs):
@@ -179,7 +179,7 @@ def test_neither_threads_nor_neighbours_in_a_call_change_a_block(loss, monkeypat
         outcome = train(pairs, Limits(), n_threads, memory=2**30)
         np.testing.assert_array_equal(outcome.signed, together.signed)
         np.testing.assert_array_equal(outcome.objectives.primal, together.objectives.primal)
-    monkeypatch.setattr(one_vs_one, "VALUES_AT_ONCE", 1)  # a call for each pair
+    monkeypatch.setattr(pair_training, "VALUES_AT_ONCE", 1)  # a call for each pair
     np.testing.assert_array_equal(train(pairs, Limits(), 1, memory=2**30).signed, together.signed)
     assert train(pairs, soon(), 1, memory=2**30).kernel_evaluations == together.kernel_evaluations
 

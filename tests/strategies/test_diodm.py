@@ -13,7 +13,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from dimargin import DiODM, ODMClassifier
 from dimargin.kernels.functions import Kernel
 from dimargin.problems.dual import DualProblem
-from dimargin.sharding.tree import Level
+from dimargin.shards.tree import Level
 from dimargin.solvers import BlockCoordinateDescent, Limits, solve
 from dimargin.strategies import Exact, Facts, Progress, Training, TreeShape, diodm
 from dimargin.strategies.diodm import merged

@@ -10,8 +10,8 @@ from test_dc import weighted
 from test_diodm import training
 
 from dimargin import DiP, ODMClassifier, SVMClassifier
-from dimargin.partition import InputClusterPartition
-from dimargin.sharding.parts import Part
+from dimargin.shards.partition import InputClusterPartition
+from dimargin.shards.parts import Part
 from dimargin.solvers import BlockCoordinateDescent, Limits, solve
 from dimargin.strategies import Exact, TreeShape
 from dimargin.strategies import cascade as cascade_module

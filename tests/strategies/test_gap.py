@@ -11,7 +11,7 @@ from test_diodm import RBF
 
 from dimargin.kernels.matrix import KernelMatrix
 from dimargin.problems.dual import DualProblem
-from dimargin.sharding.parts import Part
+from dimargin.shards.parts import Part
 from dimargin.solvers import Limits
 from dimargin.solvers.loop import Interrupted
 from dimargin.strategies import Facts, gap

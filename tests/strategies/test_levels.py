@@ -9,11 +9,11 @@ from helpers import ODM, blobs, make_problem, scattered
 from test_diodm import RBF, training
 
 from dimargin import DiODM
-from dimargin.engines import LocalEngine
 from dimargin.problems.objectives import Objectives
 from dimargin.problems.solution import Solution
-from dimargin.sharding.parts import Part
-from dimargin.sharding.tree import Level
+from dimargin.shards.local_engine import LocalEngine
+from dimargin.shards.parts import Part
+from dimargin.shards.tree import Level
 from dimargin.solvers import Limits
 from dimargin.strategies import LevelModel, TreeShape
 from dimargin.strategies.levels import Step, average, model, seconds_for

@@ -9,11 +9,11 @@ from helpers import ODM
 from numpy.testing import assert_array_equal
 
 from dimargin import LinearDSVRG
-from dimargin.engines import LocalEngine
 from dimargin.problems.margin_losses import MarginLosses
+from dimargin.shards.local_engine import LocalEngine
 from dimargin.solvers import Limits
 from dimargin.strategies import LinearTraining
-from dimargin.strategies.linear import LinearFacts, linear_shards
+from dimargin.strategies.linear_newton import LinearFacts, linear_shards
 
 
 def training(X, labels, weights):

@@ -13,10 +13,10 @@ from numpy.testing import assert_allclose
 from sklearn.base import clone
 
 from dimargin import Exact, ODMClassifier, SVMClassifier
-from dimargin.engines import LocalEngine
 from dimargin.kernels.functions import Kernel
 from dimargin.problems.losses import ODMLoss
-from dimargin.sharding.parts import Part
+from dimargin.shards.local_engine import LocalEngine
+from dimargin.shards.parts import Part
 from dimargin.solvers import Interrupted, Limits, solve, stopwatch
 from dimargin.strategies import Facts, rounds
 from dimargin.strategies.round_tasks import most_violating

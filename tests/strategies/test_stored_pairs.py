@@ -11,13 +11,13 @@ from helpers import HINGE, ODM, SQUARED_HINGE, blobs, name
 from sklearn.metrics.pairwise import rbf_kernel
 
 from dimargin import _core
-from dimargin.engines import LocalEngine
 from dimargin.kernels.functions import Kernel
 from dimargin.kernels.matrix import KernelMatrix
 from dimargin.problems.class_pairs import ClassPairs
+from dimargin.shards.local_engine import LocalEngine
 from dimargin.solvers import BlockCoordinateDescent, Limits, solve
 from dimargin.strategies import stored_pairs
-from dimargin.strategies.one_vs_one import train_pairs
+from dimargin.strategies.pair_training import train_pairs
 from dimargin.strategies.stored_pairs import StoredPairs, can_be_stored
 
 ROWS = [0, 350, 500, 720]

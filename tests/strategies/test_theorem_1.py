@@ -14,13 +14,13 @@ from test_dc import LEVEL_2, TREE
 from test_diodm import RBF, training
 
 from dimargin import DivideAndConquer
-from dimargin.engines import LocalEngine
 from dimargin.kernels.functions import Kernel
 from dimargin.problems.losses import HingeLoss
 from dimargin.problems.objectives import Objectives
 from dimargin.problems.solution import Solution
-from dimargin.sharding.parts import Part
-from dimargin.sharding.tree import Level
+from dimargin.shards.local_engine import LocalEngine
+from dimargin.shards.parts import Part
+from dimargin.shards.tree import Level
 from dimargin.strategies import Facts, theorem_1
 from dimargin.strategies import solves as solves_module
 from dimargin.strategies.solves import Solved, summarise

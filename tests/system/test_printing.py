@@ -4,12 +4,12 @@ import pickle
 
 import pytest
 
-from dimargin.data_files import DataFileError
 from dimargin.datasets import ChangedFileError, FetchError
-from dimargin.model_files import ModelFileError
-from dimargin.network.links import LinkError
-from dimargin.network.messages import MessageError, UnsoundError
-from dimargin.network.state_file import StateError
+from dimargin.gossip.links import LinkError
+from dimargin.gossip.messages import MessageError, UnsoundError
+from dimargin.gossip.state_file import StateError
+from dimargin.io.data import DataFileError
+from dimargin.io.models import ModelFileError
 from dimargin.system.printing import printable
 
 FILES = (DataFileError, ModelFileError, StateError, ChangedFileError, FetchError)

@@ -10,7 +10,7 @@ import pytest
 from sklearn.datasets import make_moons
 
 import dimargin as dm
-from dimargin.libsvm.one_vs_one import OneVsOne
+from dimargin.io.libsvm.train_c_svc import OneVsOne
 from dimargin.system.progress_lines import print_progress
 
 FULL = Path("/dev/full")

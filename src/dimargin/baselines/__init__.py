@@ -9,7 +9,7 @@ strategies of `dimargin.SVMClassifier` and `dimargin.ODMClassifier`, and those t
 
 from typing import TYPE_CHECKING
 
-from dimargin.lazy import lazily
+from dimargin.system.lazy import lazily
 
 if TYPE_CHECKING:
     from dimargin.baselines.bagging import BaggedSVM as BaggedSVM

@@ -14,8 +14,8 @@ from sklearn.utils import gen_batches, get_tags
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dimargin.estimators.data import gamma_value
 from dimargin.estimators.kernel_parameters import check_gamma
+from dimargin.estimators.validated_data import gamma_value
 from dimargin.estimators.validation import check_finite, columns_named
 from dimargin.problems.one_vs_rest import codes_of
 from dimargin.system.arrays import Floats, Indices

@@ -4,7 +4,7 @@ No gossip takes place in training. For a query x all sites compute their decisio
 and run a consensus filter on them, ``v_i <- v_i + beta sum_j w_ij (v_j - v_i)``, after which each answers ``sign v_i``
 (the GADGET paper's rival of this name, with beta = 1; after Wang et al. 2010, whose sites train by an algorithm of
 their own and filter decision values). So it is the *queries* that cost messages, of one number each, and every site
-gets to see them. See `dimargin.network.rivals.consensus_filter`.
+gets to see them. See `dimargin.gossip.rivals.consensus_filter`.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class DistEval(BinaryClassifier):
         Rounds of the filter. None is as many as bring differences between sites down to `tol` of what they were.
     tol : float, default=1e-3
         In (0, 1), see `rounds`.
-    conditions : dimargin.simulation.Conditions or None, default=None
+    conditions : dimargin.gossip.simulation.Conditions or None, default=None
         Of the network, when queries are answered; the sites are "site0", "site1", ... With faults sites agree on a
         weighted mean, with weights of chance. None is a network without faults.
     random_state : int, RandomState or None, default=None
@@ -151,8 +151,8 @@ class DistEval(BinaryClassifier):
             Without the packages of ``dimargin[peers]``.
         """
         self._check_parameters()
-        from dimargin.simulation.gossip_run import deal
-        from dimargin.simulation.run import connected_graph
+        from dimargin.gossip.simulation.gossip_run import deal
+        from dimargin.gossip.simulation.observed_run import connected_graph
 
         X, signs = self._rows_and_signs(X, y)
         rng = check_random_state(self.random_state)
@@ -191,9 +191,9 @@ class DistEval(BinaryClassifier):
 
     def _filtered(self, values: Floats) -> Floats:
         """Run the filter on the values of all sites, of shape (n_sites, n_queries); return those of the first site."""
-        from dimargin.network.rivals.consensus_filter import ConsensusFilter
-        from dimargin.simulation.run import site_names
-        from dimargin.simulation.simulator import Simulator
+        from dimargin.gossip.rivals.consensus_filter import ConsensusFilter
+        from dimargin.gossip.simulation.observed_run import site_names
+        from dimargin.gossip.simulation.simulator import Simulator
 
         beta = float(self.beta)
         names = site_names(len(values))
@@ -221,7 +221,7 @@ class DistEval(BinaryClassifier):
 
     def _check_filter(self) -> None:
         """Raise ValueError where the filter does not lead to the mean, and set its number of rounds."""
-        from dimargin.network.rivals.consensus_filter import filter_rounds, largest_step
+        from dimargin.gossip.rivals.consensus_filter import filter_rounds, largest_step
 
         if self._graph.is_directed():
             raise ValueError("topology must be undirected: the filter has the same weight in both directions")

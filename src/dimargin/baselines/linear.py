@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from dimargin.estimators.data import queries, training_data
+from dimargin.estimators.validated_data import queries, training_data
 from dimargin.estimators.validation import check_magnitude, check_number
 from dimargin.problems.hinge import HingeRows
 from dimargin.problems.one_vs_rest import codes_of

@@ -13,8 +13,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clo
 from sklearn.svm import LinearSVC
 from sklearn.utils import check_random_state, get_tags
 
-from dimargin.estimators.data import TrainingData, queries, training_data
 from dimargin.estimators.sites import check_sites
+from dimargin.estimators.validated_data import TrainingData, queries, training_data
 from dimargin.problems.one_vs_rest import codes_of
 from dimargin.system.arrays import Floats
 
@@ -120,7 +120,7 @@ class PseudoDistributed(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         if self.combine not in ("average", "vote"):
             raise ValueError(f"combine must be 'average' or 'vote', got {self.combine!r}")
         check_sites(type(self).__name__, self.n_sites, "complete", self.shards)
-        from dimargin.simulation.gossip_run import deal
+        from dimargin.gossip.simulation.gossip_run import deal
 
         data = training_data(self, X, y, None, linear=True)
         rng = check_random_state(self.random_state)

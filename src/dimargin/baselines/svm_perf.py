@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from dimargin.balls.active_set import enclose
 from dimargin.baselines.linear import LinearRival
 from dimargin.estimators.docstrings import documented
 from dimargin.estimators.validation import check_number
 from dimargin.problems.hinge import HingeRows
+from dimargin.solvers.balls.active_set import enclose
 from dimargin.system.arrays import Floats
 
 

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dimargin.data_files.chunks import short
-from dimargin.data_files.labels import is_number
-from dimargin.data_files.mixed import MixedData, odd_cells
-from dimargin.data_files.tables import has_break
-from dimargin.preprocessing import CalendarFeatures
+from dimargin.estimators.preprocessing import CalendarFeatures
+from dimargin.io.data.chunks import short
+from dimargin.io.data.labels import is_number
+from dimargin.io.data.mixed import MixedData, odd_cells
+from dimargin.io.data.named_columns import has_break
 
 _MAX_CATEGORIES = 1000  # A column of more texts is not encoded, since each is a feature.
 _FEW_TEXTS = 20  # A column of more texts, all different, holds names of rows.

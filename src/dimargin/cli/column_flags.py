@@ -18,16 +18,16 @@ from sklearn.preprocessing import OneHotEncoder
 from dimargin.cli.column_advice import Choices, Problems, are_dates, listed
 from dimargin.cli.file_flags import file_flags, file_options, keywords
 from dimargin.cli.row_columns import RowColumns, heavy
-from dimargin.data_files import DataFileError, DataSet
-from dimargin.data_files.chunks import check_classes, short
-from dimargin.data_files.data import check_width, column_names, data_format, read_file
-from dimargin.data_files.labels import is_number
-from dimargin.data_files.mixed import MixedData, OddCellError, read_mixed
-from dimargin.data_files.opening import FileOptions
-from dimargin.data_files.tables import has_break, matrix
-from dimargin.preprocessing import CalendarFeatures
-from dimargin.preprocessing.calendar_features import check_format
-from dimargin.preprocessing.tables import check_version, columns_of, numbers_as_they_are
+from dimargin.estimators.preprocessing import CalendarFeatures
+from dimargin.estimators.preprocessing.calendar_features import check_format
+from dimargin.estimators.preprocessing.column_kinds import check_version, columns_of, numbers_as_they_are
+from dimargin.io.data import DataFileError, DataSet
+from dimargin.io.data.chunks import check_classes, short
+from dimargin.io.data.labels import is_number
+from dimargin.io.data.mixed import MixedData, OddCellError, read_mixed
+from dimargin.io.data.named_columns import has_break, matrix
+from dimargin.io.data.opening import FileOptions
+from dimargin.io.data.whole_file import check_width, column_names, data_format, read_file
 
 _PANEL = "Columns that are not numbers"
 

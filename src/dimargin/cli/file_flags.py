@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from dimargin.data_files.opening import FileOptions, copied, regular
+from dimargin.io.data.opening import FileOptions, copied, regular
 
 _option = partial(typer.Option, rich_help_panel="How the file is read")
 _FLAGS: dict[str, tuple[Any, Any]] = {

@@ -12,9 +12,9 @@ import typer
 from rich.table import Column, Table
 
 from dimargin.cli.column_flags import Reading, describe, reading_flags
+from dimargin.cli.estimator_flags import parameters
 from dimargin.cli.file_flags import data_option
 from dimargin.cli.flags import usage_checked, with_flags
-from dimargin.cli.parameters import parameters
 from dimargin.cli.row_columns import WeightOption
 from dimargin.cli.shared import (
     MANY_VALUES,
@@ -39,10 +39,10 @@ from dimargin.cli.shared import (
     scores,
     with_classes,
 )
-from dimargin.data_files.mixed import remarks_on_empty_rows
-from dimargin.displays import MarginDistributionDisplay
+from dimargin.display import MarginDistributionDisplay
 from dimargin.estimators import CoreSetDetector
-from dimargin.model_files import load_with_header, save
+from dimargin.io.data.mixed import remarks_on_empty_rows
+from dimargin.io.models import load_with_header, save
 from dimargin.system.printing import printable
 from dimargin.system.writing import write_file
 

@@ -11,7 +11,7 @@ import numpy as np
 import typer
 
 from dimargin.cli.shared import Output
-from dimargin.simulation.conditions import Conditions, Outage
+from dimargin.gossip.simulation.conditions import Conditions, Outage
 
 _option = partial(typer.Option, rich_help_panel="Conditions of the network")
 _TIME_DOWN = 0.2  # share of the rounds for which a site that crashes is down
@@ -70,7 +70,7 @@ def outages_of(crash: float | None, n_sites: int, n_rounds: int, random_state: i
     >>> [(outage.at, outage.until) for outage in outages_of(0.2, n_sites=10, n_rounds=100, random_state=0)]
     [(20.0, 40.0), (60.0, 80.0)]
     """
-    from dimargin.simulation.run import site_names  # needs an extra
+    from dimargin.gossip.simulation.observed_run import site_names  # needs an extra
 
     if crash is None:
         return ()

@@ -23,11 +23,11 @@ from dimargin.cli.shared import (
     read_for,
     with_classes,
 )
+from dimargin.display.report import Source, write_report
+from dimargin.display.report.figures import can_draw
+from dimargin.display.report.page import FeatureNumbers
 from dimargin.estimators import CoreSetDetector
-from dimargin.model_files import load_with_header
-from dimargin.report import Source, write_report
-from dimargin.report.figures import can_draw
-from dimargin.report.page import FeatureNumbers
+from dimargin.io.models import load_with_header
 
 
 def _report(

@@ -10,13 +10,13 @@ from typing import Annotated, Any
 import pyarrow.compute as pc
 import typer
 
-from dimargin.data_files import DataFileError, DataSet
-from dimargin.data_files.chunks import WEIGHT_EXPECTED, short
-from dimargin.data_files.data import column_names, data_format
-from dimargin.data_files.libsvm import check_weight
-from dimargin.data_files.mixed import MixedData, read_mixed
-from dimargin.data_files.opening import FileOptions
-from dimargin.data_files.tables import column_index
+from dimargin.io.data import DataFileError, DataSet
+from dimargin.io.data.chunks import WEIGHT_EXPECTED, short
+from dimargin.io.data.libsvm import check_weight
+from dimargin.io.data.mixed import MixedData, read_mixed
+from dimargin.io.data.named_columns import column_index
+from dimargin.io.data.opening import FileOptions
+from dimargin.io.data.whole_file import column_names, data_format
 
 WeightOption = Annotated[
     str | None,

@@ -27,11 +27,11 @@ from dimargin.cli.column_flags import Reading, read_like
 from dimargin.cli.file_flags import data_argument
 from dimargin.cli.streams import names_closed_output
 from dimargin.cli.terminal import FitDisplay, PlainConsole
-from dimargin.data_files import DataFileError, DataSet
-from dimargin.data_files.labels import known_labels
 from dimargin.estimators import CoreSetDetector
-from dimargin.model_files import load_with_header, save
-from dimargin.preprocessing import SparseScaler
+from dimargin.estimators.preprocessing import SparseScaler
+from dimargin.io.data import DataFileError, DataSet
+from dimargin.io.data.labels import known_labels
+from dimargin.io.models import load_with_header, save
 from dimargin.system.extras import require
 from dimargin.system.memory import check_memory
 from dimargin.system.printing import printable

@@ -12,10 +12,10 @@ from rich.console import Console
 from rich.filesize import decimal
 
 from dimargin.cli.column_flags import Reading, read_like
+from dimargin.cli.estimator_flags import flags, values_of
 from dimargin.cli.file_flags import data_option, file_flags, file_options
 from dimargin.cli.flags import usage_checked, with_flags
 from dimargin.cli.network_conditions import FLAGS, conditions_of, say_what_did_not_happen
-from dimargin.cli.parameters import flags, values_of
 from dimargin.cli.shared import (
     DataArgument,
     JsonOption,
@@ -36,13 +36,13 @@ from dimargin.cli.shared import (
 )
 from dimargin.cli.simulate_core_set import simulate_core_set
 from dimargin.cli.terminal import FitDisplay
-from dimargin.data_files import DataFileError, DataSet
-from dimargin.data_files.chunks import check_classes
-from dimargin.data_files.data import read_file
-from dimargin.displays import PerformanceProfileDisplay
-from dimargin.displays.site_accuracies import accuracies_of_sites
+from dimargin.display import PerformanceProfileDisplay
+from dimargin.display.site_accuracies import accuracies_of_sites
 from dimargin.estimators import GossipSVMClassifier
 from dimargin.estimators.sites import PACKAGES
+from dimargin.io.data import DataFileError, DataSet
+from dimargin.io.data.chunks import check_classes
+from dimargin.io.data.whole_file import read_file
 from dimargin.system.extras import require
 
 # what the command line does in its own way; and rivals, which are objects of Python

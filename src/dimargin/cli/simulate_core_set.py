@@ -14,11 +14,11 @@ from dimargin.cli.flags import usage_checked
 from dimargin.cli.network_conditions import conditions_of, say_what_did_not_happen
 from dimargin.cli.shared import JsonOption, Output, QuietOption, check_plot, draw, leave_interrupted, plot_option
 from dimargin.cli.terminal import FitDisplay
-from dimargin.displays import CoreSetConsensusDisplay
+from dimargin.display import CoreSetConsensusDisplay
 from dimargin.estimators import minimum_enclosing_ball
 from dimargin.estimators.sites import PACKAGES
 from dimargin.estimators.validation import check_number
-from dimargin.simulation.conditions import Conditions
+from dimargin.gossip.simulation.conditions import Conditions
 from dimargin.system.extras import require
 
 _QUIET = 15  # rounds, where the network changes: hardly any news takes longer at the paper's density
@@ -107,11 +107,11 @@ def _run(
     random_state: int, conditions: Conditions,
 ) -> Any:  # fmt: skip
     """Return the run that was asked for; raises ValueError for a value out of range."""
-    from dimargin.network.programs.core_set_settings import CoreSetSettings
-    from dimargin.network.topology import changing_digraphs
-    from dimargin.simulation.core_set_run import CoreSetRun
-    from dimargin.simulation.run import connected_graph
-    from dimargin.simulation.run import quiet_rounds as rounds_until_quiet
+    from dimargin.gossip.programs.core_set_settings import CoreSetSettings
+    from dimargin.gossip.simulation.core_set_run import CoreSetRun
+    from dimargin.gossip.simulation.observed_run import connected_graph
+    from dimargin.gossip.simulation.observed_run import quiet_rounds as rounds_until_quiet
+    from dimargin.gossip.topology import changing_digraphs
 
     for name, value in (("points", points), ("dimension", dimension), ("quiet_rounds", quiet_rounds or 1)):
         check_number(name, value, 1, low_included=True, whole=True)

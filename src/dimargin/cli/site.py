@@ -23,25 +23,26 @@ import typer
 
 from dimargin.cli.file_flags import file_flags, file_options
 from dimargin.cli.flags import optional_flag, with_flags
-from dimargin.data_files.growing import GrowingFile
-from dimargin.network.programs.parameters import CoreSetParameters, GossipParameters
-from dimargin.sites.folder import SiteFolder
+from dimargin.gossip.programs.learner_parameters import CoreSetParameters, GossipParameters
+from dimargin.gossip.sites.site_folder import SiteFolder
+from dimargin.io.data.growing_file import GrowingFile
 from dimargin.system.descriptors import reserve_descriptors
 from dimargin.system.extras import require
 from dimargin.system.printing import printable
 from dimargin.system.threads import single_threaded_blas
 
 if TYPE_CHECKING:
-    from dimargin.sites.options import SiteOptions
+    from dimargin.gossip.sites.options import SiteOptions
 
 
 # of each program: its parameters, its options, which are imported for the one that runs, and the panel of its flags
 _PROGRAMS = {
     "gadget": (
-        GossipParameters, "dimargin.sites.gossip_options:GossipOptions", "Learning by gossip (--program gadget)",
+        GossipParameters, "dimargin.gossip.sites.gossip_options:GossipOptions", "Learning by gossip (--program gadget)",
     ),
     "coreset": (
-        CoreSetParameters, "dimargin.sites.core_set_options:CoreSetOptions", "Learning of few rows (--program coreset)",
+        CoreSetParameters, "dimargin.gossip.sites.core_set_options:CoreSetOptions",
+        "Learning of few rows (--program coreset)",
     ),
 }  # fmt: skip
 _LEARNING = "Learning (alike at all sites)"
@@ -138,9 +139,9 @@ def _site(
             f"--program {program} sends rows of this site, those of its core-set, to all others; say --share-rows if "
             "they may leave it"
         )
-    from dimargin.network.live import LiveSite
-    from dimargin.network.zenoh_link import ZenohLink
-    from dimargin.sites.learning_site import LearningSite, json_log
+    from dimargin.gossip.live import LiveSite
+    from dimargin.gossip.sites.learning_site import LearningSite, json_log
+    from dimargin.gossip.zenoh_link import ZenohLink
 
     reserve_descriptors()
     tls = _tls(certificate, key, authority, allow, router_name)
@@ -148,7 +149,7 @@ def _site(
         name, swarm, listen=listen, connect=connect or (), tls=tls, neighbours=neighbour, lease=lease, router=router
     )
     if tls is not None and options.shares == "rows":
-        from dimargin.network.identity import Identity
+        from dimargin.gossip.identity import Identity
 
         options = replace(options, identity=Identity.of(name, tls))
     folder_of_site.path.mkdir(parents=True, exist_ok=True)
@@ -219,7 +220,7 @@ def _column(label: str | None) -> str | int | None:
 def _tls(
     certificate: Path | None, key: Path | None, authority: Path | None, allow: list[str] | None, router: str | None
 ) -> Any:
-    from dimargin.network.certificates import Tls
+    from dimargin.gossip.tls_certificates import Tls
 
     given = {"--certificate": certificate, "--key": key, "--authority": authority, "--allow": allow or None}
     missing = [flag for flag, value in given.items() if value is None]
@@ -253,7 +254,7 @@ def _lines(log: Path | None) -> Iterator[Callable[[str], None]]:
 @contextlib.contextmanager
 def _plain_link_errors() -> Iterator[None]:
     """Turn an error of the link, such as an address that is taken, into one that is printed without a traceback."""
-    from dimargin.network.links import LinkError
+    from dimargin.gossip.links import LinkError
 
     try:
         yield

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from dimargin.cli.shared import Output, Scale, Trained, how_read, timed
 from dimargin.cli.terminal import JobDisplay
-from dimargin.data_files.opening import FileOptions
+from dimargin.io.data.opening import FileOptions
 from dimargin.system.extras import require
 from dimargin.system.printing import printable
 
@@ -65,11 +65,11 @@ def train(
 
     `master` is the URL at which Spark runs, None for its own configuration, `conf` settings of Spark, `options` say how
     the data are read, and `checkpoint_dir` is as in `dimargin.spark.training.train`. Raises what that and
-    `dimargin.spark.files.read_rows` raise for data and parameters, MissingExtra without pyspark, and OSError where
-    Spark is not available, or fails.
+    `dimargin.spark.executor_files.read_rows` raise for data and parameters, MissingExtra without pyspark, and OSError
+    where Spark is not available, or fails.
     """
     with _explained(), _session(master, conf, out) as spark:
-        from dimargin.spark.files import read_rows
+        from dimargin.spark.executor_files import read_rows
 
         out.say(_described(spark))
         display = JobDisplay(out.errors, machine.tol, out.quiet)
@@ -189,6 +189,6 @@ def _explained() -> Iterator[None]:
         # RuntimeError: executors that lack what they need
         if not (isinstance(error, RuntimeError) or type(error).__module__.startswith(("pyspark.", "py4j."))):
             raise
-        from dimargin.engines.jobs import first_line
+        from dimargin.spark.engine.jobs import first_line
 
         raise OSError(f"Spark: {first_line(error)}") from error

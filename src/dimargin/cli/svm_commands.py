@@ -20,20 +20,20 @@ from typer.core import TyperCommand
 from dimargin.cli.file_flags import data_argument
 from dimargin.cli.flags import existing_file, usage_checked
 from dimargin.cli.shared import check_output, refuse_detector
-from dimargin.data_files import DataFileError
-from dimargin.data_files.chunks import check_classes
-from dimargin.data_files.data import data_format, read_file
-from dimargin.data_files.libsvm import DENSE
-from dimargin.data_files.opening import FileOptions
-from dimargin.data_files.weights import read_weights
 from dimargin.estimators import SVMClassifier
-from dimargin.libsvm import from_libsvm
-from dimargin.libsvm.export import libsvm_model
-from dimargin.libsvm.model import widened
-from dimargin.libsvm.one_vs_one import OneVsOne
-from dimargin.libsvm.ranges import FeatureRanges
-from dimargin.libsvm.text_model import write_libsvm_model
-from dimargin.model_files import load_with_header
+from dimargin.io.data import DataFileError
+from dimargin.io.data.chunks import check_classes
+from dimargin.io.data.libsvm import DENSE
+from dimargin.io.data.opening import FileOptions
+from dimargin.io.data.weights import read_weights
+from dimargin.io.data.whole_file import data_format, read_file
+from dimargin.io.libsvm import from_libsvm
+from dimargin.io.libsvm.export import libsvm_model
+from dimargin.io.libsvm.libsvm_model import widened
+from dimargin.io.libsvm.ranges import FeatureRanges
+from dimargin.io.libsvm.text_model import write_libsvm_model
+from dimargin.io.libsvm.train_c_svc import OneVsOne
+from dimargin.io.models import load_with_header
 from dimargin.system.writing import write_file
 
 _KERNELS = {0: "linear", 1: "poly", 2: "rbf", 4: "precomputed"}

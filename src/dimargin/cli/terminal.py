@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
 
-from dimargin.estimators.progress import GapWay, Monitor
+from dimargin.estimators.fit_progress import GapWay, Monitor
 from dimargin.system.printing import printable
 
 

@@ -14,9 +14,9 @@ import typer
 
 from dimargin.cli import spark_engine
 from dimargin.cli.column_flags import ColumnChoices, Reading, column_flags, describe
+from dimargin.cli.estimator_flags import DEFAULT_LOSS, flags, make_machine, strategy_options
 from dimargin.cli.file_flags import data_option, readable
 from dimargin.cli.flags import existing_file, usage_checked, with_flags
-from dimargin.cli.parameters import DEFAULT_LOSS, flags, make_machine, strategy_options
 from dimargin.cli.row_columns import WeightOption, heavy
 from dimargin.cli.shared import (
     DATA,
@@ -41,8 +41,8 @@ from dimargin.cli.shared import (
     with_classes,
 )
 from dimargin.cli.terminal import FitDisplay
-from dimargin.data_files import DataFileError
 from dimargin.estimators import MACHINES
+from dimargin.io.data import DataFileError
 
 _where = partial(typer.Option, rich_help_panel="Where it is trained")
 

@@ -13,9 +13,9 @@ from rich.table import Table
 from sklearn.base import clone
 
 from dimargin.cli.column_flags import ColumnChoices, column_flags, describe
+from dimargin.cli.estimator_flags import DEFAULT_LOSS, flags, make_machine, parameters, read_grid, values_of
 from dimargin.cli.file_flags import data_option
 from dimargin.cli.flags import usage_checked, with_flags
-from dimargin.cli.parameters import DEFAULT_LOSS, flags, make_machine, parameters, read_grid, values_of
 from dimargin.cli.row_columns import GroupOption, WeightOption, heavy
 from dimargin.cli.shared import (
     DataArgument,
@@ -37,10 +37,10 @@ from dimargin.cli.shared import (
     validation,
 )
 from dimargin.cli.terminal import FitDisplay
-from dimargin.data_files import DataSet
-from dimargin.displays import TuningDisplay
+from dimargin.display import TuningDisplay
 from dimargin.estimators import MACHINES
-from dimargin.search import ODMClassifierCV
+from dimargin.estimators.search import ODMClassifierCV
+from dimargin.io.data import DataSet
 
 _OWN = ("estimator", "param_grid", "verbose")  # what the command line does in its own way
 _TUNED = ("gamma", "lam", "upsilon", "theta", "C")  # of the machine, which the grid has

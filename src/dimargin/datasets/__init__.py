@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from dimargin.lazy import lazily
+from dimargin.system.lazy import lazily
 
 if TYPE_CHECKING:
     from dimargin.datasets.access import DataRows as DataRows

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
-from dimargin.data_files import read_data
 from dimargin.datasets.catalogue import CATALOGUE, entry_of
 from dimargin.datasets.places import Paths, found_or_missing
 from dimargin.datasets.records import check
+from dimargin.io.data import read_data
 
 
 class DataRows(NamedTuple):

@@ -2,20 +2,20 @@
 
 from typing import TYPE_CHECKING
 
-from dimargin.lazy import lazily
+from dimargin.system.lazy import lazily
 
 if TYPE_CHECKING:
-    from dimargin.estimators.base import KernelMarginClassifier as KernelMarginClassifier
-    from dimargin.estimators.common import MarginClassifier as MarginClassifier
     from dimargin.estimators.core_set_svdd import CoreSetSVDD as CoreSetSVDD
     from dimargin.estimators.core_set_svm import CoreSetSVMClassifier as CoreSetSVMClassifier
     from dimargin.estimators.detectors import CoreSetDetector as CoreSetDetector
     from dimargin.estimators.enclosing_ball import EnclosingBall as EnclosingBall
     from dimargin.estimators.enclosing_ball import minimum_enclosing_ball as minimum_enclosing_ball
-    from dimargin.estimators.gossip import GossipSVMClassifier as GossipSVMClassifier
-    from dimargin.estimators.linear import LinearMarginClassifier as LinearMarginClassifier
+    from dimargin.estimators.gossip_svm import GossipSVMClassifier as GossipSVMClassifier
+    from dimargin.estimators.kernel_margin_classifier import KernelMarginClassifier as KernelMarginClassifier
+    from dimargin.estimators.linear_margin_classifier import LinearMarginClassifier as LinearMarginClassifier
     from dimargin.estimators.linear_odm import LinearODMClassifier as LinearODMClassifier
     from dimargin.estimators.machines import MACHINES as MACHINES
+    from dimargin.estimators.margin_classifier import MarginClassifier as MarginClassifier
     from dimargin.estimators.multiclass import MulticlassKernelClassifier as MulticlassKernelClassifier
     from dimargin.estimators.odm import ODMClassifier as ODMClassifier
     from dimargin.estimators.one_class import OneClassCoreSetSVM as OneClassCoreSetSVM

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from scipy.optimize import Bounds, OptimizeResult, minimize
 from sklearn.utils import gen_batches
 
-from dimargin.kernels.columns import narrowed
+from dimargin.kernels.column_statistics import narrowed
 from dimargin.problems.class_pairs import ClassPairs
 from dimargin.problems.dual import DualProblem
 from dimargin.problems.hinge import HingeRows

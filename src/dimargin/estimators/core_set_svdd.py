@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from dimargin.balls.growing import GrowingCoreSet
-from dimargin.balls.spaces import FeatureSpace, KernelSpace, Points
 from dimargin.estimators.detectors import CoreSetDetector, CoreSetFit, Evaluation, RowsToFit, certified
 from dimargin.estimators.docstrings import documented
 from dimargin.estimators.validation import check_magnitude, check_number
@@ -19,6 +17,8 @@ from dimargin.kernels.wide_rows import as_given
 from dimargin.problems.losses import MOST
 from dimargin.problems.objectives import ROUNDINGS
 from dimargin.solvers import BlockCoordinateDescent, Limits, solve
+from dimargin.solvers.balls.growing_core_set import GrowingCoreSet
+from dimargin.solvers.balls.spaces import FeatureSpace, KernelSpace, Points
 from dimargin.system.arrays import Floats
 
 

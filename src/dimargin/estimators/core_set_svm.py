@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from dimargin.estimators.base import KernelMarginClassifier
 from dimargin.estimators.docstrings import documented
+from dimargin.estimators.kernel_margin_classifier import KernelMarginClassifier
 from dimargin.estimators.sites import check_alone, check_named, check_sites
 from dimargin.estimators.validation import check_magnitude, check_number
 from dimargin.kernels.user import KernelFunction
@@ -149,7 +149,7 @@ class CoreSetSVMClassifier(KernelMarginClassifier):
             return HardMargin()
         if self.n_sites == 1:
             return CoreSet(self.epsilon)
-        from dimargin.simulation.consensus import Consensus  # needs an extra
+        from dimargin.gossip.simulation.consensus import Consensus  # needs an extra
 
         return Consensus(self.n_sites, self.topology, self.shards)
 

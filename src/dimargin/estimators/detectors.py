@@ -15,15 +15,15 @@ from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from dimargin.estimators.common import HOLDS_ROWS, status_of_gap, unchanged_on_failure
-from dimargin.estimators.data import rows_of, validated
 from dimargin.estimators.diagram import CertificateDiagram
 from dimargin.estimators.kernel_parameters import KernelEstimator, keeps_columns
+from dimargin.estimators.margin_classifier import HOLDS_ROWS, status_of_gap, unchanged_on_failure
 from dimargin.estimators.sites import check_alone, check_named, check_sites
+from dimargin.estimators.validated_data import rows_of, validated
 from dimargin.estimators.validation import check_number, check_objectives, check_weights, sample_weights
 from dimargin.estimators.wide_attributes import set_attributes
 from dimargin.kernels.functions import Kernel
-from dimargin.kernels.rows import RowTransform
+from dimargin.kernels.row_transform import RowTransform
 from dimargin.kernels.user import KernelFunction, Transform, kernel_matrix
 from dimargin.kernels.wide_rows import KeptColumns, as_given
 from dimargin.problems.dual import DualProblem
@@ -237,8 +237,8 @@ class CoreSetDetector(PlainNumbers, CertificateDiagram, KernelEstimator, Outlier
 
     def _agree(self, rows: RowsToFit, limits: Limits) -> CoreSetFit:
         """Let the sites of a simulated network find the core-set together."""
-        from dimargin.network.programs.core_set_settings import CoreSetSettings
-        from dimargin.simulation.consensus import agree, dealt  # needs an extra
+        from dimargin.gossip.programs.core_set_settings import CoreSetSettings
+        from dimargin.gossip.simulation.consensus import agree, dealt  # needs an extra
 
         site = dealt(self.shards, np.zeros(len(rows.indices), dtype=np.int64), rows.indices, int(self.n_sites))
         kernel = rows.transform.kernel

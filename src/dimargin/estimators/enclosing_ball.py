@@ -12,19 +12,19 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_random_state
 
-from dimargin.balls.core_set import CoreSetSolver
-from dimargin.balls.fixed_size import FixedSizeCoreSet
-from dimargin.balls.growing import GrowingCoreSet
-from dimargin.balls.spaces import FeatureSpace, KernelSpace, Points
-from dimargin.estimators.data import STORED_DTYPES, canonical
 from dimargin.estimators.kernel_parameters import check_kernel, keeps_columns, kernel_transform
+from dimargin.estimators.validated_data import STORED_DTYPES, canonical
 from dimargin.estimators.validation import check_finite, check_number
 from dimargin.estimators.wide_attributes import combination
-from dimargin.kernels.columns import SparseColumns, largest_column
+from dimargin.kernels.column_statistics import SparseColumns, largest_column
 from dimargin.kernels.user import KernelFunction, kernel_matrix
 from dimargin.kernels.wide_rows import KeptColumns, as_given
 from dimargin.problems.solution import History, Status
 from dimargin.solvers import Limits, solve
+from dimargin.solvers.balls.core_set import CoreSetSolver
+from dimargin.solvers.balls.fixed_size import FixedSizeCoreSet
+from dimargin.solvers.balls.growing_core_set import GrowingCoreSet
+from dimargin.solvers.balls.spaces import FeatureSpace, KernelSpace, Points
 from dimargin.system.arrays import Floats, Indices
 from dimargin.system.threads import effective_n_threads, single_threaded_blas
 

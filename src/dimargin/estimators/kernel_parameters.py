@@ -11,13 +11,13 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import gen_batches
 
-from dimargin.estimators.data import canonical, gamma_value, queries
+from dimargin.estimators.validated_data import canonical, gamma_value, queries
 from dimargin.estimators.validation import check_number
 from dimargin.kernels.functions import KERNEL_NAMES, MOST_DEGREE, Kernel, check_semi_definite
-from dimargin.kernels.rows import RowTransform
+from dimargin.kernels.row_transform import RowTransform
 from dimargin.kernels.user import KernelFunction, Transform, UserKernel, check_eigenvalues
 from dimargin.kernels.wide_rows import KeptColumns, is_wide
-from dimargin.sharding.keys import order_of_keys
+from dimargin.shards.keys import order_of_keys
 from dimargin.system.arrays import Floats, Indices
 
 _ROWS_AT_ONCE = 65_536  # bounds the scratch memory

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from dimargin.estimators.common import MarginClassifier
 from dimargin.estimators.kernel_parameters import KernelEstimator
+from dimargin.estimators.margin_classifier import MarginClassifier
 from dimargin.kernels.matrix import KernelMatrix
 from dimargin.kernels.user import kernel_matrix
 from dimargin.strategies import Router

@@ -11,20 +11,20 @@ from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from dimargin.engines import LocalEngine
-from dimargin.estimators.common import PreparedFit, history_attribute, unchanged_on_failure
-from dimargin.estimators.data import TrainingData, on_stored_columns, training_data
 from dimargin.estimators.docstrings import documented
-from dimargin.estimators.linear import LinearMarginClassifier
+from dimargin.estimators.linear_margin_classifier import LinearMarginClassifier
+from dimargin.estimators.margin_classifier import PreparedFit, history_attribute, unchanged_on_failure
 from dimargin.estimators.odm import odm_loss
+from dimargin.estimators.validated_data import TrainingData, on_stored_columns, training_data
 from dimargin.estimators.wide_attributes import kept_of, on, set_attributes
-from dimargin.kernels.columns import SparseColumns
+from dimargin.kernels.column_statistics import SparseColumns
 from dimargin.problems.losses import ODMLoss
 from dimargin.problems.margin_losses import MarginLosses
-from dimargin.sharding.keys import order_of_keys
+from dimargin.shards.keys import order_of_keys
+from dimargin.shards.local_engine import LocalEngine
 from dimargin.solvers import Limits, PrimalSolution
 from dimargin.strategies import LINEAR_SOLVERS, LinearNewton, LinearSolver, LinearSVRG, LinearTraining, Progress
-from dimargin.strategies.linear import LinearFacts, linear_shards
+from dimargin.strategies.linear_newton import LinearFacts, linear_shards
 from dimargin.system.arrays import Floats, Indices
 from dimargin.system.memory import check_memory
 from dimargin.system.threads import effective_n_threads, single_threaded_blas

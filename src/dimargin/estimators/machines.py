@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dimargin.estimators.common import MarginClassifier
 from dimargin.estimators.linear_odm import LinearODMClassifier
+from dimargin.estimators.margin_classifier import MarginClassifier
 from dimargin.estimators.odm import ODMClassifier
 from dimargin.estimators.svm import SVMClassifier
 

@@ -9,20 +9,20 @@ from typing import Any
 import numpy as np
 from sklearn.utils import gen_batches
 
-from dimargin.engines import LocalEngine
-from dimargin.estimators.base import KernelMarginClassifier
 from dimargin.estimators.certificate import pair_objectives
-from dimargin.estimators.common import PreparedFit, history_attribute
-from dimargin.estimators.data import TrainingData
+from dimargin.estimators.kernel_margin_classifier import KernelMarginClassifier
+from dimargin.estimators.margin_classifier import PreparedFit, history_attribute
+from dimargin.estimators.validated_data import TrainingData
 from dimargin.kernels.user import Transform, kernel_matrix
 from dimargin.kernels.wide_rows import as_given
 from dimargin.problems.class_pairs import ClassPairs
 from dimargin.problems.objectives import Objectives
 from dimargin.problems.one_vs_one import pair_numbers, votes_of
+from dimargin.shards.local_engine import LocalEngine
 from dimargin.solvers import CACHE, Limits
 from dimargin.strategies import Exact, Progress, TreeShape
-from dimargin.strategies.one_vs_one import train_pairs
 from dimargin.strategies.pair_results import PairsOutcome
+from dimargin.strategies.pair_training import train_pairs
 from dimargin.system.arrays import Floats, Indices
 from dimargin.system.memory import check_memory
 from dimargin.system.threads import effective_n_threads

@@ -23,8 +23,8 @@ def check_sites(name: str, n_sites: int, topology: Any, shards: Any) -> None:
     shards : str or array-like
     """
     require(name, *PACKAGES)
-    from dimargin.network.topology import make_graph
-    from dimargin.simulation.gossip_run import SHARDS
+    from dimargin.gossip.simulation.gossip_run import SHARDS
+    from dimargin.gossip.topology import make_graph
 
     check_number("n_sites", n_sites, 1, low_included=True, whole=True)
     make_graph(topology, int(n_sites))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dimargin.kernels.columns import SparseColumns, narrowed
+from dimargin.kernels.column_statistics import SparseColumns, narrowed
 from dimargin.system.arrays import Floats, Indices
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from dimargin.display.report.words import number
 from dimargin.experiments.metrics import METRICS
 from dimargin.experiments.run import PartResults, Record
 from dimargin.experiments.tables import middle
-from dimargin.report.words import number
 
 AUTO = "auto"
 BOOSTING = "boosting"

@@ -12,9 +12,10 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline, make_pipeline
 
 from dimargin.estimators import CoreSetSVMClassifier, GossipSVMClassifier, minimum_enclosing_ball
+from dimargin.estimators.preprocessing import FourierFeatures
 from dimargin.experiments.declarations import Method
-from dimargin.network.rivals import ChocoSGD, ConsensusADMM, Quantised, SetGossip
-from dimargin.preprocessing import FourierFeatures
+from dimargin.gossip.rivals import ChocoSGD, SetGossip
+from dimargin.gossip.rounds import ConsensusADMM, Quantised
 from dimargin.system.arrays import Floats
 
 RADII, NORMS = "squared_radius", "centre_norm"
@@ -77,10 +78,10 @@ class ConsensusBall(Ball):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Let the nodes agree, and keep squared radius and norm of the centre of every node at every step."""
-        from dimargin.network.programs.core_set_settings import CoreSetSettings
-        from dimargin.network.topology import changing_digraphs
-        from dimargin.simulation.conditions import Conditions
-        from dimargin.simulation.core_set_run import CoreSetRun
+        from dimargin.gossip.programs.core_set_settings import CoreSetSettings
+        from dimargin.gossip.simulation.conditions import Conditions
+        from dimargin.gossip.simulation.core_set_run import CoreSetRun
+        from dimargin.gossip.topology import changing_digraphs
 
         n, is_lossy = len(X), self.loss > 0
         quiet = _MORE_QUIET if is_lossy else _QUIET

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler
 
-from dimargin.data_files import DataFileError, read_data
 from dimargin.datasets.access import DataRows
 from dimargin.datasets.access import load as load_by_name
+from dimargin.io.data import DataFileError, read_data
 
 _WIDE = 1000  # features; sparse rows with fewer are kernel values faster as dense ones
 _TEST_SHARE = 0.2

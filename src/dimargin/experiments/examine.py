@@ -13,7 +13,7 @@ from sklearn.metrics.pairwise import pairwise_kernels
 from dimargin.estimators import SVMClassifier
 from dimargin.experiments.data import Split
 from dimargin.experiments.replay import REPLAYED, TaskTimes
-from dimargin.kernels.columns import row_chunks
+from dimargin.kernels.column_statistics import row_chunks
 
 _REFERENCE_TOL = 1e-5  # of the machine that tells which rows are support vectors, and what the optimum is
 _REPEATS = 3  # of a fit that is timed; the fastest counts

@@ -11,7 +11,7 @@ from sklearn.metrics import balanced_accuracy_score
 from sklearn.svm import LinearSVC
 
 from dimargin.experiments.data import Split
-from dimargin.simulation.run import site_names
+from dimargin.gossip.simulation.observed_run import site_names
 from dimargin.system.arrays import Floats
 
 ALPHA = 1e-4
@@ -24,7 +24,7 @@ def of_sites(machine: Any, split: Split) -> dict[str, float]:
 
     The objective is ``alpha/2 |w|^2 + 1/N sum_i max(0, 1 - y_i w.x_i)`` over all training rows, with a constant feature
     in x, summed over the outputs. The optimum is LIBLINEAR's. "excess" is that of the model, "worst_excess" that of the
-    worst site, and "honest_accuracy" leaves out sites that lie (`dimargin.simulation.liars`).
+    worst site, and "honest_accuracy" leaves out sites that lie (`dimargin.gossip.simulation.liars`).
     """
     history = getattr(machine, "history_", None) or [{}]
     found = {"rounds": history[-1]["round"]} if "round" in history[-1] else {}

@@ -9,6 +9,10 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+from dimargin.display.report.figures import can_draw
+from dimargin.display.report.page import NO_PICTURE
+from dimargin.display.report.rendering import rendered
+from dimargin.display.report.words import plain
 from dimargin.experiments.metrics import METRICS
 from dimargin.experiments.pictures import pictures, pictures_over_rows
 from dimargin.experiments.run import PartResults, Record, Results
@@ -23,10 +27,6 @@ from dimargin.experiments.tables import (
     part_tables,
     warning_table,
 )
-from dimargin.report.figures import can_draw
-from dimargin.report.page import NO_PICTURE
-from dimargin.report.rendering import rendered
-from dimargin.report.words import plain
 from dimargin.system.writing import write_file
 
 _QUICK = "A quick run: few rows, one seed. Its figures are no measurements of what the paper measured."

@@ -16,26 +16,21 @@ from dimargin.baselines import DistEval, Pegasos, PseudoDistributed, SVMPerf
 from dimargin.estimators import GossipSVMClassifier
 from dimargin.experiments.declarations import Method
 from dimargin.experiments.examine_sites import ALPHA
-from dimargin.network.rivals import (
-    ChocoSGD,
+from dimargin.gossip.rivals import ChocoSGD, GossipLearning, MoMDSVM, SetGossip, UniformGadget, decentralised_sgd
+from dimargin.gossip.rivals.row_selection import Rule
+from dimargin.gossip.rounds import (
     ClippedMean,
     ConsensusADMM,
-    GossipLearning,
     Logarithmic,
     Mean,
-    MoMDSVM,
     NearestMixing,
     Quantised,
     RobustGossip,
-    SetGossip,
     TopK,
     TrimmedMean,
-    UniformGadget,
-    decentralised_sgd,
 )
-from dimargin.network.rivals.row_selection import Rule
-from dimargin.simulation.attacks import InnerProduct, LabelFlip, LittleIsEnough, SignFlip
-from dimargin.simulation.liars import lying
+from dimargin.gossip.simulation.attacks import InnerProduct, LabelFlip, LittleIsEnough, SignFlip
+from dimargin.gossip.simulation.liars import lying
 
 N_SITES = 10
 LIARS = ("site2", "site7")

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from dimargin.display.report.words import count, number, size
 from dimargin.experiments.data import Split
 from dimargin.experiments.declarations import Examination
 from dimargin.experiments.replay import REPLAYED
-from dimargin.report.words import count, number, size
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dimargin.display.report.svg import inline, page_style
 from dimargin.experiments.declarations import Curves, Figure, Traces
 from dimargin.experiments.metrics import METRICS
 from dimargin.experiments.run import PartResults, Record
 from dimargin.experiments.tables import middle, named
-from dimargin.report.svg import inline, page_style
 
 ROWS = "rows"  # as x: the training rows of samples of one data set
 _SIZE = (4.4, 3.7)  # inches: readable across a phone

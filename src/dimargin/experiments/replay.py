@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
 
-from dimargin.sharding.shards import Done, Join, Shards, Split, Sums, Task
+from dimargin.shards.shards import Done, Join, Shards, Split, Sums, Task
 from dimargin.solvers import PrimalSolution
 from dimargin.strategies import DiODM, LinearDSVRG, LinearTraining, Training
-from dimargin.strategies.base import Outcome
+from dimargin.strategies.strategy import Outcome
 
 Value = TypeVar("Value")
 REPLAYED = (2, 4, 8, 16, 32)

@@ -6,11 +6,11 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from dimargin.display.report.words import number
 from dimargin.experiments.declarations import Comparison, Method, Table
 from dimargin.experiments.metrics import METRICS
 from dimargin.experiments.outcome import DONE, NOT_INSTALLED
 from dimargin.experiments.run import DataFacts, PartResults, Record, Results
-from dimargin.report.words import number
 
 NOTHING = "—"
 SIMULATED = "†"

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from dimargin.kernels.columns import row_chunks
+from dimargin.kernels.column_statistics import row_chunks
 from dimargin.system.arrays import Floats
 
 _ROWS_AT_ONCE, _VALUES_AT_ONCE = 16384, 2**18

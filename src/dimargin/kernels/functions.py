@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from dimargin.kernels.columns import power_sums
+from dimargin.kernels.column_statistics import power_sums
 from dimargin.system.arrays import Floats
 
 KernelName = Literal["linear", "poly", "rbf", "laplacian"]

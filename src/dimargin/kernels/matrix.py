@@ -20,10 +20,10 @@ from dimargin.kernels.accurate_sums import (
     weighted_row_sum,
     weighted_row_sum_tail,
 )
-from dimargin.kernels.columns import row_chunks, stacked
+from dimargin.kernels.column_statistics import row_chunks, stacked
 from dimargin.kernels.functions import Kernel, KernelName
 from dimargin.kernels.pieces import Pieces
-from dimargin.kernels.rows import Rows, RowTransform
+from dimargin.kernels.row_transform import Rows, RowTransform
 from dimargin.system.arrays import FEW_ROUNDINGS, UNIT, Floats, Indices
 
 _CHEAP_NUMBERS = 128  # numbers of a row up to which its kernel values are cheap beside factorisations and memory

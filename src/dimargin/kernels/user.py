@@ -18,9 +18,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from dimargin.kernels.columns import row_chunks
+from dimargin.kernels.column_statistics import row_chunks
 from dimargin.kernels.matrix import KernelMatrix, Side
-from dimargin.kernels.rows import RowTransform
+from dimargin.kernels.row_transform import RowTransform
 from dimargin.kernels.wide_rows import narrow_pair
 from dimargin.system.arrays import FEW_ROUNDINGS, TINY, UNIT, Floats, Indices
 from dimargin.system.memory import check_memory

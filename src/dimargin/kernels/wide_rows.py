@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dimargin import _core
-from dimargin.kernels.columns import on_columns, places_of, power_sums, stored_columns
+from dimargin.kernels.column_statistics import on_columns, places_of, power_sums, stored_columns
 from dimargin.system.arrays import Indices
 
 WIDE = 2**24

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from dimargin.kernels.columns import power_sums
+from dimargin.kernels.column_statistics import power_sums
 from dimargin.problems.losses import HingeLoss, Loss, ODMLoss, PiecewiseConjugate, SquaredHingeLoss
 from dimargin.problems.objectives import ROUNDINGS
 from dimargin.system.arrays import FEW_ROUNDINGS, UNIT, Floats

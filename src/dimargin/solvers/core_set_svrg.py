@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dimargin.kernels.columns import power_sums
-from dimargin.kernels.rows import StoredRows
+from dimargin.kernels.column_statistics import power_sums
+from dimargin.kernels.row_transform import StoredRows
 from dimargin.problems.objectives import Objectives
-from dimargin.sharding.shards import Shards, Sums
+from dimargin.shards.shards import Shards, Sums
 from dimargin.solvers.linear_features import LinearFeatures
 from dimargin.solvers.loop import Limits
 from dimargin.solvers.primal import PrimalState, Shard

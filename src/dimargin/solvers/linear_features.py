@@ -10,8 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from dimargin import _core
-from dimargin.kernels.columns import power_sums, row_chunks
-from dimargin.kernels.rows import StoredRows
+from dimargin.kernels.column_statistics import power_sums, row_chunks
+from dimargin.kernels.row_transform import StoredRows
 from dimargin.problems.margin_losses import MarginLosses
 from dimargin.system.arrays import Floats, Indices
 

@@ -32,9 +32,9 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
 from scipy.linalg.lapack import dtpttr, dtrttp
 from scipy.sparse.linalg import LinearOperator, cg
 
-from dimargin.kernels.columns import row_chunks
+from dimargin.kernels.column_statistics import row_chunks
 from dimargin.problems.objectives import Objectives
-from dimargin.sharding.shards import Shards, Sums
+from dimargin.shards.shards import Shards, Sums
 from dimargin.solvers.loop import Limits
 from dimargin.solvers.primal import Parameters, PrimalSolver, PrimalState, Shard, evaluate_at, margins_at, sums_of
 from dimargin.system.arrays import Floats
@@ -198,10 +198,10 @@ class Newton(PrimalSolver[State]):
 
     >>> import numpy as np
     >>> from threading import Event
-    >>> from dimargin.engines import LocalEngine
+    >>> from dimargin.shards.local_engine import LocalEngine
     >>> from dimargin.problems.losses import ODMLoss
     >>> from dimargin.problems.margin_losses import MarginLosses
-    >>> from dimargin.kernels.rows import StoredRows
+    >>> from dimargin.kernels.row_transform import StoredRows
     >>> from dimargin.solvers import LinearFeatures, solve
     >>> X, y = np.array([[1.0], [2.0], [-1.0]]), np.array([[1.0, 1.0, -1.0]])
     >>> losses = MarginLosses(y, np.ones(3), ODMLoss(lam=3.0, upsilon=1.0, theta=0.0), 3.0, 3.0)

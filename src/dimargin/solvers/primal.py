@@ -14,7 +14,7 @@ Features psi may have a Gram matrix ``R = L L'`` of their own: for coefficients 
 ``1/2 beta'R beta``, so that ``w = L'beta`` and ``phi = L^-1 psi``. Sums are taken over the psi, and L is applied to the
 sums: the features of all rows times L^-1 would cost twice as much as the Hessian.
 
-All sums over rows are all-reduces over shards (`dimargin.sharding.shards`).
+All sums over rows are all-reduces over shards (`dimargin.shards.shards`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from dimargin.problems.losses import PiecewiseConjugate
 from dimargin.problems.margin_losses import MarginLosses
 from dimargin.problems.objectives import ROUNDINGS, Objectives
 from dimargin.problems.solution import History, Status
-from dimargin.sharding.shards import Shards, Sums
+from dimargin.shards.shards import Shards, Sums
 from dimargin.solvers.loop import Limits, Solver, Verdict, converged
 from dimargin.system.arrays import UNIT, Floats, Indices
 

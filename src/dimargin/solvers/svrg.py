@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dimargin.problems.objectives import Objectives
-from dimargin.sharding.shards import Shards
+from dimargin.shards.shards import Shards
 from dimargin.solvers.loop import Limits
 from dimargin.solvers.primal import PrimalSolver, PrimalState, Shard
 from dimargin.system.arrays import Floats

@@ -8,8 +8,8 @@
 neither is pickled, and nothing of them is executed. A checkpoint counts once its manifest can be read, which is written
 last: the parameters, the seed, the rows and a fingerprint of the data, and checksums of everything, itself included. A
 new driver reads the source again, runs the same algorithm with the results that there are in place of its first jobs,
-and so comes to where the other one was (`dimargin.engines.record`). When a fit has ended, its checkpoints are marked as
-finished, and the next fit in the folder begins from the beginning.
+and so comes to where the other one was (`dimargin.spark.engine.record`). When a fit has ended, its checkpoints are
+marked as finished, and the next fit in the folder begins from the beginning.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from uuid import uuid4
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from dimargin.engines.folder import Folder
-from dimargin.engines.jobs import first_line
-from dimargin.engines.packing import Packing
-from dimargin.engines.record import Saved
-from dimargin.engines.spark import SparkEngine, SparkShards
-from dimargin.estimators.common import MarginClassifier  # which imports every strategy
+from dimargin.estimators.margin_classifier import MarginClassifier  # which imports every strategy
 from dimargin.kernels.matrix import KernelMatrix
+from dimargin.spark.engine.jobs import first_line
+from dimargin.spark.engine.packing import Packing
+from dimargin.spark.engine.record import Saved
+from dimargin.spark.engine.spark import SparkEngine, SparkShards
+from dimargin.spark.engine.spark_folder import Folder
 from dimargin.strategies import Resumption
 
 _FORMAT = 2

@@ -7,7 +7,7 @@ from typing import Any
 from pyspark.ml.linalg import DenseMatrix, DenseVector
 
 from dimargin import estimators as machines
-from dimargin.spark.base import MarginEstimator, MarginModel
+from dimargin.spark.estimator_and_model import MarginEstimator, MarginModel
 
 
 class _KernelModel(MarginModel):

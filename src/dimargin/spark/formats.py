@@ -1,4 +1,4 @@
-"""Parsers of batches of lines or of table rows on executors, by the readers of `dimargin.data_files`."""
+"""Parsers of batches of lines or of table rows on executors, by the readers of `dimargin.io.data`."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dimargin.data_files import DataFileError
-from dimargin.data_files.chunks import WEIGHT_EXPECTED, Chunk, short
-from dimargin.data_files.csv_text import CsvLayout
-from dimargin.data_files.labels import missing_label
-from dimargin.data_files.libsvm import parse_lines, without_weights
-from dimargin.data_files.opening import BOM, FileOptions
-from dimargin.data_files.parquet import as_text, is_numeric
-from dimargin.data_files.tables import TableColumns, TextLabels
+from dimargin.io.data import DataFileError
+from dimargin.io.data.chunks import WEIGHT_EXPECTED, Chunk, short
+from dimargin.io.data.csv_text import CsvLayout
+from dimargin.io.data.labels import missing_label
+from dimargin.io.data.libsvm import parse_lines, without_weights
+from dimargin.io.data.named_columns import TableColumns, TextLabels
+from dimargin.io.data.opening import BOM, FileOptions
+from dimargin.io.data.parquet import as_text, is_numeric
 from dimargin.spark.columns import FEATURES, LABEL, WEIGHT
 from dimargin.system.arrays import Floats, Indices
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from dimargin.data_files import DataFileError
-from dimargin.data_files.libsvm import DENSE
+from dimargin.io.data import DataFileError
+from dimargin.io.data.libsvm import DENSE
 from dimargin.spark.arrow import lists_of
 from dimargin.spark.columns import FEATURES, LABEL, MOST_CLASSES, WEIGHT
 from dimargin.spark.formats import Format, Parsed

@@ -16,8 +16,8 @@ from pyspark.ml.util import DefaultParamsReader, DefaultParamsWriter, MLReader
 from pyspark.sql import SparkSession, is_remote
 from pyspark.sql import functions as F
 
-from dimargin.engines.stored import PRIVATE
-from dimargin.model_files import ModelFileError
+from dimargin.io.models import ModelFileError
+from dimargin.spark.engine.stored import PRIVATE
 from dimargin.spark.shipping import ship, unpacked
 
 _CHUNK = 2**18  # bytes of a row

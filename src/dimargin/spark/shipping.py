@@ -23,7 +23,7 @@ from pyspark import SparkFiles
 from pyspark.sql import SparkSession
 
 from dimargin.estimators import MarginClassifier
-from dimargin.model_files import load, save
+from dimargin.io.models import load, save
 
 _LARGE = 2**20  # bytes from which a model is a file
 _KEPT = 4  # models that a process remembers

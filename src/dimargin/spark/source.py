@@ -23,16 +23,16 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from dimargin.engines.spark import SparkEngine
-from dimargin.estimators.data import beyond_rounding, canonical
-from dimargin.kernels.columns import column_means, column_reach, column_sums, row_chunks, stacked
+from dimargin.estimators.validated_data import beyond_rounding, canonical
+from dimargin.kernels.column_statistics import column_means, column_reach, column_sums, row_chunks, stacked
 from dimargin.kernels.functions import Kernel
-from dimargin.kernels.rows import Extent
-from dimargin.sharding.keys import Keys, keys_of_ids, row_keys
-from dimargin.sharding.parts import n_shards_for
-from dimargin.sharding.shards import Shards
+from dimargin.kernels.row_transform import Extent
+from dimargin.shards.keys import Keys, keys_of_ids, row_keys
+from dimargin.shards.parts import n_shards_for
+from dimargin.shards.shards import Shards
 from dimargin.spark.arrow import rows_of
 from dimargin.spark.columns import FEATURES, LABEL, MOST_CLASSES, WEIGHT, Columns
+from dimargin.spark.engine.spark import SparkEngine
 from dimargin.system.arrays import Floats, Indices
 
 _SUMMED = 1e-9  # relative difference of two sums of the same weights, in another order

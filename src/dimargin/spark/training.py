@@ -14,26 +14,26 @@ import numpy as np
 from pyspark.sql import DataFrame
 from sklearn.base import clone
 
-from dimargin.engines.spark import SparkEngine
 from dimargin.estimators import LinearODMClassifier
-from dimargin.estimators.common import MarginClassifier
-from dimargin.estimators.data import Origin, class_factors, gamma_of
+from dimargin.estimators.margin_classifier import MarginClassifier
 from dimargin.estimators.odm import odm_loss
+from dimargin.estimators.validated_data import Origin, class_factors, gamma_of
 from dimargin.kernels.functions import Kernel
 from dimargin.kernels.matrix import KernelMatrix
-from dimargin.kernels.rows import RowTransform, StoredRows
+from dimargin.kernels.row_transform import RowTransform, StoredRows
 from dimargin.problems.dual import DualProblem
 from dimargin.problems.losses import Loss
 from dimargin.problems.margin_losses import MarginLosses
 from dimargin.problems.one_vs_rest import labels_of
-from dimargin.sharding.parts import Part
-from dimargin.sharding.shards import Shards
+from dimargin.shards.parts import Part
+from dimargin.shards.shards import Shards
 from dimargin.solvers import CACHE, Limits, LinearFeatures, Shard
 from dimargin.spark.checkpoints import Checkpoints
 from dimargin.spark.columns import Columns
+from dimargin.spark.engine.spark import SparkEngine
 from dimargin.spark.source import KeyedRows, Measures, Source, Survey, extent_of, furthest_column
 from dimargin.strategies import Facts, LinearTraining, Progress, Resumption, Strategy, Training, TreeShape
-from dimargin.strategies.linear import LinearFacts
+from dimargin.strategies.linear_newton import LinearFacts
 from dimargin.system.arrays import Floats, Indices
 from dimargin.system.threads import single_threaded_blas
 

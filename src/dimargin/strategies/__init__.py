@@ -1,14 +1,5 @@
 """Strategies, which put a whole problem together from parts: one file for each."""
 
-from dimargin.strategies.base import Facts as Facts
-from dimargin.strategies.base import LevelModel as LevelModel
-from dimargin.strategies.base import Options as Options
-from dimargin.strategies.base import Outcome as Outcome
-from dimargin.strategies.base import Progress as Progress
-from dimargin.strategies.base import Resumption as Resumption
-from dimargin.strategies.base import Strategy as Strategy
-from dimargin.strategies.base import Training as Training
-from dimargin.strategies.base import TreeShape as TreeShape
 from dimargin.strategies.cascade import Cascade as Cascade
 from dimargin.strategies.committee import Committee as Committee
 from dimargin.strategies.dc import DivideAndConquer as DivideAndConquer
@@ -17,13 +8,22 @@ from dimargin.strategies.dip import DiP as DiP
 from dimargin.strategies.exact import CoreSet as CoreSet
 from dimargin.strategies.exact import Exact as Exact
 from dimargin.strategies.landmark import Landmark as Landmark
-from dimargin.strategies.linear import LinearNewton as LinearNewton
-from dimargin.strategies.linear import LinearSolver as LinearSolver
-from dimargin.strategies.linear import LinearTraining as LinearTraining
+from dimargin.strategies.linear_newton import LinearNewton as LinearNewton
+from dimargin.strategies.linear_newton import LinearSolver as LinearSolver
+from dimargin.strategies.linear_newton import LinearTraining as LinearTraining
 from dimargin.strategies.linear_svrg import LinearCoreSetSVRG as LinearCoreSetSVRG
 from dimargin.strategies.linear_svrg import LinearDSVRG as LinearDSVRG
 from dimargin.strategies.linear_svrg import LinearSVRG as LinearSVRG
 from dimargin.strategies.routing import Router as Router
+from dimargin.strategies.strategy import Facts as Facts
+from dimargin.strategies.strategy import LevelModel as LevelModel
+from dimargin.strategies.strategy import Options as Options
+from dimargin.strategies.strategy import Outcome as Outcome
+from dimargin.strategies.strategy import Progress as Progress
+from dimargin.strategies.strategy import Resumption as Resumption
+from dimargin.strategies.strategy import Strategy as Strategy
+from dimargin.strategies.strategy import Training as Training
+from dimargin.strategies.strategy import TreeShape as TreeShape
 
 STRATEGIES: dict[str, type[Strategy]] = {
     "exact": Exact, "diodm": DiODM, "dc": DivideAndConquer, "cascade": Cascade, "dip": DiP, "landmark": Landmark

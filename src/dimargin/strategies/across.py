@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from dimargin.sharding.parts import Part, whole_of
-from dimargin.sharding.tree import Level
+from dimargin.shards.parts import Part, whole_of
+from dimargin.shards.tree import Level
 from dimargin.solvers import solve
-from dimargin.strategies.base import ROWS_IN_ONE_PLACE, LevelModel, Training
 from dimargin.strategies.passing import start_of
 from dimargin.strategies.rounds import Rounds
 from dimargin.strategies.solves import Summary
+from dimargin.strategies.strategy import ROWS_IN_ONE_PLACE, LevelModel, Training
 from dimargin.system.threads import effective_n_threads
 
 WORKING_SET = {"greedy": 32_768, "permutation": 16_384}

@@ -31,18 +31,18 @@ from typing import Literal
 
 import numpy as np
 
-from dimargin.partition import Partition, RandomPartition
 from dimargin.problems.solution import History
-from dimargin.sharding.parts import Part
-from dimargin.sharding.shards import Shards
-from dimargin.sharding.tree import Level, climb
+from dimargin.shards.partition import Partition, RandomPartition
+from dimargin.shards.parts import Part
+from dimargin.shards.shards import Shards
+from dimargin.shards.tree import Level, climb
 from dimargin.solvers import Limits
 from dimargin.solvers.loop import Verdict
 from dimargin.strategies import levels
-from dimargin.strategies.base import Outcome, Strategy, Training
 from dimargin.strategies.feedback import again, evaluate, finish
 from dimargin.strategies.passing import PassedOn, merged, passed_on, start_of
 from dimargin.strategies.solves import Summary, solve_parts, support_of
+from dimargin.strategies.strategy import Outcome, Strategy, Training
 
 
 @dataclass(eq=False, repr=False)

@@ -26,12 +26,12 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit
 
 from dimargin.kernels.matrix import KernelMatrix
-from dimargin.sharding.shards import Sums
-from dimargin.sharding.tree import Level
+from dimargin.shards.shards import Sums
+from dimargin.shards.tree import Level
 from dimargin.solvers import solve
-from dimargin.strategies.base import Outcome, Training
 from dimargin.strategies.routing import Router
 from dimargin.strategies.solves import Plan, Solved, Summary
+from dimargin.strategies.strategy import Outcome, Training
 from dimargin.system.arrays import Floats
 
 _FOLDS = 3

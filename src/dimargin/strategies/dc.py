@@ -3,7 +3,7 @@
     in: branching k, levels L, sample size m, tolerances eps_l
     1  for l = L, L-1, ..., 1:
     2      sample m rows, of all or of the support vectors of level l+1
-    3      k^l clusters by two-step kernel k-means on the sample (dimargin.partition.clusters)
+    3      k^l clusters by two-step kernel k-means on the sample (dimargin.shards.partition.clusters)
     4      solve every cluster, as a piece of the whole problem, from the coefficients of level l+1 to eps_l
     5      if l = stop_level: return the machines of the clusters
     6  refine: solve the support vectors of level 1 alone
@@ -14,8 +14,8 @@ solutions put together solve the problem whose kernel is zero between clusters (
 in DiODM. theorem_1.py bounds what is missing to the optimum.
 
 The paper is mended in three places (docs/algorithms.md#divide-and-conquer). Its loop never reaches level 0. Its sample
-and kernel are mended in dimargin.partition.clusters. Step 6 is left out where it would cost as much as step 7, with
-mostly support vectors.
+and kernel are mended in dimargin.shards.partition.clusters. Step 6 is left out where it would cost as much as step 7,
+with mostly support vectors.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from typing import Any, Literal
 
 import numpy as np
 
-from dimargin.partition import KernelClusters, cluster_rows, largest_sample
 from dimargin.problems.solution import History
-from dimargin.sharding.tree import Level
+from dimargin.shards.partition import KernelClusters, cluster_rows, largest_sample
+from dimargin.shards.tree import Level
 from dimargin.solvers.loop import Verdict
 from dimargin.strategies import levels, theorem_1
-from dimargin.strategies.base import LevelModel, Outcome, Strategy, Training, TreeShape
 from dimargin.strategies.committee import calibrated, warn_if_uncalibrated
 from dimargin.strategies.refine import last_step
 from dimargin.strategies.solves import Summary, first_support, part_of
+from dimargin.strategies.strategy import LevelModel, Outcome, Strategy, Training, TreeShape
 
 
 @dataclass(eq=False, repr=False)

@@ -25,17 +25,17 @@ from typing import Literal
 
 import numpy as np
 
-from dimargin.partition import Dealt, StratifiedPartition
 from dimargin.problems.solution import History
-from dimargin.sharding.parts import Part
-from dimargin.sharding.shards import Shards
-from dimargin.sharding.tree import Level, climb
+from dimargin.shards.partition import Dealt, StratifiedPartition
+from dimargin.shards.parts import Part
+from dimargin.shards.shards import Shards
+from dimargin.shards.tree import Level, climb
 from dimargin.solvers.loop import Verdict
 from dimargin.strategies.across import solve_across, stay_in_shards
-from dimargin.strategies.base import Outcome, Strategy, Training
 from dimargin.strategies.levels import Step, follow, joined_starts, last_level, model, out_of_time, solve_level
 from dimargin.strategies.passing import start_of
 from dimargin.strategies.solves import Solved, Summary
+from dimargin.strategies.strategy import Outcome, Strategy, Training
 
 
 @dataclass(eq=False, repr=False)
@@ -47,7 +47,7 @@ class DiODM(Strategy):
     warm_start : {"rescale", "concatenate"}, default="rescale"
         Start of the coefficients of merged parts: times ``W_k / W_merged``, or unchanged as printed in the paper.
     landmark_choice : {"greedy", "random"}, default="greedy"
-        See `dimargin.partition.pivoted_cholesky`.
+        See `dimargin.shards.partition.pivoted_cholesky`.
     sample_size : int or None, default=None
         Number of rows from which landmarks are chosen; ``max(2000, 10 n_landmarks)`` when None.
     level_tol : float, default=0.1

@@ -20,7 +20,7 @@ from typing import Literal
 
 import numpy as np
 
-from dimargin.partition import InputClusterPartition, Partition
+from dimargin.shards.partition import InputClusterPartition, Partition
 from dimargin.strategies.cascade import Cascade
 from dimargin.strategies.passing import PassedOn, passed_on
 from dimargin.strategies.solves import Solved

@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral
 
-from dimargin.sharding.parts import Part, n_shards_for, whole_of
-from dimargin.sharding.tree import Level
+from dimargin.shards.parts import Part, n_shards_for, whole_of
+from dimargin.shards.tree import Level
 from dimargin.solvers import GrowingRows
 from dimargin.strategies import levels
 from dimargin.strategies.across import given_start, solve_across, stay_in_shards
-from dimargin.strategies.base import LevelModel, Outcome, Strategy, Training, TreeShape, end_of_solve
 from dimargin.strategies.dc import DivideAndConquer
 from dimargin.strategies.solves import SolverWrapper, Summary, solve_parts
+from dimargin.strategies.strategy import LevelModel, Outcome, Strategy, Training, TreeShape, end_of_solve
 
 _TOL_OF_CLUSTERS = 0.01  # what is left inside clusters the caller has to solve by itself, round after round
 _LARGEST_CLUSTER = 1.5  # times the rows of a shard: a cluster is one task, and the others would wait for the largest

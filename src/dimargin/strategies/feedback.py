@@ -16,17 +16,17 @@ from typing import Any
 
 from dimargin.problems.objectives import Objectives
 from dimargin.problems.solution import History, Status
-from dimargin.sharding.parts import Part, whole_of
-from dimargin.sharding.shards import Shards
-from dimargin.sharding.tree import Level, climb
+from dimargin.shards.parts import Part, whole_of
+from dimargin.shards.shards import Shards
+from dimargin.shards.tree import Level, climb
 from dimargin.solvers import BlockCoordinateDescent, Limits
 from dimargin.solvers.loop import ASKED_TO_STOP, INTERRUPTED, converged, entry_of
 from dimargin.strategies import levels
 from dimargin.strategies.across import Whole, solve_across, stay_in_shards
-from dimargin.strategies.base import LevelModel, Training
 from dimargin.strategies.gap import whole_objectives
 from dimargin.strategies.passing import best_of, with_support
 from dimargin.strategies.solves import Summary, solve_parts, support_of
+from dimargin.strategies.strategy import LevelModel, Training
 from dimargin.system.arrays import UNIT
 
 

@@ -13,15 +13,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dimargin.kernels.columns import row_chunks
+from dimargin.kernels.column_statistics import row_chunks
 from dimargin.problems.dual import DualProblem
 from dimargin.problems.margin_losses import MarginLosses
 from dimargin.problems.objectives import Objectives, ObjectiveSums
-from dimargin.sharding.parts import Part
-from dimargin.sharding.shards import Shards, Sums
+from dimargin.shards.parts import Part
+from dimargin.shards.shards import Shards, Sums
 from dimargin.solvers import Limits
 from dimargin.solvers.loop import Interrupted
-from dimargin.strategies.base import Facts
+from dimargin.strategies.strategy import Facts
 from dimargin.system.arrays import Floats
 
 _VALUES_AT_ONCE = 10**8  # between two checks whether the fit was cancelled

@@ -19,14 +19,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dimargin.balls.growing import GrowingCoreSet
-from dimargin.balls.spaces import MarginSpace
 from dimargin.problems.dual import DualProblem
 from dimargin.problems.solution import Status
-from dimargin.sharding.parts import Part, whole_of
+from dimargin.shards.parts import Part, whole_of
 from dimargin.solvers import solve
-from dimargin.strategies.base import LevelModel, Outcome, Training
+from dimargin.solvers.balls.growing_core_set import GrowingCoreSet
+from dimargin.solvers.balls.spaces import MarginSpace
 from dimargin.strategies.exact import InOnePlace
+from dimargin.strategies.strategy import LevelModel, Outcome, Training
 from dimargin.system.arrays import Floats
 
 _SHARE = 0.4  # of the tolerance, that margins may lack; the gap is twice that

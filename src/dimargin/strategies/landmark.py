@@ -21,14 +21,14 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from dimargin.kernels.matrix import KernelMatrix
-from dimargin.partition import pivoted_cholesky
-from dimargin.sharding.parts import Part, first_distinct_rows, n_shards_for
-from dimargin.sharding.shards import Sums
+from dimargin.shards.partition import pivoted_cholesky
+from dimargin.shards.parts import Part, first_distinct_rows, n_shards_for
+from dimargin.shards.shards import Sums
 from dimargin.solvers import Newton, Shard, solve
 from dimargin.solvers.landmark_features import LandmarkFeatures, independent_landmarks
 from dimargin.solvers.primal import Parameters, margins_at
-from dimargin.strategies.base import LevelModel, Outcome, Strategy, Training, TreeShape, end_of_solve
 from dimargin.strategies.exact import Exact
+from dimargin.strategies.strategy import LevelModel, Outcome, Strategy, Training, TreeShape, end_of_solve
 from dimargin.system.arrays import Floats
 
 _CANDIDATES = 4  # rows that landmarks are chosen from by pivoted Cholesky, for each
@@ -44,7 +44,7 @@ class Landmark(Strategy):
     landmark_choice : {"uniform", "greedy", "random"}, default="uniform"
         Choice of the landmarks: a uniform sample of the different rows, or pivoted Cholesky on one of four times as
         many, which takes the largest Schur complement or draws in proportion to it, see
-        `dimargin.partition.pivoted_cholesky`.
+        `dimargin.shards.partition.pivoted_cholesky`.
     polish : bool, default=False
         Whether an exact solve of the whole problem follows, from the coefficients that answer the margins of the
         landmarks' machine; the certificate is global then. Where few landmarks describe the machine well this saves

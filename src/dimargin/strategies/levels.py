@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from dimargin.kernels.columns import stacked
-from dimargin.partition import KernelClusters
+from dimargin.kernels.column_statistics import stacked
 from dimargin.problems.objectives import Objectives
 from dimargin.problems.solution import History
-from dimargin.sharding.parts import Part
-from dimargin.sharding.shards import Shards
-from dimargin.sharding.tree import Level
+from dimargin.shards.partition import KernelClusters
+from dimargin.shards.parts import Part
+from dimargin.shards.shards import Shards
+from dimargin.shards.tree import Level
 from dimargin.solvers import Limits
 from dimargin.solvers.loop import ASKED_TO_STOP, INTERRUPTED, Verdict
-from dimargin.strategies.base import LevelModel, Outcome, Training
 from dimargin.strategies.routing import Router
 from dimargin.strategies.solves import Summary, machine_of, solve_parts
+from dimargin.strategies.strategy import LevelModel, Outcome, Training
 
 
 def solve_level(

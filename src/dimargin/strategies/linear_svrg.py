@@ -17,15 +17,15 @@ import numpy as np
 from dimargin import solvers
 from dimargin.kernels.functions import Kernel
 from dimargin.kernels.matrix import KernelMatrix
-from dimargin.kernels.rows import RowTransform, StoredRows
-from dimargin.partition import StratifiedPartition
+from dimargin.kernels.row_transform import RowTransform, StoredRows
 from dimargin.problems.dual import DualProblem
 from dimargin.problems.margin_losses import MarginLosses
-from dimargin.sharding.parts import Part
-from dimargin.sharding.shards import Shards
+from dimargin.shards.partition import StratifiedPartition
+from dimargin.shards.parts import Part
+from dimargin.shards.shards import Shards
 from dimargin.solvers import LinearFeatures, PrimalSolution, Shard
 from dimargin.solvers.primal import PrimalSolver
-from dimargin.strategies.linear import LinearSolver, LinearTraining
+from dimargin.strategies.linear_newton import LinearSolver, LinearTraining
 
 
 @dataclass(eq=False, repr=False)

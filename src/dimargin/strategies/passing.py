@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dimargin.sharding.parts import Part
+from dimargin.shards.parts import Part
 from dimargin.strategies.gap import coefficients_of
 from dimargin.strategies.levels import joined_starts
 from dimargin.strategies.solves import Solved

@@ -9,14 +9,14 @@ from functools import partial
 import numpy as np
 
 from dimargin.problems.solution import History
-from dimargin.sharding.parts import Part, whole_of
-from dimargin.sharding.shards import Shards
-from dimargin.sharding.tree import Level
+from dimargin.shards.parts import Part, whole_of
+from dimargin.shards.shards import Shards
+from dimargin.shards.tree import Level
 from dimargin.strategies.across import solve_across, stay_in_shards
-from dimargin.strategies.base import Training
 from dimargin.strategies.levels import Step, before_a_pass, model
 from dimargin.strategies.passing import start_of
 from dimargin.strategies.solves import Plan, Solved, Summary, summarise
+from dimargin.strategies.strategy import Training
 
 
 def last_step(training: Training, rows: Shards[Part], n_support: int, history: History) -> Iterator[Step]:

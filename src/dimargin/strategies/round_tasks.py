@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dimargin.kernels.columns import row_chunks
+from dimargin.kernels.column_statistics import row_chunks
 from dimargin.problems.objectives import Objectives, ObjectiveSums
-from dimargin.sharding.parts import Part
-from dimargin.sharding.shards import Sums
+from dimargin.shards.parts import Part
+from dimargin.shards.shards import Sums
 from dimargin.solvers import Interrupted, Limits
 from dimargin.solvers.neighbours import along_neighbours
 from dimargin.solvers.single_precision import Sample, errors_beyond_first_order, importance

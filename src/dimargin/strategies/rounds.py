@@ -24,8 +24,8 @@ import numpy as np
 from dimargin.problems.inner import InnerProblem
 from dimargin.problems.objectives import Objectives, ObjectiveSums
 from dimargin.problems.solution import History, Status
-from dimargin.sharding.parts import Part
-from dimargin.sharding.shards import Node, Shards, tree_sum
+from dimargin.shards.parts import Part
+from dimargin.shards.shards import Node, Shards, tree_sum
 from dimargin.solvers import BlockCoordinateDescent, Limits, solve
 from dimargin.solvers.loop import Solver, Verdict, converged
 from dimargin.solvers.neighbours import along_neighbours
@@ -39,7 +39,6 @@ from dimargin.solvers.single_precision import (
     rounding_of,
 )
 from dimargin.solvers.stopwatch import Stopwatch
-from dimargin.strategies.base import Facts
 from dimargin.strategies.gap import evaluate_from
 from dimargin.strategies.round_tasks import (
     Answer,
@@ -60,6 +59,7 @@ from dimargin.strategies.round_tasks import (
     sampled,
     sums_of,
 )
+from dimargin.strategies.strategy import Facts
 from dimargin.system.arrays import TINY, UNIT, Floats
 
 _OF_GAP, _OF_TOL = 0.15, 0.3  # part of the gap to which a round is solved, and of the tolerance at least

@@ -9,7 +9,7 @@ import numpy as np
 
 from dimargin.kernels.matrix import KernelMatrix
 from dimargin.kernels.wide_rows import KeptColumns
-from dimargin.partition import KernelClusters
+from dimargin.shards.partition import KernelClusters
 from dimargin.system.arrays import Floats, Indices
 
 
@@ -20,8 +20,8 @@ class Router:
     Examples
     --------
     >>> from dimargin.kernels.functions import Kernel
-    >>> from dimargin.kernels.rows import RowTransform
-    >>> from dimargin.partition import Split
+    >>> from dimargin.kernels.row_transform import RowTransform
+    >>> from dimargin.shards.partition import Split
     >>> X = np.array([[0.0], [0.5], [4.0], [4.5]])
     >>> transform, half = RowTransform.fit(X, Kernel("rbf", gamma=0.1)), np.full(4, 0.5)
     >>> pairs = Split(X, half, np.array([0, 2, 4]), norms=np.ones(2), targets=np.arange(2))  # each the mean of two rows

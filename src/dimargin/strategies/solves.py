@@ -11,12 +11,12 @@ import numpy as np
 from dimargin.problems.dual import DualProblem
 from dimargin.problems.objectives import Objectives
 from dimargin.problems.solution import History, Solution, Status
-from dimargin.sharding.parts import Part, first_of_groups
-from dimargin.sharding.shards import Shards
-from dimargin.sharding.tree import Level
+from dimargin.shards.parts import Part, first_of_groups
+from dimargin.shards.shards import Shards
+from dimargin.shards.tree import Level
 from dimargin.solvers import BlockCoordinateDescent, Limits, solve
 from dimargin.solvers.loop import Solver
-from dimargin.strategies.base import LevelModel, Training
+from dimargin.strategies.strategy import LevelModel, Training
 from dimargin.system.arrays import Floats, Indices
 
 # from the exact solver to one that makes use of it

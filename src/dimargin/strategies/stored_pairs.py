@@ -15,11 +15,11 @@ from dataclasses import replace
 import numpy as np
 
 from dimargin import _core
-from dimargin.engines import LocalEngine
 from dimargin.kernels.matrix import KernelMatrix
 from dimargin.kernels.pieces import Pieces
 from dimargin.problems.class_pairs import ClassPairs
 from dimargin.problems.losses import Loss
+from dimargin.shards.local_engine import LocalEngine
 from dimargin.strategies.block_pairs import ROWS_AT_ONCE, VALUES_AT_ONCE, certified
 from dimargin.strategies.pair_results import FoundPairs
 from dimargin.system.arrays import Floats, Indices

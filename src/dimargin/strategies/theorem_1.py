@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 from scipy.stats import t as student
 
-from dimargin.kernels.columns import row_chunks
+from dimargin.kernels.column_statistics import row_chunks
 from dimargin.problems.objectives import Objectives
-from dimargin.sharding.parts import Part
-from dimargin.sharding.shards import Sums
-from dimargin.sharding.tree import Level
-from dimargin.strategies.base import Facts
+from dimargin.shards.parts import Part
+from dimargin.shards.shards import Sums
+from dimargin.shards.tree import Level
 from dimargin.strategies.solves import Solved, Summary
+from dimargin.strategies.strategy import Facts
 from dimargin.system.arrays import Floats, Indices
 
 _EXACT_ROWS, _SAMPLED_ROWS = 2048, 128

@@ -1,0 +1,186 @@
+"""Flags derived from the estimators: their names, types, defaults and help are those of the constructor.
+
+A new machine needs an entry in `dimargin.estimators.MACHINES`; a new parameter of an estimator needs nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import typing
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from dimargin.cli.flags import optional_flag
+from dimargin.estimators import MACHINES, MarginClassifier
+from dimargin.estimators.docstrings import parameter_texts
+from dimargin.io.data.labels import label_values
+from dimargin.strategies import LINEAR_SOLVERS, STRATEGIES, Options
+
+DEFAULT_LOSS = next(iter(MACHINES))
+_WAYS: dict[str, type[Options]] = {**STRATEGIES, **LINEAR_SOLVERS}
+_OWN = {"loss", "verbose", "warm_start"}  # what the command line does in its own way
+
+
+def parameters(machine: type[Any], exclude: Collection[str] = _OWN) -> dict[str, inspect.Parameter]:
+    """Return the parameters of the constructor that are flags."""
+    own = inspect.signature(machine).parameters
+    return {name: parameter for name, parameter in own.items() if name not in exclude}
+
+
+def flags(
+    machines: Sequence[type[Any]] = tuple(dict.fromkeys(MACHINES.values())),
+    panel: str = "Parameters of the machine",
+    exclude: Collection[str] = _OWN,
+) -> list[inspect.Parameter]:
+    """Return one optional keyword for every parameter of any of these classes; None is their default."""
+    found: dict[str, inspect.Parameter] = {}
+    for machine in machines:
+        hints, texts = typing.get_type_hints(machine.__init__), parameter_texts(machine)
+        for name in parameters(machine, exclude):
+            kind = next((k for k in (bool, int, float) if hints[name] in (k, k | None)), str)
+            default = _defaults(name, machines, exclude)
+            found.setdefault(name, optional_flag(name, kind, texts.get(name, ""), default, panel))
+    return list(found.values())
+
+
+def _defaults(name: str, machines: Sequence[type[Any]], exclude: Collection[str]) -> str:
+    """Return the default of a parameter, and those of machines that differ, as text."""
+    having = [machine for machine in machines if name in parameters(machine, exclude)]
+    defaults = {machine: parameters(machine, exclude)[name].default for machine in having}
+    first, *others = dict.fromkeys(defaults.values())
+    differing = [f"; {machine.__name__}: {value}" for machine, value in defaults.items() if value in others]
+    return f"{first}{''.join(differing)}"
+
+
+def strategy_options() -> str:
+    """Return the options that `--strategy-option` knows, for its help."""
+    options = {name: ", ".join(make().get_params(deep=False)) for name, make in _WAYS.items()}
+    return " ".join(f"{name}: {text}." for name, text in options.items() if text)
+
+
+def make_machine(
+    loss: str | None, given: dict[str, Any], options: Sequence[str], resumed: MarginClassifier | None = None
+) -> MarginClassifier:
+    """Make the machine that the flags describe; raises ValueError or TypeError, which name a parameter out of range."""
+    if loss is not None and loss not in MACHINES:
+        raise ValueError(f"--loss must be one of {', '.join(MACHINES)}, got {loss!r}")
+    if resumed is None:
+        machine = MACHINES[loss or DEFAULT_LOSS]()
+        if "loss" in machine.get_params():
+            machine.set_params(loss=loss)
+    elif loss is None or (type(resumed) is MACHINES[loss] and getattr(resumed, "loss", loss) == loss):
+        machine = resumed
+    else:
+        raise ValueError(f"--loss {loss} cannot be changed: the model to resume is a {type(resumed).__name__}")
+    known = parameters(type(machine))
+    for name, value in given.items():
+        if value is None:
+            continue
+        if name not in known:
+            raise ValueError(f"--{name.replace('_', '-')} is no parameter of {type(machine).__name__}")
+        machine.set_params(**{name: _value_of(name, value)})
+    if options:
+        way = "strategy" if "strategy" in known else "solver"
+        machine.set_params(**{way: _with_options(way, getattr(machine, way), options)})
+    machine._check_parameters()
+    return machine
+
+
+def _with_options(way: str, name: Any, options: Sequence[str]) -> Options:
+    """Make a strategy or solver of that name, with these options."""
+    names = STRATEGIES if way == "strategy" else LINEAR_SOLVERS
+    if not isinstance(name, str) or name not in names:
+        raise ValueError(f"--strategy-option needs --{way} {' or '.join(names)}, got {name!r}")
+    strategy = _WAYS[name]()
+    for option in options:
+        key, equals, text = option.partition("=")
+        key = key.replace("-", "_")
+        if not equals or key not in strategy.get_params(deep=False):
+            known = ", ".join(strategy.get_params(deep=False)) or "none"
+            raise ValueError(f"--strategy-option {option!r}: expected NAME=VALUE with a NAME of {name}: {known}")
+        strategy.set_params(**{key: _value(text)})
+    return strategy
+
+
+def _value(text: str) -> Any:
+    """Return the number, True, False or None that a text stands for, or else the text itself."""
+    words = {"true": True, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+
+
+def _number_or_word(text: str) -> str | float:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _rounds(text: str) -> int | float:
+    try:
+        return float(text) if "." in text or "e" in text.lower() else int(text)
+    except ValueError:
+        raise ValueError(f"--gossip-rounds must be a number, got {text!r}") from None
+
+
+def _class_weight(text: str) -> Any:
+    """Return a word ("balanced"), or the weights of labels that a JSON object holds."""
+    if not text.lstrip().startswith("{"):
+        return text
+    try:
+        return _by_label(json.loads(text))
+    except (ValueError, TypeError) as error:
+        raise ValueError(
+            f"--class-weight must be 'balanced' or JSON such as '{{\"spam\": 2}}', got {text!r}"
+        ) from error
+
+
+def _by_label(weights: dict[str, Any]) -> dict[Any, float]:
+    """Return weights by the labels that the keys of a JSON object stand for."""
+    return dict(zip(label_values(list(weights)).tolist(), map(float, weights.values()), strict=True))
+
+
+def read_grid(text: str) -> Any:
+    """Return a grid of parameters from JSON; raises ValueError for text that is no JSON."""
+    try:
+        grid = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"--grid must be JSON such as '{{\"gamma\": [0.5, 2]}}', got {text!r}: {error}") from error
+    for part in grid if isinstance(grid, list) else [grid]:
+        if isinstance(part, dict) and isinstance(part.get("class_weight"), list):
+            part["class_weight"] = [_by_label(w) if isinstance(w, dict) else w for w in part["class_weight"]]
+    return grid
+
+
+def _whole(flag: str) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        try:
+            return int(text)
+        except ValueError:
+            raise ValueError(f"{flag} must be a whole number, got {text!r}") from None
+
+    return read
+
+
+_READERS: dict[str, Callable[[str], Any]] = {
+    "gamma": _number_or_word, "lam": _number_or_word, "step_size": _number_or_word, "gossip_rounds": _rounds,
+    "class_weight": _class_weight,
+    "random_state": _whole("--random-state"), "cv": _whole("--cv"),
+}  # fmt: skip
+
+
+def _value_of(name: str, given: Any) -> Any:
+    """Return the value of a parameter from what its flag was given."""
+    reader = _READERS.get(name)
+    return given if reader is None else reader(given)
+
+
+def values_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of the parameters whose flags were given."""
+    return {name: _value_of(name, value) for name, value in given.items() if value is not None}

@@ -1,0 +1,166 @@
+"""The pictures of the page, each as an SVG element; without matplotlib each is an empty text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dimargin.display import ConvergenceDisplay, MarginDistributionDisplay
+from dimargin.display.report.curves import ClassCurves, Reliability, thinned
+from dimargin.display.report.predictions import Predictions
+from dimargin.display.report.svg import inline, page_style
+from dimargin.display.report.words import percent, plain
+from dimargin.display.unwrap import innermost
+from dimargin.system.arrays import Floats
+
+MOST_CURVES = 5  # in one picture
+_SIZE = (4.4, 3.3)  # inches: readable across a phone
+_BINS = 40
+_NAME = 24  # characters
+
+
+def can_draw() -> bool:
+    """Return whether matplotlib is installed."""
+    return find_spec("matplotlib") is not None
+
+
+def _drawn(draw: Callable[..., str]) -> Callable[..., str]:
+    @wraps(draw)
+    def drawn(*arguments: Any) -> str:
+        return draw(*arguments) if can_draw() else ""
+
+    return drawn
+
+
+def convergence(model: Any) -> tuple[str, str]:
+    """Draw the history of the fit; also return what its levels are."""
+    if not can_draw():
+        return "", ""
+    with page_style():
+        figure, axes = _axes(2, height=4.4)
+        display = ConvergenceDisplay.from_estimator(model, ax=axes, name="")
+        axes[0].set_xlim(right=1.05 * axes[0].get_xlim()[1])  # the last disc is drawn whole
+        _without_legends(axes)
+        svg = inline(figure, "history", "Objective and relative gap against the seconds of the fit")
+        return svg, str(display.lines_[0].get_label())
+
+
+def margins(found: Floats, theta: float | None, multiclass: bool) -> tuple[str, str]:
+    """Draw the distribution of margins; also return what is said of them."""
+    if not can_draw():
+        return "", ""
+    with page_style():
+        figure, (ax,) = _axes()
+        display = MarginDistributionDisplay(margins=[found], name="", theta=theta, multiclass=multiclass).plot(ax)
+        for line in display.lines_:
+            line.set_data(*thinned(*line.get_data()))
+        said = str(display.lines_[0].get_label()).removeprefix(": ")
+        _without_legends([ax])
+        right = ax.get_xlim()[1]
+        ax.set(xlim=(min(ax.get_xlim()[0], -0.12 * abs(right)), right), ylim=(-0.03, 1.03))  # room left of zero
+        return inline(figure, "margins", f"Cumulative distribution of the margins: {said}"), said
+
+
+@_drawn
+def roc(curves: Sequence[ClassCurves], classes: Sequence[Any]) -> str:
+    """Draw receiver operating characteristics, those of the smallest areas if there are many."""
+    with page_style(names=True):
+        figure, (ax,) = _axes()
+        ax.plot([0, 1], [0, 1], linestyle=":", linewidth=1, color="#808080")
+        drawn = (
+            curves[-1:] if len(classes) == 2 else worst(curves, [c.area for c in curves])
+        )  # of two, one mirrors the other
+        for curve in drawn:
+            ax.plot(*curve.roc, label=f"{plain(classes[curve.index], _NAME)}: {curve.area:.3f}")
+        ax.set(xlabel="share of other rows taken for the class", ylabel="share of its rows found", **_UNIT_SQUARE)
+        _legend(ax, "area below", "lower right")
+        areas = ", ".join(f"{plain(classes[c.index], _NAME)} {c.area:.3f}" for c in curves[:MOST_CURVES])
+        return inline(figure, "roc", f"Receiver operating characteristic; areas: {areas}")
+
+
+@_drawn
+def precision_recall(curves: Sequence[ClassCurves], classes: Sequence[Any]) -> str:
+    """Draw precision against recall, the curves of the smallest average precision if there are many."""
+    with page_style(names=True):
+        figure, (ax,) = _axes()
+        for curve in worst(curves, [c.average_precision for c in curves]):
+            label = f"{plain(classes[curve.index], _NAME)}: {curve.average_precision:.3f}"
+            ax.plot(*curve.precision_recall, label=label)
+        ax.set(xlabel="recall", ylabel="precision", **_UNIT_SQUARE)
+        _legend(ax, "average precision", "lower left")
+        averages = ", ".join(
+            f"{plain(classes[c.index], _NAME)} {c.average_precision:.3f}" for c in curves[:MOST_CURVES]
+        )
+        return inline(figure, "precision-recall", f"Precision against recall; average precision: {averages}")
+
+
+@_drawn
+def calibration(found: Reliability, score: str, came_true: str) -> str:
+    """Draw how often predictions of about the same score come true."""
+    with page_style(names=True):
+        figure, (ax,) = _axes()
+        if found.is_probability:
+            ax.plot([0, 1], [0, 1], linestyle=":", linewidth=1, color="#808080")
+        errors = np.abs([found.share - found.low, found.high - found.share])
+        ax.errorbar(found.score, found.share, yerr=errors, marker="o", markersize=4, capsize=2, elinewidth=1)
+        ax.set(xlabel=plain(score), ylabel=plain(came_true), ylim=(-0.03, 1.03))
+        pairs = ", ".join(f"{percent(share)} at {at:.2g}" for at, share in zip(found.score, found.share, strict=True))
+        return inline(figure, "calibration", f"Share that came true: {pairs}")
+
+
+@_drawn
+def histogram(values: Floats) -> str:
+    """Draw how many rows have which decision value of a detector of outliers."""
+    with page_style():
+        figure, (ax,) = _axes()
+        counts, edges = np.histogram(values, bins=_BINS)
+        ax.stairs(counts, edges, fill=True, alpha=0.75)
+        ax.axvline(0, color="#808080", linewidth=1)
+        ax.annotate("outliers", (0, 1), (-4, 0), xycoords=("data", "axes fraction"), textcoords="offset points",
+                    ha="right", va="top", fontsize="small", color="#808080")  # fmt: skip
+        ax.set(xlabel="decision value", ylabel="rows")
+        n_outliers = int((values < 0).sum())
+        return inline(
+            figure, "histogram", f"Histogram of decision values; {n_outliers} of {len(values)} are below zero"
+        )
+
+
+def theta_of(model: Any, found: Predictions) -> float | None:
+    """Return the half width of the band of margins without loss, if the machine has one, of two classes, to draw."""
+    theta = getattr(innermost(model), "theta", None)
+    return float(theta) if len(found.classes) == 2 and theta is not None else None
+
+
+def worst(curves: Sequence[ClassCurves], scores: Sequence[float]) -> list[ClassCurves]:
+    """Return the curves of the smallest scores, as many as a picture holds, in the order of the classes."""
+    order: NDArray[np.intp] = np.sort(np.argsort(scores, kind="stable")[:MOST_CURVES])
+    return [curves[k] for k in order]
+
+
+_UNIT_SQUARE = {"xlim": (-0.03, 1.03), "ylim": (-0.03, 1.03)}
+
+
+def _axes(n: int = 1, height: float = _SIZE[1]) -> tuple[Any, Any]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(_SIZE[0], height), layout="constrained")
+    axes = np.ravel(figure.subplots(n, 1, sharex=True))
+    for ax in axes:
+        ax.grid(alpha=0.5, linewidth=0.6)
+    return figure, axes
+
+
+def _without_legends(axes: Any) -> None:
+    """Remove legends, which are too large for small pictures; the captions say the same."""
+    for ax in axes:
+        if ax.get_legend() is not None:
+            ax.get_legend().remove()
+
+
+def _legend(ax: Any, title: str, place: str) -> None:
+    ax.legend(title=title, title_fontsize="small", fontsize="small", loc=place, framealpha=0.85)

@@ -1,0 +1,147 @@
+"""Permutation importances of columns, on as many rows and columns as a bounded amount of work allows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.inspection import permutation_importance
+from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing
+
+from dimargin.display.report.data_frames import is_table, with_columns_from
+from dimargin.display.report.model_facts import uncalibrated
+from dimargin.display.unwrap import innermost
+from dimargin.estimators.wide_attributes import kept_of, on
+from dimargin.kernels.column_statistics import narrowed, on_columns, stored_columns
+from dimargin.system.arrays import Floats, Indices
+
+REPEATS = 5
+MOST_COLUMNS, MOST_ROWS, LEAST_ROWS = 40, 1000, 100
+_WORK = 5e10  # multiplications, about ten seconds on two cores
+_KERNEL = 16  # multiplications that a kernel value takes beside one for every feature
+_VOTE = 40  # multiplications that a decision value takes to be stored, read and counted as a vote
+
+
+@dataclass(frozen=True)
+class Importances:
+    """Importances of some columns, the greatest first.
+
+    Attributes
+    ----------
+    columns : ndarray of int of shape (n_columns,)
+    means, deviations : ndarray of shape (n_columns,)
+        Balanced accuracy that is lost when a column is shuffled: its mean and standard deviation over `REPEATS`.
+    score : float
+        Balanced accuracy on these rows as they are.
+    n_rows : int
+        Rows that were drawn.
+    """
+
+    columns: Indices
+    means: Floats
+    deviations: Floats
+    score: float
+    n_rows: int
+
+
+def importances(model: Any, X: Any, y: NDArray[Any], random_state: int) -> Importances:
+    """Compute permutation importances.
+
+    Parameters
+    ----------
+    model : fitted classifier
+    X : ndarray, CSR array, data frame or table of shape (n, n_features)
+        Of more than `MOST_COLUMNS` columns, those are taken which move the model's input most when they are shuffled:
+        of the largest variance behind the scaler, times the squared coefficients of a linear machine. Of a table all
+        are taken.
+    y : ndarray of shape (n,)
+    random_state : int
+
+    Returns
+    -------
+    Importances
+    """
+    rng = np.random.default_rng(random_state)
+    n, width = X.shape
+    n_columns = width if is_table(X) else min(width, MOST_COLUMNS)
+    affordable = int(_WORK / (n_columns * REPEATS * _work_of_row(model, X)))
+    n_rows = min(n, MOST_ROWS, max(LEAST_ROWS, affordable))
+    chosen = np.sort(rng.choice(n, n_rows, replace=False))
+    rows, labels = _safe_indexing(X, chosen), np.asarray(y)[chosen]
+    columns = np.arange(width) if n_columns == width else _moving_most(model, rows, n_columns)
+    wrapped = _WithShuffledColumns(model, rows, columns)
+    own = np.tile(np.arange(n_rows)[:, None], len(columns))  # shuffling these indices shuffles the values
+    found = permutation_importance(
+        wrapped, own, labels, scoring=_balanced_accuracy, n_repeats=REPEATS, random_state=random_state
+    )
+    order = np.argsort(-found.importances_mean, kind="stable")
+    score = float(_balanced_accuracy(wrapped, own, labels))
+    return Importances(columns[order], found.importances_mean[order], found.importances_std[order], score, n_rows)
+
+
+def _balanced_accuracy(model: Any, X: Any, y: NDArray[Any]) -> float:
+    _, codes = np.unique(y, return_inverse=True)  # scikit-learn's recall_score would take longer than many a prediction
+    return float((np.bincount(codes, weights=model.predict(X) == y) / np.bincount(codes)).mean())
+
+
+def _work_of_row(model: Any, X: Any) -> float:
+    """Return how many multiplications, about, the prediction of a row takes."""
+    per_row = X.nnz / X.shape[0] if sp.issparse(X) else X.shape[1]
+    machine = innermost(uncalibrated(model))
+    n_support = max(1, len(getattr(machine, "support_", [])))
+    of_vector = per_row + _KERNEL + len(getattr(machine, "dual_coef_", []))
+    return float(n_support * of_vector + _VOTE * len(getattr(machine, "intercept_", [])))
+
+
+def _moving_most(model: Any, rows: Any, n_columns: int) -> Indices:
+    """Return the columns whose shuffling moves the input of the machine most."""
+    inside = model[:-1].transform(rows) if isinstance(model, Pipeline) and len(model) > 1 else rows
+    inside, occurring = narrowed(inside)
+    mean = np.asarray(inside.mean(axis=0)).ravel()
+    squares = inside.multiply(inside).mean(axis=0) if sp.issparse(inside) else (inside**2).mean(axis=0)
+    variance = np.asarray(squares).ravel() - mean**2
+    coefficients = kept_of(innermost(model), "coef_", None)
+    if coefficients is not None:
+        variance = variance * (on(coefficients, occurring) ** 2).sum(axis=0)
+    return np.sort(occurring[np.argsort(-variance, kind="stable")[:n_columns]])
+
+
+class _WithShuffledColumns(ClassifierMixin, BaseEstimator):
+    """A classifier of fixed rows, which is told for each row and column from which other row the value is taken."""
+
+    def __init__(self, model: Any, rows: Any, columns: Indices) -> None:
+        self.model, self.rows, self.columns = model, rows, columns
+        self.classes_ = model.classes_
+        if sp.issparse(rows):
+            rows = sp.csr_array(rows)
+            self._occurring = np.union1d(stored_columns(rows), columns)
+            narrow = on_columns(rows, self._occurring)
+            others, k = np.ones(narrow.shape[1]), np.arange(len(columns))
+            places = np.searchsorted(self._occurring, columns)
+            others[places] = 0.0
+            self._values = narrow[:, places].toarray()
+            self._others = sp.csr_array(narrow.multiply(others[None]))
+            self._places = sp.csr_array((np.ones(len(k)), (k, places)), shape=(len(k), narrow.shape[1]))
+
+    def fit(self, X: Any, y: Any) -> _WithShuffledColumns:
+        """Do nothing: the model is fitted."""
+        return self
+
+    def predict(self, X: Any) -> Any:
+        """Predict the class of each row, whose columns come from the rows with the indices in X."""
+        if sp.issparse(self.rows):
+            values = sp.csr_array(np.take_along_axis(self._values, X, axis=0))
+            narrow = sp.csr_array(self._others + values @ self._places)
+            indices = self._occurring[narrow.indices]
+            full = sp.csr_array((narrow.data, indices, narrow.indptr), shape=self.rows.shape)
+        elif is_table(self.rows):
+            full = with_columns_from(self.rows, X)
+        else:
+            full = self.rows.copy()
+            full[:, self.columns] = np.take_along_axis(self.rows[:, self.columns], X, axis=0)
+        return self.model.predict(full)

@@ -1,0 +1,27 @@
+"""Pages of HTML from a template and what it shows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dimargin.display.report import words
+
+
+def rendered(package: str, **content: Any) -> str:
+    """Return the page of a package's template ``page.html.j2``, which may include ``style.css`` of this package.
+
+    All that is text is escaped, but for pictures, which are SVG.
+    """
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=ChoiceLoader([PackageLoader(name, "") for name in (package, "dimargin.display.report")]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        name: getattr(words, name) for name in ("count", "number", "percent", "plain", "score", "seconds", "size")
+    }
+    return str(environment.get_template("page.html.j2").render(content))

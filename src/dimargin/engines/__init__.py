@@ -1,5 +1,0 @@
-"""Engines, which run tasks on the threads of this process or on a Spark cluster."""
-
-from dimargin.engines.local import LocalEngine
-
-__all__ = ["LocalEngine"]

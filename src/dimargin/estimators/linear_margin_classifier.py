@@ -1,0 +1,63 @@
+"""Base class of the linear classifiers, whose decision values are computed from rows as they are."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from dimargin.estimators.margin_classifier import MarginClassifier
+from dimargin.estimators.validated_data import queries
+from dimargin.estimators.wide_attributes import WideArray, kept_of
+from dimargin.kernels.column_statistics import SparseColumns, rows_on
+from dimargin.system.arrays import Floats, Indices
+
+
+class LinearMarginClassifier(MarginClassifier):
+    """Base class of the linear classifiers."""
+
+    coef_ = WideArray()
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    @property
+    def _kept_columns(self) -> Indices | None:
+        """Columns of which the model keeps coefficients; None for all."""
+        kept = kept_of(self, "coef_")
+        return kept.columns if isinstance(kept, SparseColumns) else None
+
+    def _of_columns(self, coefficients: Floats, columns: Indices | None) -> Any:
+        """Return coefficients of these columns, or of all if these are None, as they are kept."""
+        return coefficients if columns is None else SparseColumns(coefficients, columns, self.n_features_in_)
+
+    def _can_resume_on(self, X: Any) -> bool:
+        return bool(X.shape[1] == self.n_features_in_)
+
+    @property
+    def _facts(self) -> dict[str, Any]:
+        size = math.prod(kept_of(self, "coef_").shape)
+        return {"coefficients": size, "privacy": "coefficients only: no training row is in the model"}
+
+    def decision_function(self, X: Any) -> Floats:
+        """Return the decision values of rows.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) for two classes, else (n_samples, n_classes)
+            Positive means ``classes_[1]``; with more classes, one against the rest each.
+        """
+        X, weights = queries(self, X, order=None), kept_of(self, "coef_")
+        X = sp.csr_array(X) if sp.issparse(X) else X
+        if isinstance(weights, SparseColumns):
+            X, weights = rows_on(X, weights.columns), weights.values
+        values: Floats = np.asarray(X @ weights.T) + self.intercept_
+        return values[:, 0] if len(weights) == 1 else values

@@ -1,0 +1,12 @@
+"""Columns that are no numbers, as features; transformers of tables; features of a kernel."""
+
+from typing import TYPE_CHECKING
+
+from dimargin.system.lazy import lazily
+
+if TYPE_CHECKING:
+    from dimargin.estimators.preprocessing.calendar_features import CalendarFeatures as CalendarFeatures
+    from dimargin.estimators.preprocessing.fourier_features import FourierFeatures as FourierFeatures
+    from dimargin.estimators.preprocessing.sparse_scaler import SparseScaler as SparseScaler
+else:
+    __all__, __getattr__, __dir__ = lazily(__name__, ("tables",))

@@ -1,0 +1,5 @@
+"""Choice of parameters by cross-validation."""
+
+from dimargin.estimators.search.odm_cv import ODMClassifierCV
+
+__all__ = ["ODMClassifierCV"]

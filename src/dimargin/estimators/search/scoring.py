@@ -1,0 +1,221 @@
+"""Scores of the candidates of a round, computed in parallel over kernels and folds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from threading import Lock
+from typing import Any
+
+import numpy as np
+from scipy.stats import rankdata
+from sklearn.base import clone
+
+from dimargin.estimators import LinearODMClassifier
+from dimargin.estimators.fit_progress import Monitor
+from dimargin.estimators.search.folds import ExactTrainer, Fold, Sample, SpaceTrainer, Trainer
+from dimargin.estimators.search.halving import Round, Rung
+from dimargin.estimators.validated_data import TrainingData, gamma_value, thinned, with_class_weight
+from dimargin.shards.local_engine import LocalEngine
+from dimargin.solvers import Limits
+from dimargin.strategies import Landmark
+from dimargin.strategies.linear_newton import forms_hessian
+from dimargin.system.arrays import Floats, Indices
+from dimargin.system.progress_lines import print_progress
+
+KERNEL = ("kernel", "gamma", "degree", "coef0")
+SHARED = (*KERNEL, "class_weight", "loss", "fit_intercept")  # by candidates that are solved one after the other
+ORDERED = ("upsilon", "theta", "lam", "C")  # parameters along which they are, each from the solution before
+_STEPS = 30  # of a candidate's solve, at most
+
+
+@dataclass
+class Report:
+    """Reports of a search to scikit-learn's callbacks, a front end and the terminal."""
+
+    context: Any
+    hooks: dict[str, Any]
+    monitor: Monitor
+    verbose: bool
+
+    def begin(self, rung: Rung, n_units: int) -> None:
+        """Report that a round of `n_units` independent units begins."""
+        self.monitor.level_begin(rung.number, n_units)
+        self._round = self.context.subcontext(
+            task_name=f"round {rung.number}", max_subtasks=n_units, sequential_subtasks=False
+        )
+        self._round.call_on_fit_task_begin(**self.hooks)
+
+    def unit_end(self, index: int, result: Any) -> None:
+        """Report that the candidates of one kernel are scored on one fold."""
+        self.monitor.task_end(index)
+        task = self._round.subcontext(task_name="kernel and fold", task_id=index)
+        task.call_on_fit_task_begin(**self.hooks)
+        task.call_on_fit_task_end(**self.hooks)
+
+    def end(self, entry: dict[str, Any]) -> None:
+        """Report that the round is over, and interrupt the search if a listener asks to stop."""
+        if self.verbose:
+            print_progress(
+                "[dimargin] round {round}: {candidates} candidates on {rows} rows, {seconds:.2f} s, best score "
+                "{best_score:.4f}".format(**entry)
+            )
+        stop = self._round.call_on_fit_task_end(**self.hooks)
+        if stop | self.monitor.level_end(entry, lambda: None):
+            self.monitor.interrupted.set()
+
+
+@contextmanager
+def context_of(context: Any, name: str, hooks: dict[str, Any]) -> Iterator[None]:
+    """Report a subtask of the fit to callbacks, as long as the block runs."""
+    task = context.subcontext(task_name=name)
+    task.call_on_fit_task_begin(**hooks)
+    yield
+    task.call_on_fit_task_end(**hooks)
+
+
+@dataclass
+class Search:
+    """Search that scores candidates and keeps a record of the rounds."""
+
+    estimator: Any
+    data: TrainingData
+    candidates: list[dict[str, Any]]
+    folds: list[Fold]
+    scorer: Any
+    engine: LocalEngine
+    tol: float
+    deadline: float | None
+    report: Report
+    rounds: list[dict[str, Any]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        interrupted = self.report.monitor.interrupted
+        self.limits = Limits(self.tol, _STEPS, self.deadline, self.engine.cancelled, interrupted)
+        self.linear = isinstance(self.estimator, LinearODMClassifier)
+        self._thin: dict[str, bool] = {}  # whether rows are, by kernel
+        self._lock = Lock()
+
+    def evaluate(self, rung: Rung, candidates: Indices) -> Floats:
+        """Return scores of shape (n_candidates, n_folds), NaN where time ran out."""
+        began = time.perf_counter()
+        units = [(group, fold) for group in self._groups(candidates) for fold in range(rung.n_folds)]
+        self.report.begin(rung, len(units))
+        results = self.engine.map(lambda unit, n_threads: self._unit(rung, *unit), units, self.report.unit_end)
+        found = np.full((len(candidates), rung.n_folds), np.nan)
+        for (group, fold), (values, _) in zip(units, results, strict=True):
+            found[np.searchsorted(candidates, group), fold] = values
+        self.rounds.append(
+            {
+                "round": rung.number,
+                "candidates": len(candidates),
+                "rows": rung.n_rows,
+                "seconds": time.perf_counter() - began,
+                "kernel_evaluations": sum(spent for _, spent in results),
+                "best_score": float(Round(rung, candidates, found).means.max()),
+            }
+        )
+        self.report.end(self.rounds[-1])
+        return found
+
+    def _groups(self, candidates: Indices) -> list[Indices]:
+        """Group candidates by what they share, each group in the order of upsilon, theta, and lam or C."""
+        groups: dict[str, list[int]] = {}
+        for index in candidates:
+            shared = [getattr(self._machines[index], name, None) for name in SHARED]
+            groups.setdefault(str(shared), []).append(int(index))
+        return [np.array(sorted(group, key=self._path)) for group in groups.values()]
+
+    @cached_property
+    def _machines(self) -> list[Any]:
+        """Unfitted machines of all candidates."""
+        return [clone(self.estimator).set_params(**params) for params in self.candidates]
+
+    def _path(self, index: int) -> tuple[float, ...]:
+        values = [getattr(self._machines[index], name, 0.0) for name in ORDERED]
+        return tuple(0.0 if isinstance(value, str) else value for value in values)
+
+    def _unit(self, rung: Rung, group: Indices, fold: int) -> tuple[list[float], int]:
+        """Score candidates with the same kernel on a fold, NaN where time runs out, and count kernel evaluations."""
+        if self.limits.reached:
+            return [np.nan] * len(group), 0
+        machine = clone(self._machines[group[0]])
+        data = with_class_weight(self._data_for(machine), machine.class_weight)
+        sample = Sample.of(data, self.folds[fold], rung.n_rows, self._may_merge(machine))
+        found = list[float]()
+        trainer = self._trainer(machine, sample)
+        for index in group:
+            reached = self.limits.reached
+            values = None if reached else trainer.values(self._machines[index]._loss(), self.limits)
+            found.append(np.nan if values is None else sample.score(values, self.scorer, self.data.weights))
+        return found, trainer.evaluations
+
+    def _data_for(self, machine: Any) -> TrainingData:
+        """Return the data, with one-hot rows as sparse ones where the kernel of a machine allows."""
+        if self.linear or isinstance(machine._check_strategy(), Landmark) or not machine._may_thin:
+            return self.data
+        kernel = str([getattr(machine, name) for name in KERNEL])
+        with self._lock:
+            if kernel not in self._thin:
+                self._thin[kernel] = machine._is_as_precise(self._thinned, self.data)
+        return self._thinned if self._thin[kernel] else self.data
+
+    def _may_merge(self, machine: Any) -> bool:
+        """Return whether one row may stand for all that are equal to it, and that is worth the time."""
+        if self.linear or not machine._may_merge:
+            return False
+        strategy = machine._check_strategy()
+        return strategy is None or not strategy.is_linear
+
+    @cached_property
+    def _thinned(self) -> TrainingData:
+        return thinned(self.data)
+
+    def _trainer(self, machine: Any, sample: Sample) -> Trainer:
+        intercept = bool(getattr(machine, "fit_intercept", False))
+        if self.linear:
+            explicit = forms_hessian(len(self.data.y), self.data.X.shape[1], self.data.X.size)
+            return SpaceTrainer(sample, sample.rows, sample.queries, None, explicit, intercept)
+        machine.gamma = gamma_value(machine.gamma, self.data.X, sample.data.weights, self.data.columns)
+        transform = machine._row_transform(sample.rows, sample.training.weights)
+        if isinstance(machine._check_strategy(), Landmark):
+            n_landmarks = machine.n_landmarks or Landmark.most_landmarks
+            if sample.rows.shape[0] > 2 * n_landmarks:
+                return SpaceTrainer.of_landmarks(sample, transform, n_landmarks, intercept)
+        return ExactTrainer(sample, transform, intercept)
+
+
+def choice(rounds: list[Round]) -> tuple[int | None, float]:
+    """Return the best candidate of the last complete round, and its score.
+
+    If no round is complete, it is the best one of those that were scored in the first.
+    """
+    last = ([found for found in rounds if found.complete] or rounds[:1])[-1]
+    best = float(last.means.max())
+    return (int(last.ranked[0]), best) if np.isfinite(best) else (None, np.nan)
+
+
+def results(rounds: list[Round], candidates: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return results like ``cv_results_`` of GridSearchCV, with one entry a candidate and round."""
+    tried = [(found, index) for found in rounds for index in range(len(found.candidates))]
+    params = [candidates[found.candidates[index]] for found, index in tried]
+    n_folds = max(found.rung.n_folds for found in rounds)
+    splits = np.full((len(tried), n_folds), np.nan)
+    for row, (found, index) in zip(splits, tried, strict=True):
+        row[: found.rung.n_folds] = found.scores[index]
+    means = np.concatenate([np.where(np.isfinite(found.means), found.means, np.nan) for found in rounds])
+    deviations = [np.nanstd(row) if np.isfinite(row).any() else np.nan for row in splits]
+    ranks = [rankdata(-found.means, method="min").astype(np.int32) for found in rounds]
+    results: dict[str, Any] = {"params": params}
+    for name in dict.fromkeys(name for given in params for name in given):
+        results[f"param_{name}"] = np.ma.masked_array(
+            [given.get(name) for given in params], [name not in given for given in params], dtype=object
+        )
+    for name, attribute in (("round", "number"), ("n_rows", "n_rows")):
+        results[name] = np.array([getattr(found.rung, attribute) for found, _ in tried])
+    results |= {f"split{k}_test_score": splits[:, k] for k in range(splits.shape[1])}
+    results |= {"mean_test_score": means, "std_test_score": np.array(deviations)}
+    return results | {"rank_test_score": np.concatenate(ranks)}

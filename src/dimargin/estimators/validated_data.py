@@ -1,0 +1,392 @@
+"""Validation of training data, and their conversion to the form that solvers take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.utils import compute_class_weight, gen_batches
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from dimargin.estimators.validation import (
+    check_features,
+    check_finite,
+    check_weights,
+    columns_named,
+    largest_magnitude,
+    sample_weights,
+)
+from dimargin.kernels.column_statistics import largest_column, narrowed, on_columns, stored_columns
+from dimargin.kernels.user import Transform
+from dimargin.kernels.wide_rows import KeptColumns, is_wide
+from dimargin.problems.one_vs_rest import labels_of
+from dimargin.shards.keys import row_keys
+from dimargin.system.arrays import Floats, Indices
+
+STORED_DTYPES = [np.float64, np.float32]
+THINNED_KERNELS = ("rbf", "laplacian", "poly")
+"""Kernels of which one-hot rows are better sparse."""
+_ROWS_AT_ONCE = 65_536  # bounds the scratch memory
+_MANY_ROWS, _MANY_COLUMNS, _THIN = 2048, 32, 0.5  # from which, and part of numbers up to which, sparse rows are faster
+_DIFFERENT = 0.95  # part of the rows, up to which those that are different are worth a copy of their own
+_ROUNDED_VARIANCE = 1e-26  # Relative to the square of the mean, which sums of equal numbers miss by about 1e-16.
+_LARGEST_IN_FLOAT32 = 1e15  # of a feature, whose squares are summed
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """Validated training data, without the rows of zero weight.
+
+    Attributes
+    ----------
+    X : ndarray or CSR array of shape (n, n_features)
+    y : ndarray of shape (n,)
+        Indices in `classes`.
+    classes : ndarray
+        Labels that occur.
+    weights : ndarray of shape (n,)
+        Row weights times class weights.
+    row_weights : ndarray of shape (n,)
+    kept : ndarray of shape (n,)
+        Indices of these rows in the caller's X.
+    n_given : int
+        Rows of the caller's X.
+    is_thinned : bool
+        Whether X is sparse although the caller's is dense, see `thinned`.
+    standing_for : ndarray of shape (n_kept,) or None
+        Index, for every row with weight of the caller, of the row that stands for it, see `merged`; None where each
+        stands for itself.
+    kept_before : ndarray of shape (n_kept,) or None
+        Indices of those in the caller's X.
+    columns : KeptColumns or None
+        Columns that X has kept of the caller's, see `narrow`; None where it has them all.
+    """
+
+    X: Any
+    y: Indices
+    classes: NDArray[Any]
+    weights: Floats
+    row_weights: Floats
+    kept: Indices
+    n_given: int
+    is_thinned: bool = False
+    standing_for: Indices | None = None
+    kept_before: Indices | None = None
+    columns: KeptColumns | None = None
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns of the caller's X."""
+        return int(self.X.shape[1] if self.columns is None else self.columns.width)
+
+    @cached_property
+    def labels(self) -> Floats:
+        """Labels of plus or minus one, of shape (n_outputs, n), with one output for two classes, else one a class."""
+        return labels_of(self.y, len(self.classes))
+
+    def sums(self, indices: Indices, values: Floats) -> Floats:
+        """Return sums of values over the rows that each row stands for, of shape (n_outputs, n).
+
+        The values, of shape (n_outputs, len(indices)), are those of rows of the caller; rows of no weight have no part.
+        """
+        given = np.zeros((len(values), self.n_given))
+        given[:, indices] = values
+        if self.standing_for is None or self.kept_before is None:
+            return given[:, self.kept]
+        return np.array([np.bincount(self.standing_for, own[self.kept_before], len(self.y)) for own in given])
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Origin of the rows that a strategy trains on.
+
+    Attributes
+    ----------
+    classes : ndarray
+    n_rows, n_given : int
+        Rows with positive weight, and all that the caller gave.
+    transform : RowTransform or UserKernel
+    indices : ndarray of shape (n_rows,) or None
+        Indices of the rows among the caller's, in the order in which the strategy has them; None where the caller's
+        have no order.
+    is_thinned : bool
+        Whether the rows are sparse although the caller's are dense.
+    columns : KeptColumns or None
+        Columns that the rows have of the caller's; None where they have them all.
+    """
+
+    classes: NDArray[Any]
+    n_rows: int
+    n_given: int
+    transform: Transform
+    indices: Indices | None = None
+    is_thinned: bool = False
+    columns: KeptColumns | None = None
+
+
+def canonical(X: Any) -> Any:
+    """Return sparse rows as a CSR array with sorted columns and no duplicates, and dense rows as they are.
+
+    Indices are of 32 bits where these suffice: scikit-learn's clustering takes no others. The caller's matrix is not
+    changed.
+    """
+    if not sp.issparse(X):
+        return X
+    X = sp.csr_array(X)
+    if X.indices.dtype != np.int32 and max(*X.shape, X.nnz) < 2**31:
+        X = sp.csr_array((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
+
+
+def with_room(X: Any, bound: float) -> Any:
+    """Return rows in float64 where sums of their squares may overflow float32; `bound` is from `check_finite`."""
+    if X.dtype != np.float32 or bound <= _LARGEST_IN_FLOAT32 or largest_magnitude(X) <= _LARGEST_IN_FLOAT32:
+        return X
+    return X.astype(np.float64)
+
+
+def validated(estimator: Any, X: Any, y: Any = "no_validation", linear: bool = False, **options: Any) -> Any:
+    """Return rows for training, or rows and labels, that scikit-learn and the checks of this package accept.
+
+    Raises ValueError or TypeError naming what is wrong. Rows are those of a square matrix for
+    ``kernel="precomputed"``. With `linear`, features whose squares overflow are refused, too; kernels have limits of
+    their own. `options` are those of scikit-learn's `validate_data`.
+    """
+    pairwise = getattr(estimator, "kernel", None) == "precomputed"
+    with columns_named(X, type(estimator).__name__):
+        found = validate_data(
+            estimator, X, y, accept_sparse=False if pairwise else "csr", dtype=STORED_DTYPES, order="C",
+            ensure_all_finite=False, accept_large_sparse=True, **options,
+        )  # fmt: skip
+    X, *labels = found if isinstance(found, tuple) else (found,)
+    if pairwise and X.shape[0] != X.shape[1]:
+        raise ValueError(f"kernel='precomputed' needs a square matrix of kernel values, got shape {X.shape}")
+    names = getattr(estimator, "feature_names_in_", None)
+    bound = check_finite(X, columns=names)
+    if linear:
+        check_features(X, bound, names)
+    X = canonical(with_room(X, bound))
+    return (X, *labels) if labels else X
+
+
+def queries(estimator: Any, X: Any, order: str | None = "C") -> Any:
+    """Return rows for prediction that scikit-learn and the checks of this package accept."""
+    check_is_fitted(estimator)
+    with columns_named(X, type(estimator).__name__):
+        X = validate_data(
+            estimator, X, reset=False, accept_sparse="csr", dtype=STORED_DTYPES, order=order, ensure_all_finite=False
+        )
+    check_finite(X, columns=getattr(estimator, "feature_names_in_", None))
+    return X
+
+
+def training_data(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    classes: NDArray[Any] | None = None,
+    linear: bool = False,
+) -> TrainingData:
+    """Validate the arguments of `fit`, or of `partial_fit` with known classes, and return the training data.
+
+    Raises ValueError or TypeError naming what is wrong; see `validated`.
+    """
+    go_on = classes is not None and hasattr(estimator, "classes_")
+    X, y = validated(estimator, X, y, linear, reset=not go_on)
+    check_classification_targets(y)
+    given = sample_weights(sample_weight, X)
+    kept = np.flatnonzero(given > 0)
+    present = np.unique(y[kept])
+    if classes is not None:
+        unknown = np.setdiff1d(present, classes)
+        if len(unknown):
+            raise ValueError(f"y has labels that are not among the classes {classes.tolist()}: {unknown.tolist()}")
+        present = classes
+    if len(present) < 2:
+        trimmed = " after rows with zero weight were dropped" if len(kept) < len(y) else ""
+        name, label = type(estimator).__name__, present.tolist()[0]
+        raise ValueError(f"{name} needs at least two classes; y has one class only{trimmed}: {label!r}")
+    codes, weights = np.searchsorted(present, y[kept]).astype(np.int64), given[kept]
+    if len(kept) < len(y):
+        X = rows_of(estimator, X, kept)
+    return with_class_weight(TrainingData(X, codes, present, weights, weights, kept, len(y)), estimator.class_weight)
+
+
+def with_class_weight(data: TrainingData, class_weight: Any) -> TrainingData:
+    """Return data with the weights of the rows times those of their classes; raises ValueError naming what is wrong."""
+    weights = data.row_weights
+    if class_weight is not None:
+        totals = np.bincount(data.y, weights, len(data.classes)).astype(np.float64)
+        weights = weights * class_factors(class_weight, data.classes, totals, "class_weight")[data.y]
+    check_weights(weights, data.kept, by_class=class_weight is not None)
+    return replace(data, weights=weights)
+
+
+def narrow(data: TrainingData) -> TrainingData:
+    """Return data of wide sparse rows without the columns that do not occur, and other data as they are."""
+    if not is_wide(data.X):
+        return data
+    columns = KeptColumns.of(data.X)
+    return replace(data, X=columns.narrow(data.X), columns=columns)
+
+
+def on_stored_columns(data: TrainingData, more: Indices | None = None) -> tuple[TrainingData, Indices | None]:
+    """Return data of sparse rows with the columns that occur and these, if columns outnumber the stored values.
+
+    The second value holds the indices of these columns, ascending; it is None for other data, which stay as they are.
+    """
+    X = data.X
+    if not sp.issparse(X) or X.shape[1] <= X.nnz:
+        return data, None
+    columns = stored_columns(X)
+    columns = columns if more is None else np.union1d(columns, more)
+    return replace(data, X=on_columns(X, columns)), columns
+
+
+def thinned(data: TrainingData) -> TrainingData:
+    """Return data of many dense rows of zeros and ones, or of zeros and another number, as sparse rows.
+
+    The compiled core counts the features that sparse rows of equal numbers share, which is faster for one-hot columns
+    such as those of a9a (123 columns, 11% not zero) and phishing (68, 44%). Rows are left dense where they are few,
+    have few columns, or more than half of their numbers are not zero.
+    """
+    X = data.X
+    if sp.issparse(X) or X.shape[0] < _MANY_ROWS or X.shape[1] < _MANY_COLUMNS:
+        return data
+    first, n_stored = None, 0
+    for batch in gen_batches(X.shape[0], _ROWS_AT_ONCE // 16):  # most data are known to be others after the first
+        stored = X[batch]
+        stored = stored[stored != 0]
+        first, n_stored = stored[:1] if first is None else first, n_stored + len(stored)
+        if n_stored > _THIN * X.size or (stored != first).any():
+            return data
+    return replace(data, X=sp.csr_array(X), is_thinned=True)
+
+
+def merged(data: TrainingData) -> TrainingData:
+    """Return data in which one row stands for all that are equal to it and have its label, with the weight of them all.
+
+    Equal rows have equal margins, so that the sum of their losses is the loss of one with the sum of their weights: the
+    problem is the same, and so are its objectives. What is paid for a solve falls with the square of the rows: of
+    skin_nonskin 21% are different, of phishing 53, of a9a 80, of cod-rna 83. The row that stands for others is the
+    first of them. Data of few rows, or of few that are equal, are left as they are.
+    """
+    n = len(data.y)
+    if n < _MANY_ROWS:
+        return data
+    keys = row_keys(data.X, data.y, np.zeros(n), 0)
+    order = np.lexsort((data.weights, keys))  # weights are summed in an order that goes by their values alone
+    alike = np.flatnonzero(keys[order[1:]] == keys[order[:-1]])
+    if len(alike) < (1 - _DIFFERENT) * n:
+        return data
+    begins = np.ones(n, dtype=bool)  # a row that is unlike the one before
+    begins[alike + 1] = ~_are_equal(data, order[alike], order[alike + 1])
+    starts = np.flatnonzero(begins)
+    first = np.minimum.reduceat(order, starts)
+    by_first = np.argsort(first)
+    first = first[by_first]
+    standing_for = np.empty(n, dtype=np.int64)
+    standing_for[order] = np.argsort(by_first)[np.cumsum(begins) - 1]
+    return replace(
+        data, X=data.X[first], y=data.y[first], weights=np.add.reduceat(data.weights[order], starts)[by_first],
+        row_weights=np.add.reduceat(data.row_weights[order], starts)[by_first], kept=data.kept[first],
+        standing_for=standing_for, kept_before=data.kept,
+    )  # fmt: skip
+
+
+def _are_equal(data: TrainingData, some: Indices, others: Indices) -> NDArray[np.bool_]:
+    """Return which of some rows are equal to others, with the same label."""
+    equal: NDArray[np.bool_] = data.y[some] == data.y[others]
+    for batch in gen_batches(len(some), _ROWS_AT_ONCE):
+        unlike = data.X[some[batch]] != data.X[others[batch]]
+        equal[batch] &= np.asarray(unlike.sum(axis=1)).ravel() == 0
+    return equal
+
+
+def rows_of(estimator: Any, X: Any, indices: Indices) -> Any:
+    """Return some rows, and where they are kernel values computed beforehand, their columns only."""
+    pairwise = getattr(estimator, "kernel", None) == "precomputed"
+    return X[np.ix_(indices, indices)] if pairwise else X[indices]
+
+
+def class_factors(given: Any, classes: NDArray[Any], weights: Floats | None, name: str) -> Floats:
+    """Return the factors by which a ``class_weight`` multiplies the weights of the classes' rows.
+
+    `weights` are those of the classes, without factors. Raises ValueError naming the parameter, `name`.
+    """
+    factors = _class_weights(given, classes, classes, weights)
+    if not (np.isfinite(factors).all() and (factors > 0).all()):
+        raise ValueError(f"{name} must be positive for every class, got {given!r}")
+    return np.asarray(factors, dtype=np.float64)
+
+
+def _class_weights(given: Any, classes: NDArray[Any], y: NDArray[Any], weights: Floats | None) -> Floats:
+    """Return a factor for every class; those of "balanced" count weights, as in the newest scikit-learn."""
+    if isinstance(given, str) and given == "balanced":
+        counts = np.bincount(np.searchsorted(classes, y), weights, len(classes))
+        with np.errstate(divide="ignore"):
+            return np.asarray(counts.sum() / (len(classes) * counts))
+    if not isinstance(given, dict):
+        return np.asarray(compute_class_weight(given, classes=classes, y=y))
+    # not by scikit-learn, to which the texts 007 and 7 are both the class 7
+    labels = classes.tolist()
+    absent = [label for label in labels if label not in given]
+    if absent and len(given) + len(absent) > len(labels):
+        raise ValueError(f"The classes, {absent}, are not in class_weight")
+    return np.array([given.get(label, 1.0) for label in labels], dtype=np.float64)
+
+
+def gamma_value(gamma: str | float, X: Any, weights: Floats, columns: KeptColumns | None = None) -> float:
+    """Return the number that `gamma` stands for; "scale" is ``1 / (n_features X.var())`` with rows weighted.
+
+    `columns` are those that X has kept of wider rows, whose gamma it is.
+    """
+    if columns is not None:
+        X = columns.widen(X)
+    variance, n_features = np.nan, X.shape[1]
+    share = weights / weights.sum() / n_features
+    X, occurring = narrowed(X)
+    if gamma == "scale":
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = (share @ X).sum(dtype=np.float64)
+            if sp.issparse(X) and X.nnz == X.shape[0] * n_features:
+                X = X.data.reshape(X.shape)
+            if sp.issparse(X):
+                variance = (share @ X.multiply(X)).sum() - mean**2
+            else:
+                batches = gen_batches(len(X), _ROWS_AT_ONCE)
+                variance = sum(float(share[s] @ np.square(X[s] - mean).sum(axis=1)) for s in batches)
+            variance = beyond_rounding(variance, mean)
+    return gamma_of(gamma, n_features, variance, lambda: int(occurring[largest_column(X)]))
+
+
+def beyond_rounding(variance: float, mean: float) -> float:
+    """Return the variance of values, or zero where it is nothing but the rounding of their mean."""
+    return 0.0 if variance < _ROUNDED_VARIANCE * mean**2 else variance
+
+
+def gamma_of(gamma: str | float, n_features: int, variance: float, largest: Callable[[], int]) -> float:
+    """Return the number that `gamma` stands for, given the variance of all values of the rows.
+
+    Raises ValueError naming the largest column where "scale" needs a variance that is not finite.
+    """
+    if gamma == "auto":
+        return 1.0 / n_features
+    if gamma != "scale":
+        return float(gamma)
+    if not np.isfinite(variance):
+        raise ValueError(
+            f"column {largest()} of X is too large for gamma='scale': the variance of X overflows. "
+            "Scale the columns first."
+        )
+    return float(1 / (n_features * variance)) if variance > 0 and np.isfinite(1 / variance) else 1.0

@@ -1,0 +1,236 @@
+"""Messages between sites: typed, versioned values of bounded size, in which nothing can be executed.
+
+A message is a subclass of `Message` with annotated fields: numbers, texts, lists and dictionaries of them, and arrays.
+On the wire it is two bytes of `MAGIC`, one of `PROTOCOL_VERSION`, and MessagePack, in which an array is its dtype, its
+shape and its raw little-endian values.
+
+The values that a field may hold are declared with it, and checked once, when a message is decoded: by msgspec's `Meta`
+of numbers, texts, lists and dictionaries, by `Numbers` of arrays, and by `Message.contradiction` of fields that must
+fit one another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache, reduce
+from operator import or_
+from typing import Annotated, Any, get_args, get_type_hints
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+from numpy.typing import NDArray
+
+from dimargin.gossip import limits
+from dimargin.system.printing import PrintableError
+
+MAGIC = b"dm"
+PROTOCOL_VERSION = 1
+LARGEST = limits.MESSAGE  # bytes of a message by default
+_DTYPES = ("<f8", "<f4", "<i8", "<i4", "|b1", "|u1")
+_NO_NUL = "^[^\\x00]*$"  # numpy cuts a text off at its last ones
+Array = np.ndarray[Any, np.dtype[Any]]
+_least, _largest = np.minimum.reduce, np.maximum.reduce  # NaN where there is one; for few numbers twice as fast as min
+
+
+class MessageError(PrintableError, ValueError):
+    """Error for bytes that are no message which this site understands; the text says why."""
+
+
+class UnsoundError(MessageError):
+    """Error for a message of a known kind with content that no correct site would send."""
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Constraint on an array in a message, with which its field is annotated; NaN is never in the range."""
+
+    dimensions: tuple[int, ...] = (1,)  # numbers of dimensions that are allowed
+    low: float = -limits.NUMBER
+    high: float = limits.NUMBER
+    dtype: str = "<f8"
+
+    def fault(self, array: Array) -> str | None:
+        """Return why an array breaks the constraint; None if it does not."""
+        if array.dtype.str != self.dtype:
+            return f"is of dtype {array.dtype.str}, expected {self.dtype}"
+        if array.ndim not in self.dimensions:
+            return f"has shape {array.shape}, expected {' or '.join(map(str, self.dimensions))} dimensions"
+        if array.size and not (_least(array, None) >= self.low and _largest(array, None) <= self.high):
+            return f"has NaN, infinite or other values that are not between {self.low:g} and {self.high:g}"
+        return None
+
+
+Count = Annotated[int, Meta(ge=0, le=limits.COUNT)]
+SiteName = Annotated[str, Meta(min_length=1, max_length=limits.NAME)]
+Text = Annotated[str, Meta(max_length=limits.TEXT, pattern=_NO_NUL)]
+Digest = Annotated[str, Meta(max_length=limits.DIGEST)]
+Finite = Annotated[float, Meta(ge=-limits.SUM, le=limits.SUM)]
+
+
+class Message(msgspec.Struct, frozen=True, tag_field="kind"):
+    """Base class of all messages between sites."""
+
+    def contradiction(self) -> str | None:
+        """Return why fields that are valid one by one do not fit one another; None if they do."""
+        return None
+
+
+def _array_out(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        array = np.ascontiguousarray(value)
+        dtype = array.dtype.newbyteorder("<").str if array.dtype.itemsize > 1 else array.dtype.str
+        if dtype not in _DTYPES:
+            raise TypeError(f"an array of dtype {array.dtype} cannot be sent; expected one of {', '.join(_DTYPES)}")
+        return (dtype, value.shape, array.astype(dtype, copy=False).data.cast("B") if array.size else b"")
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"a {type(value).__name__} cannot be sent")
+
+
+def _array_in(kind: Any, value: Any) -> NDArray[Any]:
+    try:
+        dtype, shape, raw = value
+        if dtype not in _DTYPES or not all(isinstance(n, int) and n >= 0 for n in shape):
+            raise ValueError(f"dtype {dtype!r} and shape {shape!r} are no array's")
+        if math.prod(shape) * np.dtype(dtype).itemsize != len(raw):
+            raise ValueError(f"{len(raw)} bytes for an array of shape {tuple(shape)}")
+        if max(shape, default=0) > LARGEST:  # of an array without values, whose norms would still take memory
+            raise ValueError(f"shape {tuple(shape)} is no array's of a message of {LARGEST} bytes")
+        return np.frombuffer(raw, dtype).reshape(shape)
+    except TypeError as error:
+        raise ValueError(f"expected an array, got {type(value).__name__}") from error
+
+
+_encoder = msgspec.msgpack.Encoder(enc_hook=_array_out)
+
+
+def encode(message: Message) -> bytes:
+    """Encode a message as bytes."""
+    return MAGIC + bytes([PROTOCOL_VERSION]) + _encoder.encode(message)
+
+
+@cache
+def decoder(kinds: tuple[type[Message], ...], largest: int = LARGEST) -> Callable[[bytes], Message]:
+    """Return a function that turns bytes into messages of these kinds, and refuses everything else.
+
+    It raises MessageError for bytes that are more than `largest`, of another protocol version, damaged or of another
+    kind, and UnsoundError for a message with invalid content. The arrays of its messages are read-only.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> class Greeting(Message, frozen=True, tag="greeting"):
+    ...     text: str
+    ...     values: Array
+    >>> data = encode(Greeting("good morning", np.arange(3.0)))
+    >>> decoder((Greeting,))(data).values
+    array([0., 1., 2.])
+    >>> decoder((Greeting,))(data[:-1])
+    Traceback (most recent call last):
+    dimargin.gossip.messages.MessageError: no sound message: Input data was truncated
+    """
+    decode = msgspec.msgpack.Decoder(reduce(or_, kinds), dec_hook=_array_in).decode
+    known = {str(kind.__struct_config__.tag) for kind in kinds}
+    head = len(MAGIC) + 1
+
+    def read(data: bytes) -> Message:
+        if len(data) > largest:
+            raise MessageError(f"a message of {len(data)} bytes, expected at most {largest}")
+        if data[: len(MAGIC)] != MAGIC or len(data) < head:
+            raise MessageError("these bytes are no message of dimargin")
+        if data[len(MAGIC)] != PROTOCOL_VERSION:
+            raise MessageError(
+                f"a message of protocol version {data[len(MAGIC)]}, expected version {PROTOCOL_VERSION}: "
+                "all sites need the same"
+            )
+        body = memoryview(data)[head:]
+        try:
+            message = decode(body)
+        except (msgspec.DecodeError, ValueError, OverflowError, RecursionError, MemoryError) as error:
+            is_known = _kind(body) in known
+            raise (UnsoundError if is_known else MessageError)(f"no sound message: {error}") from error
+        fault = message_fault(message) or message.contradiction()
+        if fault is not None:
+            raise UnsoundError(f"no sound message: {fault}")
+        return message
+
+    return read
+
+
+class _Tagged(msgspec.Struct):
+    kind: str
+
+
+_read_tag = msgspec.msgpack.Decoder(_Tagged).decode
+
+
+def _kind(body: memoryview) -> str | None:
+    """Return the kind of message that these bytes claim to be; None if they cannot be read at all."""
+    try:
+        return _read_tag(body).kind
+    except (msgspec.DecodeError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+@cache
+def _arrays(kind: type[msgspec.Struct]) -> tuple[tuple[str, Numbers | None], ...]:
+    """Return the fields of a kind to check: arrays with their constraint, parts that are structs with None."""
+    found: list[tuple[str, Numbers | None]] = []
+    for name, hint in get_type_hints(kind, include_extras=True).items():
+        options = [hint, *get_args(hint)]
+        numbers = [one for option in options for one in getattr(option, "__metadata__", ()) if type(one) is Numbers]
+        if numbers:
+            found.append((name, numbers[0]))
+        elif any(isinstance(option, type) and issubclass(option, msgspec.Struct) for option in options):
+            found.append((name, None))
+    return tuple(found)
+
+
+def message_fault(part: msgspec.Struct) -> str | None:
+    """Return why an array of a message, or of a part of one, breaks its constraint; None if none does."""
+    for name, numbers in _arrays(type(part)):
+        value = getattr(part, name)
+        fault = None if value is None else message_fault(value) if numbers is None else numbers.fault(value)
+        if fault is not None:
+            return fault if numbers is None else f"{name} {fault}"
+    return None
+
+
+def pack(state: Mapping[str, Any]) -> bytes:
+    """Encode a dictionary as bytes; it may hold what messages may hold, and further dictionaries."""
+    return _state_encoder.encode(state)
+
+
+def digest_of(state: Mapping[str, Any]) -> str:
+    """Return sixteen hexadecimal digits that are the same for what `pack` encodes alike only."""
+    return hashlib.sha256(pack(state)).hexdigest()[:16]
+
+
+def unpack(data: bytes) -> dict[str, Any]:
+    """Decode what `pack` has encoded; raises MessageError for anything else."""
+    try:
+        return _unmarked(msgspec.msgpack.decode(data))  # type: ignore[no-any-return]
+    except (msgspec.DecodeError, ValueError, TypeError, RecursionError) as error:
+        raise MessageError(f"no sound state: {error}") from error
+
+
+_ARRAY = "__array__"
+
+
+def _state_out(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return {_ARRAY: _array_out(value)}
+    return dict(value) if isinstance(value, Mapping) else _array_out(value)
+
+
+_state_encoder = msgspec.msgpack.Encoder(enc_hook=_state_out)
+
+
+def _unmarked(value: Any) -> Any:
+    if isinstance(value, dict):
+        return _array_in(None, value[_ARRAY]).copy() if _ARRAY in value else {k: _unmarked(v) for k, v in value.items()}
+    return [_unmarked(item) for item in value] if isinstance(value, list) else value

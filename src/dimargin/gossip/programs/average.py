@@ -1,0 +1,95 @@
+"""Push-Sum by itself, by which every site learns the weighted mean of the vectors of all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator
+from typing import Any
+
+import numpy as np
+
+from dimargin.gossip.messages import Message
+from dimargin.gossip.program import Action, Send, SiteProgram, Wake
+from dimargin.gossip.push_sum import Mass, PushSum
+from dimargin.system.arrays import Floats
+
+
+class Share(Message, frozen=True, tag="share"):
+    """Message with the mass that a neighbour is given."""
+
+    mass: Mass
+
+
+class Average(SiteProgram):
+    """Site program for a weighted mean by Push-Sum (Push-Vector, where the value is a vector).
+
+    Parameters
+    ----------
+    value : ndarray of shape (d,) or (k, d)
+        One vector, or k of them that share the weight and the draws of neighbours.
+    weight : float, default=1.0
+        Weight of the value, which is not negative; the sum over all sites must be positive.
+    one_neighbour : bool, default=False
+        Whether to give half of the mass to one neighbour, drawn at random, in place of equal shares to all (uniform
+        gossip).
+    seed : sequence of int
+        Seed of the draws.
+
+    Examples
+    --------
+    >>> from dimargin.gossip.simulation.simulator import Simulator
+    >>> from dimargin.gossip.topology import make_graph
+    >>> values = {"a": 3.0, "b": 5.0, "c": 10.0}
+    >>> sites = {name: lambda v=v: Average(np.array([v])) for name, v in values.items()}
+    >>> simulator = Simulator(sites, make_graph("ring", 3))
+    >>> simulator.run(until=40)
+    'until'
+    >>> [round(float(program.estimate[0]), 6) for program in simulator.programs.values()]
+    [6.0, 6.0, 6.0]
+    """
+
+    shares = "parameters"
+    messages = (Share,)
+
+    def __init__(
+        self, value: Floats, weight: float = 1.0, one_neighbour: bool = False, seed: tuple[int, ...] = (0,)
+    ) -> None:
+        self._shape = np.shape(value)
+        self.push_sum = PushSum(np.append(weight * np.asarray(value, dtype=np.float64), weight))
+        self._one, self._rng = one_neighbour, np.random.default_rng(seed)
+
+    @property
+    def estimate(self) -> Floats:
+        """Estimate of the mean at this site, of the shape of the value; NaN while it has no weight."""
+        mass = self.push_sum.mass
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(mass[:-1] / mass[-1]).reshape(self._shape)
+
+    def start(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
+        """Set the timer of the first round."""
+        self.neighbourhood.change(neighbours)
+        yield Wake(1.0)
+
+    def wake(self, now: float, name: str) -> Iterator[Action]:
+        """Run a round, in which shares of the mass are sent."""
+        chosen = self.neighbourhood.names
+        if self._one and chosen:
+            chosen = (chosen[self._rng.integers(len(chosen))],)
+        for neighbour, mass in self.push_sum.shares(chosen).items():
+            yield Send(neighbour, Share(mass))
+        yield Wake(1.0)
+
+    def receive(self, now: float, sender: str, message: Message) -> Iterator[Action]:
+        """Add the share that a neighbour has sent."""
+        assert isinstance(message, Share)
+        self.push_sum.take(sender, message.mass)
+        yield from ()
+
+    def checkpoint(self) -> dict[str, Any]:
+        """Return the mass and the state of the random generator."""
+        return {"push_sum": self.push_sum.checkpoint(), "draws": json.dumps(self._rng.bit_generator.state)}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Resume from a checkpoint."""
+        self.push_sum = PushSum.restore(state["push_sum"])
+        self._rng.bit_generator.state = json.loads(state["draws"])

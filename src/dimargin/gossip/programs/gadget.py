@@ -1,0 +1,450 @@
+r"""GADGET: a linear support vector machine of the rows of all sites, by messages between neighbours only.
+
+All sites minimise ``alpha/2 |w|^2 + 1/N sum_i max(0, 1 - y_i w.x_i)`` over the N rows of all of them (GADGET paper,
+equation 1; its lambda is `alpha`). One iteration at site i, with the errors of the printed pseudo-code put right:
+
+    (a)   a batch of B_i of its rows (one, some, all)
+    (b,c) L_i = 1/|B_i| sum over rows of margin below one of y x        (the paper omits the condition)
+    (e)   w_i <- (1 - alpha eta_t) w_i + eta_t L_i,  eta_t = 1/(alpha t)
+    (f,h) project on |w_i| <= 1/sqrt(alpha), if asked to                (the paper takes the norm of another vector)
+    (g)   Push-Vector of (n_i w_i, n_i), in some number of rounds: w_i = the mean, weighted by rows
+                                                                        (unweighted, it solves another problem)
+
+The mass of Push-Vector is kept from one iteration to the next instead of being distributed anew: with few rounds an
+iteration, the mean of all w_i would else depend on how many neighbours each site has.
+
+``gradient="local"`` is this iteration. It pulls every site to its own rows, by ``eta_t |L_i - L|``, which a few rounds
+of gossip do not mend where rows differ from site to site. ``gradient="tracked"`` gossips n_i L_i instead, as a
+contribution that is replaced at every step (`PushSum.contribute`): every site then follows the gradient of *all* rows,
+
+    w_i <- mean of w_i and the w_j that neighbours have sent,   w_i <- w_i - eta_t (alpha w_i - L^),
+
+(gradient tracking: Pu, Shi, Xu, Nedic, "Push-Pull gradient methods", IEEE TAC 2021), and once sites agree they stay so.
+The step is ``eta_t = 1 / (alpha t + p)``. Pegasos has p = 0, whose first steps of 1/alpha throw the iterate far off.
+With ``step_size="auto"`` steps are as long as the rows' curvature and the network allow (steps.py); what that needs to
+be known of all rows is gossiped too.
+
+Smooth losses (squared hinge, optimal margin distribution), whose pull is ``sum_i -loss'(m_i) y_i x_i``, need no steps
+that become shorter: with gradients of all rows ``eta = 1 / (alpha + p)``, carried on by Nesterov's momentum, the
+distance from the optimum falls at a linear rate, as for gradient tracking in general (Nedic, Olshevsky, Shi, SIAM J.
+Optim. 2017; with momentum: Qu, Li, IEEE TAC 2020).
+
+The sums that each site gossips along give the objective of all rows and, with the rows' averaged activity as dual
+coefficients, a bound of its distance from the optimum. See docs/algorithms.md#gadget.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator
+from typing import Any
+
+import numpy as np
+
+from dimargin.gossip import limits
+from dimargin.gossip.differences import Change
+from dimargin.gossip.neighbourhood import Neighbourhood
+from dimargin.gossip.program import Action, Report, Send, Stop, Wake
+from dimargin.gossip.programs.exchange import Answer, Difference, Exchange, Sums, bounded
+from dimargin.gossip.programs.gadget_differences import Differences
+from dimargin.gossip.programs.gadget_settings import GadgetSettings
+from dimargin.gossip.programs.learner import Learner
+from dimargin.gossip.programs.site_progress import Progress
+from dimargin.gossip.programs.steps import Steps
+from dimargin.gossip.push_sum import PushSum
+from dimargin.gossip.schema import Schema
+from dimargin.problems.hinge import HingeEvaluation, HingeRows, shrinkage_into_ball
+from dimargin.problems.objectives import relative
+from dimargin.system.arrays import Floats
+
+_UNANSWERED = 4  # messages on their way to a neighbour, beyond which it gets no more shares until it answers
+_AVERAGING = 8  # power of t by which later steps weigh more in the dual coefficients
+
+
+class Gadget(Learner):
+    """Learner of one site, whose batches follow from `seed`."""
+
+    shares = "parameters"
+    messages = (Exchange, Difference)
+    settings: GadgetSettings
+    has_finished = False
+
+    def __init__(self, rows: HingeRows, settings: GadgetSettings, seed: tuple[int, ...] = (0,)) -> None:
+        self.rows, self.settings = rows, settings
+        self._shape = rows.signs.shape[0], rows.X.shape[1]
+        self.weights = np.zeros(self._shape)  # the last iterate, of shape (n_outputs, n_features)
+        self.average = np.zeros(self._shape)  # of the iterates of all steps t, weighted by t
+        self.dual = np.zeros(rows.signs.shape)  # coefficients of this site's rows, of shape (n_outputs, n)
+        self.rounds = self.steps = 0
+        self._rng = np.random.default_rng(seed)
+        self._steps = Steps(np.zeros(self._shape[1]))
+        self._statistics = self._statistics_of_rows()
+        self._push_sum = PushSum(self._contribution(rows.evaluate(self.weights)))
+        self._answer = Answer.of(self._shape)
+        self._progress = Progress()
+        self._quiet = self._rounds_since_step = 0
+        self._before = np.zeros(self._shape)
+        self.neighbourhood = Neighbourhood(settings.lease, settings.most_messages)
+        self._iterates: dict[str, Floats] = {}
+        self._differences = Differences(self._shape, len(self._push_sum.mass))
+        self._leads: dict[str, int] = {}
+        self._waiting_since: float | None = 0.0  # for a neighbour, before the first step or after all have gone
+        self._has_met = False
+
+    # ---- events --------------------------------------------------------------------------------------------------
+
+    def start(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
+        """Listen for a round first, since others may be far ahead."""
+        self.neighbourhood.change(neighbours)
+        self._waiting_since = now
+        yield Wake(self.settings.interval)
+
+    def wake(self, now: float, name: str) -> Iterator[Action]:
+        """Run a round: drop neighbours that have gone, take a step if one is due, and send shares."""
+        self.rounds += 1
+        yield from self._let_go(now)
+        if self._may_learn(now):
+            yield from self._learn()
+        yield from self._tell()
+        yield Wake(self.settings.interval)
+
+    def take(self, sender: str, message: Exchange | Difference) -> str | None:
+        """Add a neighbour's share to the mass, and keep its iterate."""
+        whole = self._differences.read(sender, message)
+        if not isinstance(whole, Exchange):
+            return whole or self.neighbourhood.judge(sender, False)
+        bounds = self.settings.norm_bound, self.settings.mass_bound
+        fault = whole.fault(sender, self._push_sum, self._shape, *bounds)
+        if fault is not None:
+            return fault
+        is_new = self._push_sum.take(sender, whole.mass)
+        if is_new:
+            self._differences.keep(sender, message, whole)
+        if is_new or sender not in self._leads:
+            self._leads[sender] = message.steps
+            if len(whole.iterate) and not (isinstance(message, Difference) and message.is_new):
+                self._iterates[sender] = bounded(whole.iterate, self.settings.norm_bound)
+        return self.neighbourhood.judge(sender, is_new)
+
+    def append(self, rows: HingeRows) -> None:
+        """Add rows of this site."""
+        self.rows, self.has_finished = self.rows.with_more(rows), False
+        self.dual = np.concatenate([self.dual, np.zeros(rows.signs.shape)], axis=1)
+        self._count_rows()
+
+    def inherit(self, state: dict[str, Any], schema: Schema, before: Schema) -> None:
+        """Begin with the weights that were learnt under the earlier schema."""
+        moved = (schema.moved(state[name], before) for name in ("weights", "average"))
+        self.weights, self.average = (bounded(weights, self.settings.norm_bound) for weights in moved)
+        self.steps, self.rounds, self._has_met = state["steps"], state["rounds"], state["has_met"]
+        if self.settings.gradient == "local":
+            self._sums.pull[:] = self.rows.n_rows * self.weights
+        self._push_sum.contribute(self._contribution(self.rows.evaluate(self.weights)))
+
+    def leave(self, name: str) -> None:
+        """Undo what a neighbour has contributed, as if it had never been there."""
+        self.neighbourhood.heard.pop(name, None)
+        self._forget(name)
+        self._iterates.pop(name, None)
+        self._leads.pop(name, None)
+        self._differences.forget(name)
+
+    # ---- who is there --------------------------------------------------------------------------------------------
+
+    def _let_go(self, now: float) -> Iterator[Action]:
+        """Undo the exchange with neighbours that have sent, or acknowledged, nothing for too long."""
+        near = self.neighbourhood
+        for name in near.gone(now):
+            self.leave(name)
+            yield Report("silent", {"site": name, "seconds": self.settings.lease})
+        for name in near.heard:
+            silence = self._push_sum.unanswered(name) * self.settings.interval
+            if silence > self.settings.lease and self._push_sum.has_given(name):
+                self._forget(name)
+                yield Report("deaf", {"site": name, "messages": self._push_sum.unanswered(name)})
+        if self._has_met and not near.heard and self._waiting_since is None:
+            self._waiting_since = now
+            yield Report("alone", {"steps": self.steps})
+
+    def _forget(self, name: str) -> None:
+        self._push_sum.forget(name)
+        if self.settings.gradient == "local" and self._sums.rows > 0:  # the iterate is not undone with the rest
+            self._sums.pull[:] = self._sums.rows * self.weights
+
+    def _may_learn(self, now: float) -> bool:
+        """Return whether to go on; a site that has met others waits until it hears one, so that it keeps their model.
+
+        A site that has met nobody waits for those within reach, for a lease at most.
+        """
+        if self._waiting_since is None:
+            return True
+        near, is_late = self.neighbourhood, now - self._waiting_since > self.settings.lease
+        if not near.heard and (self._has_met or (near.names and not is_late)):
+            return False
+        self._waiting_since = None
+        if near.heard:
+            self._has_met = True
+            leads = sorted(self._leads.values()) or [0]
+            lead = leads[(len(leads) - 1) // 2]  # of two, the one that a single liar cannot raise
+            self.steps = max(self.steps, min(lead, limits.COUNT // 2))
+            if self._iterates:  # of those who go on, while this site has begun or come back
+                self.weights = np.mean(list(self._iterates.values()), axis=0)
+        return True
+
+    def _tell(self) -> Iterator[Action]:
+        """Send shares to the neighbours that take them, and a sign of life to the others."""
+        is_new = self._waiting_since is not None
+        is_compressed = self.settings.compression != "none"
+        iterate = np.zeros((0, 0)) if is_new or self.settings.gradient == "local" else self.weights
+        changes: dict[str, Change] = {}
+
+        def rounded(name: str, sent: Floats, share: Floats) -> Floats:
+            found = self._differences.change(name, self._push_sum.edge(name), sent, share, self.weights)
+            if found is None:
+                return sent
+            changes[name] = found[0]
+            return found[1]
+
+        spoken_to = self.neighbourhood.spoken_to
+        takers = [name for name in spoken_to if self._takes_shares(name)]
+        given = self._push_sum.shares(takers, rounded=rounded if is_compressed else None)
+        for name in spoken_to:
+            edge = self._push_sum.edge(name)
+            if is_compressed and not self._push_sum.has_given(name):
+                rounded(name, edge.sent, edge.sent)  # zeros, which are told as they are
+            mass = given[name] if name in given else self._push_sum.sign_of_life(name)
+            if name in changes:
+                said = Difference.of(mass, self._shape, changes[name], self.steps, self.settings.schema, is_new)
+                yield Send(name, said)
+                continue
+            if is_compressed and not is_new:
+                self._differences.sent_whole(name, edge, mass, iterate)
+            yield Send(name, Exchange(mass, self.steps, iterate, self.settings.schema, is_compressed and not is_new))
+
+    def _takes_shares(self, name: str) -> bool:
+        """Return whether a neighbour is heard and answers; shares that nobody takes would drain this site.
+
+        While the mass of rows is negative, as an edge was undone a moment ago, no neighbour gets a share, since no
+        correct site sends a negative number of rows.
+        """
+        if self._sums.rows < 0:
+            return False
+        if np.isinf(self.settings.lease):
+            return True
+        return name in self.neighbourhood.heard and self._push_sum.unanswered(name) <= _UNANSWERED
+
+    # ---- learning ------------------------------------------------------------------------------------------------
+
+    def _learn(self) -> Iterator[Action]:
+        """Average with the neighbours, and take a step where one is due."""
+        if self._sums.rows <= 0:  # no rows here, or an edge was undone a moment ago
+            return
+        if self.settings.gradient == "local":
+            self.weights = bounded(self._means.pull, self.settings.norm_bound)
+        elif self._iterates:
+            self.weights = np.mean([self.weights, *self._iterates.values()], axis=0)
+        self._rounds_since_step += 1
+        if not (self._is_step_due() and self._means.may_be_of(self.rows)):  # they are not while edges are undone
+            return
+        self._rounds_since_step = 0
+        before = self.weights
+        self.steps += 1
+        step = self._step_locally if self.settings.gradient == "local" else self._step_by_all
+        step()
+        self.weights = bounded(self.weights, self.settings.norm_bound)
+        self.average = self.average + (self.weights - self.average) * (2 / (self.steps + 1))
+        yield from self._judge(float(np.linalg.norm(self.weights - before)))
+
+    def _is_step_due(self) -> bool:
+        rounds = self.settings.gossip_rounds
+        if rounds >= 1:
+            return self._rounds_since_step >= rounds
+        estimate = self._means.pull
+        change, self._before = float(np.linalg.norm(estimate - self._before)), estimate
+        return change <= rounds * max(float(np.linalg.norm(estimate)), 1e-300)
+
+    def _step_by_all(self) -> None:
+        """Step against the tracked gradient of all rows, and update this site's contribution to it."""
+        is_auto, means = self.settings.step_size == "auto", self._means
+        curvature, first, second = means.statistics
+        if is_auto and self._steps.move_centre(first, second):
+            self._statistics = self._statistics_of_rows()
+        weight = self._weight
+        self._answer.add(means, weight)
+        gradient = self.settings.alpha * self.weights - means.pull
+        if is_auto:
+            whole = self.settings.batch_size is None
+            step = self._steps.step(gradient, self._shrinkage, self.rows.steepness, curvature, whole)
+        else:
+            step = self._step_size() * gradient
+        self.weights = self._projected(self.weights - step)
+        if self._is_linear and is_auto:
+            self.weights = self._steps.carried_on(self.weights, gradient)
+        self._push_sum.contribute(self._contribution(self._evaluate(weight)))
+
+    def _step_locally(self) -> None:
+        """Take the paper's step (e) on the mass, which is ``n w`` for weights w."""
+        eta = self._step_size()
+        evaluation = self._evaluate(self._weight)
+        self._push_sum.contribute(self._contribution(evaluation))
+        sums = self._sums
+        sums.pull[:] = (1 - eta * self.settings.alpha) * sums.pull + eta * evaluation.pull
+        weights = sums.pull / sums.rows
+        self.weights = self._projected(weights)
+        if self.weights is not weights:
+            sums.pull[:] = sums.rows * self.weights
+
+    def _evaluate(self, weight: float) -> HingeEvaluation:
+        """Evaluate a batch, update its dual coefficients, and scale the sums up to all rows of the site."""
+        n, size = self.rows.n_rows, self.settings.batch_size
+        if size is None or not n:
+            evaluation = self.rows.evaluate(self.weights)
+            self.dual = self.dual + (evaluation.dual - self.dual) * weight
+            return evaluation
+        chosen = self._rng.integers(n, size=size)
+        evaluation = self.rows.evaluate(self.weights, chosen)
+        self.dual[:, chosen] += (evaluation.dual - self.dual[:, chosen]) * weight
+        by, loss, active = n / size, evaluation.loss, evaluation.active
+        return HingeEvaluation(evaluation.pull * by, loss * by, active * by, evaluation.dual)
+
+    @property
+    def _is_linear(self) -> bool:
+        """Return whether steps may stay as long: the gradient has a Lipschitz constant, and nothing is drawn."""
+        return self.rows.loss.smooth and self.settings.batch_size is None and self.settings.gradient == "tracked"
+
+    @property
+    def _weight(self) -> float:
+        """Weight of the latest step in the dual coefficients, of which only the last ones count at a linear rate."""
+        return 1.0 if self._is_linear else (_AVERAGING + 1) / (self.steps + _AVERAGING)
+
+    @property
+    def _shrinkage(self) -> float:
+        """Return what is added to the curvature of the losses in the steps."""
+        return self.settings.alpha * (1 if self._is_linear else self.steps)
+
+    def _step_size(self) -> Floats:
+        """Return the step size of every feature, or one for all features."""
+        first = self.settings.step_size
+        if first == "auto":
+            curvature: Floats = self.rows.steepness * np.maximum(self._means.statistics[0], 0)
+        else:
+            curvature = np.array([0.0 if first == "pegasos" else 1 / float(first)])
+        return 1 / (self._shrinkage + curvature)
+
+    def _projected(self, weights: Floats) -> Floats:
+        if not self.settings.projection:
+            return weights
+        factors = shrinkage_into_ball(weights, self.settings.alpha)
+        return weights if (factors == 1).all() else weights * factors
+
+    # ---- what is known of all rows -------------------------------------------------------------------------------
+
+    def _statistics_of_rows(self) -> Floats:
+        """Return curvature, first and second moments of the rows, if the step size needs them."""
+        if self.settings.step_size != "auto":
+            return np.zeros((3, 0))
+        return np.array([self.rows.curvature(self._steps.centre), *self.rows.moments()])
+
+    def _count_rows(self) -> None:
+        """Replace this site's contribution after its rows have changed."""
+        self._statistics = self._statistics_of_rows()
+        self._push_sum.contribute(self._contribution(self.rows.evaluate(self.weights)))
+
+    def _contribution(self, evaluation: HingeEvaluation) -> Floats:
+        """Return the sums over this site's rows."""
+        pull = np.zeros(self._shape) if self.settings.gradient == "local" else evaluation.pull
+        return Sums(pull, float(self.rows.n_rows), self._statistics, evaluation.loss, evaluation.active).vector
+
+    @property
+    def _sums(self) -> Sums:
+        """Share of the sums over all rows that this site holds, whose parts are views of Push-Sum's mass."""
+        return Sums.of(self._push_sum.mass, self._shape)
+
+    @property
+    def _means(self) -> Sums:
+        """Means over all rows, as this site estimates them."""
+        return Sums.of(self._push_sum.mass / self._sums.rows, self._shape)
+
+    @property
+    def objective(self) -> Floats:
+        """Estimate of the objective of all rows at this site's weights, of shape (n_outputs,); NaN without one."""
+        if self._sums.rows <= 0:
+            return np.full(self._shape[0], np.nan)
+        return np.asarray(0.5 * self.settings.alpha * (self.weights**2).sum(axis=1) + self._means.loss)
+
+    @property
+    def dual_objective(self) -> Floats:
+        """Estimate of the dual objective at this site, of shape (n_outputs,); see `HingeRows.best_dual`."""
+        return self.rows.best_dual(self._answer.activity, self._answer.price, self._answer.pull, self.settings.alpha)
+
+    @property
+    def estimated_gap(self) -> Floats:
+        """Estimate of the relative distance of this site's weights from the optimum, at most, of shape (n_outputs,).
+
+        It is ``(objective - dual objective) / objective``, both as gossip has them: a certificate but for what the
+        sums of all rows have not told this site yet. It is NaN without an estimate, and where it is below zero the sums
+        err by as much at least.
+        """
+        objective = self.objective
+        return relative(objective - self.dual_objective, objective)
+
+    def _judge(self, change: float) -> Iterator[Action]:
+        """Stop when the rule for stopping has held `n_quiet` times running."""
+        settings = self.settings
+        moved = self._progress.add(self.steps, float(self.objective.sum()))
+        far = float(np.abs(self.estimated_gap).max())
+        quiet = (change if settings.stop == "quiet" else min(moved, far)) < settings.tol
+        self._quiet = self._quiet + 1 if quiet else 0
+        if self._quiet >= settings.n_quiet:
+            self.has_finished = True
+            yield Stop(settings.stop)
+
+    def status(self) -> dict[str, Any]:
+        """Return how far this site is, for display."""
+        return {
+            "round": self.rounds,
+            "steps": self.steps,
+            "neighbours": sorted(self.neighbourhood.heard),
+            "refused": dict(self.neighbourhood.refused),
+            "objective": self.objective.tolist(),
+            "dual_objective": self.dual_objective.tolist(),
+            "estimated_gap": self.estimated_gap.tolist(),
+            "waiting": self._waiting_since is not None,
+        }
+
+    # ---- state ---------------------------------------------------------------------------------------------------
+
+    def checkpoint(self) -> dict[str, Any]:
+        """Return iterates, mass, the state of the edges, and that of the random generator."""
+        return {
+            "weights": self.weights, "average": self.average, "dual": self.dual, "rounds": self.rounds,
+            "steps": self.steps, "push_sum": self._push_sum.checkpoint(), **vars(self._answer),
+            "progress": self._progress.entries, "smooth": self._progress.smooth,
+            "has_met": self._has_met, "has_finished": self.has_finished, "step_sizes": vars(self._steps),
+            "draws": json.dumps(self._rng.bit_generator.state),
+        }  # fmt: skip
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Resume from a checkpoint; the rows may have changed since.
+
+        Quiet steps and messages of neighbours are not kept, and neighbours that were refused get another chance. Raises
+        ValueError where the state has NaN or infinite values.
+        """
+        state = {"price": np.zeros(self._shape[0])} | state  # which states of former versions do not have
+        for name in ("weights", "average", "dual", "pull", "activity", "price"):
+            if not np.isfinite(state[name]).all():
+                raise ValueError(f"its {name} are NaN or infinite")
+        self.weights, self.average = state["weights"], state["average"]
+        known = min(self.rows.n_rows, state["dual"].shape[1])
+        self.dual[:, :known] = state["dual"][:, :known]
+        self.rounds, self.steps, self._has_met = state["rounds"], state["steps"], state["has_met"]
+        self.has_finished = state["has_finished"]
+        self._push_sum = PushSum.restore(state["push_sum"])
+        self._steps = Steps(**state["step_sizes"])
+        self._statistics = self._statistics_of_rows()
+        self._answer = Answer(state["pull"], state["activity"], state["price"])
+        self._progress = Progress([tuple(entry) for entry in state["progress"]], state["smooth"])
+        self._rng.bit_generator.state = json.loads(state["draws"])
+        if self.rows.n_rows != state["dual"].shape[1]:
+            self.has_finished = False
+            self._count_rows()

@@ -1,0 +1,219 @@
+"""Push-Sum of vectors that survives lost, repeated and reordered messages, and neighbours that come and go.
+
+Push-Sum (Kempe, Dobra, Gehrke, FOCS 2003; GADGET paper, section 3): site i holds a mass, at first its contribution
+``(n_i q_i, n_i)``. In every round it keeps a share of its mass and gives each neighbour one, and adds what it is given.
+The sum of all masses is the sum of all contributions, and everywhere the ratio of both parts tends to the weighted mean
+``sum_i n_i q_i / sum_i n_i``, on any connected graph, directed or not.
+
+In the paper a lost message is mass lost for ever. Here a message carries the *sum* of all shares that one site ever
+gave the other (running sums; Hadjicostis, Vaidya, Dominguez-Garcia, IEEE TAC 2016); the receiver takes the difference
+from what it has had. A lost message is made good by the next, a repeated one gives nothing. Both ends of an edge
+can undo what went over it (`PushSum.forget`): the mean of the remaining sites is then exact, so that a site that has
+gone, or was dropped for false messages, leaves no trace. A contribution may change at any time: its change is added to
+the mass (dynamic average consensus), so that the mean of changing contributions is followed. See
+docs/algorithms.md#push-sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+
+from dimargin.gossip import limits
+from dimargin.gossip.messages import Array, Count, Numbers
+from dimargin.system.arrays import Floats
+
+Life = Annotated[int, Meta(ge=0, le=limits.LIVES)]
+
+
+class Mass(msgspec.Struct, frozen=True):
+    """Part of a message that Push-Sum needs."""
+
+    life: Life  # grows when the sender forgets the edge, which starts it anew
+    knows: Life  # life of the receiver's end, as the sender knows it; 0 before it has heard from the receiver
+    sequence: Count  # number of the message among those over this edge
+    heard: Count  # sequence of the last message that the sender has received from the receiver
+    sent: Annotated[Array, Numbers(low=-limits.SUM, high=limits.SUM)]  # sum of all shares since the edge started
+
+
+@dataclass
+class Edge:
+    """State of one end of an edge; `life`, `knows`, `sequence` and `heard` are as in `Mass`."""
+
+    sent: Floats
+    received: Floats
+    life: int = 1
+    knows: int = 0
+    sequence: int = 0
+    heard: int = 0
+    newest: int = 0  # highest sequence in the other end's present life, also of messages that could not be used
+    acknowledged: int = 0  # sequence of the last message of this end that the other end has received
+
+
+class PushSum:
+    """Push-Sum at one site: its mass, and its ends of the edges to neighbours.
+
+    Parameters
+    ----------
+    contribution : ndarray of shape (k,)
+        Vector that this site adds to the sum of all.
+
+    Attributes
+    ----------
+    mass : ndarray of shape (k,)
+    edges : dict from neighbour to Edge
+
+    Examples
+    --------
+    Two sites, of which one is never heard: the first message is lost.
+
+    >>> a, b = PushSum(np.array([6.0, 1.0])), PushSum(np.array([0.0, 2.0]))
+    >>> lost = a.shares(["b"])["b"]
+    >>> for _ in range(60):
+    ...     to_b, to_a = a.shares(["b"])["b"], b.shares(["a"])["a"]
+    ...     _ = b.take("a", to_b), a.take("b", to_a)
+    >>> [round(float(site.mass[0] / site.mass[1]), 9) for site in (a, b)]
+    [2.0, 2.0]
+    """
+
+    def __init__(self, contribution: Floats) -> None:
+        self.contribution = np.array(contribution, dtype=np.float64)
+        self.mass = self.contribution.copy()
+        self.edges: dict[str, Edge] = {}
+
+    def contribute(self, contribution: Floats) -> None:
+        """Replace this site's contribution."""
+        self.mass = self.mass + (contribution - self.contribution)
+        self.contribution = np.array(contribution, dtype=np.float64)
+
+    def edge(self, neighbour: str) -> Edge:
+        """Return the state of the edge to a neighbour, made anew if there is none."""
+        if neighbour not in self.edges:
+            self.edges[neighbour] = Edge(np.zeros_like(self.mass), np.zeros_like(self.mass))
+        return self.edges[neighbour]
+
+    def shares(
+        self,
+        neighbours: Collection[str],
+        keep: float | None = None,
+        rounded: Callable[[str, Floats, Floats], Floats] | None = None,
+    ) -> dict[str, Mass]:
+        """Split the mass evenly among these neighbours and this site, or keep the share `keep` of it here.
+
+        `rounded`, if given, is called with a neighbour, the sum of the shares that it shall have, and the latest share;
+        it returns the sum that the message will tell. What that lacks stays here.
+        """
+        if not neighbours:
+            return {}
+        kept = 1 / (len(neighbours) + 1) if keep is None else keep
+        share = self.mass * ((1 - kept) / len(neighbours))
+        given = {}
+        for neighbour in neighbours:
+            edge = self.edge(neighbour)
+            sent = edge.sent + share
+            if rounded is not None:
+                sent = rounded(neighbour, sent, share)
+            self.mass = self.mass - (sent - edge.sent)  # not less the share: the sum may be large, and is rounded
+            edge.sent = sent
+            given[neighbour] = self.sign_of_life(neighbour)
+        return given
+
+    def sign_of_life(self, neighbour: str) -> Mass:
+        """Return a message with the shares sent so far, and no new one."""
+        edge = self.edge(neighbour)
+        edge.sequence += 1
+        return Mass(edge.life, edge.knows, edge.sequence, edge.heard, edge.sent)
+
+    def news(self, sender: str, mass: Mass) -> Floats | None:
+        """Return what a message would add to the mass; None if that is nothing.
+
+        A message adds nothing if it is repeated, or about an earlier life of the edge.
+        """
+        edge = self.edge(sender)
+        has_begun_anew = mass.life > edge.knows
+        if self._has_lost_memory(edge, mass) or mass.life < edge.knows or mass.knows not in (0, edge.life):
+            return None
+        if mass.sequence <= edge.heard and not has_begun_anew:
+            return None
+        return mass.sent - (0.0 if has_begun_anew else edge.received)
+
+    def take(self, sender: str, mass: Mass) -> bool:
+        """Add what a message brings to the mass; return False if it was repeated or overtaken.
+
+        What a neighbour sends before it hears that this end has undone the edge adds nothing, but is no repetition.
+        """
+        edge, news = self.edge(sender), self.news(sender, mass)
+        if self._has_lost_memory(edge, mass):
+            self._undo(edge)
+            edge.life = min(mass.knows + 1, limits.LIVES)
+            return False
+        if mass.life > edge.knows:
+            if edge.knows:  # the other end has undone the edge
+                self._undo(edge)
+            edge.knows, edge.heard, edge.newest = mass.life, 0, 0
+        is_newest = mass.life == edge.knows and mass.sequence > edge.newest
+        edge.newest = mass.sequence if is_newest else edge.newest
+        if news is None:
+            return is_newest
+        self.mass = self.mass + news
+        edge.received, edge.heard = mass.sent, mass.sequence
+        if mass.knows:
+            edge.acknowledged = max(edge.acknowledged, mass.heard)
+        return True
+
+    @staticmethod
+    def _has_lost_memory(edge: Edge, mass: Mass) -> bool:
+        """Return whether the sender has received messages that this site does not remember to have sent."""
+        return (mass.knows, mass.heard) > (edge.life, edge.sequence)
+
+    def has_given(self, neighbour: str) -> bool:
+        """Return whether any mass has gone to a neighbour since the edge started."""
+        return neighbour in self.edges and bool(self.edges[neighbour].sent.any())
+
+    def unanswered(self, neighbour: str) -> int:
+        """Return the number of messages to a neighbour since the last that it has acknowledged."""
+        edge = self.edge(neighbour)
+        return edge.sequence - edge.acknowledged
+
+    def forget(self, neighbour: str) -> None:
+        """Undo all that went over an edge, and have the other end do so when it hears of it."""
+        edge = self.edges.get(neighbour)
+        if edge is not None:
+            self._undo(edge)
+            edge.life = min(edge.life + 1, limits.LIVES)
+
+    def _undo(self, edge: Edge) -> None:
+        self.mass = self.mass + (edge.sent - edge.received)
+        edge.sent, edge.received = np.zeros_like(self.mass), np.zeros_like(self.mass)
+
+    def checkpoint(self) -> dict[str, Any]:
+        """Return the state, for `restore`."""
+        edges = {name: asdict(edge) for name, edge in self.edges.items()}
+        return {"contribution": self.contribution, "mass": self.mass, "edges": edges}
+
+    @classmethod
+    def restore(cls, state: dict[str, Any]) -> PushSum:
+        """Make a `PushSum` of the state that `checkpoint` returned.
+
+        An edge whose counters are out of range is undone, since other sites would refuse messages with them.
+
+        Raises
+        ------
+        ValueError
+            The sums are NaN or infinite, or of different lengths.
+        """
+        found = cls(state["contribution"])
+        found.mass = state["mass"]
+        found.edges = {name: Edge(**edge) for name, edge in state["edges"].items()}
+        sums = [found.contribution, found.mass, *(x for e in found.edges.values() for x in (e.sent, e.received))]
+        if not all(one.shape == found.mass.shape and np.isfinite(one).all() for one in sums):
+            raise ValueError("its sums are NaN or infinite, or of different lengths")
+        for name, edge in list(found.edges.items()):
+            if max(edge.life, edge.knows) > limits.LIVES or max(edge.sequence, edge.heard) > limits.COUNT:
+                found._undo(found.edges.pop(name))
+        return found

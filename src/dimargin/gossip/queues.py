@@ -1,0 +1,165 @@
+"""Queues of a live site for events, timers and outgoing messages, and a rate limit."""
+
+from __future__ import annotations
+
+import heapq
+import math
+import threading
+from collections import Counter, deque
+
+from dimargin.gossip.links import Event, Received
+
+_WAITING = 4096  # events that may wait
+_OF_ONE = 16  # messages of one sender that may wait
+
+
+class Inbox:
+    """Queue of events in the order in which they came.
+
+    Where messages come faster than they are read, the oldest of a sender are dropped: a site that is slow hears all of
+    its neighbours, and what it hears is recent.
+    """
+
+    def __init__(self, room: int) -> None:
+        self._events: deque[Event] = deque()
+        self._ready = threading.Condition()
+        self._room = room
+        self._bytes = 0
+        self._waiting: Counter[str] = Counter()  # messages by sender
+        self.flooded = 0
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    def put(self, event: Event) -> None:
+        """Append an event; this never blocks."""
+        with self._ready:
+            self._events.append(event)
+            self._count(event, 1)
+            if isinstance(event, Received) and self._waiting[event.sender] > _OF_ONE:
+                self._drop(event.sender)
+            while len(self._events) > _WAITING or (self._bytes > self._room and len(self._events) > 1):
+                self._drop()
+            self._ready.notify()
+
+    def _count(self, event: Event, by: int) -> None:
+        if isinstance(event, Received):
+            self._bytes += by * len(event.data)
+            self._waiting[event.sender] += by
+            if not self._waiting[event.sender]:
+                del self._waiting[event.sender]
+
+    def _drop(self, sender: str | None = None) -> None:
+        """Drop the oldest message, of this sender if one is named."""
+        for index, event in enumerate(self._events):
+            if isinstance(event, Received) and sender in (None, event.sender):
+                del self._events[index]
+                self._count(event, -1)
+                self.flooded += 1
+                return
+        self._events.popleft()  # a newer event lists all neighbours again
+
+    def take(self, seconds: float) -> Event | None:
+        """Return the next event, for which this waits at most so many seconds; None if there is none."""
+        with self._ready:
+            if not self._events and seconds > 0:
+                self._ready.wait(seconds)
+            if not self._events:
+                return None
+            event = self._events.popleft()
+            self._count(event, -1)
+            return event
+
+
+class Timers:
+    """Timers by name, soonest first; of several with the same name only the newest counts."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, str]] = []
+        self._newest: dict[str, int] = {}
+        self._order = 0
+
+    def set(self, due: float, name: str) -> None:
+        """Set the timer of this name, in place of an earlier one."""
+        self._order += 1
+        self._newest[name] = self._order
+        heapq.heappush(self._heap, (due, self._order, name))
+
+    def next(self) -> float:
+        """Return the time at which the next timer is due; infinity if there is none."""
+        while self._heap and self._newest.get(self._heap[0][2]) != self._heap[0][1]:
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else math.inf
+
+    def pop(self, now: float) -> str | None:
+        """Remove a timer that is due, and return its name; None if there is none."""
+        if self.next() > now:
+            return None
+        name = heapq.heappop(self._heap)[2]
+        del self._newest[name]
+        return name
+
+
+class Outbox:
+    """Queue of outgoing messages within a bandwidth, which holds the newest message to each neighbour.
+
+    Neighbours are served in the order in which they began to wait.
+    """
+
+    def __init__(self, bandwidth: float | None) -> None:
+        self._bandwidth = bandwidth
+        self._credit = bandwidth or math.inf
+        self._since = 0.0
+        self._waiting: dict[str, bytes] = {}
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def put(self, to: str, data: bytes) -> bool:
+        """Add a message; return whether it replaces an older one to the same neighbour."""
+        replaced = to in self._waiting
+        self._waiting[to] = data
+        return replaced
+
+    def pop(self, now: float) -> tuple[str, bytes] | None:
+        """Remove a message that may be sent now, and return it with its receiver; None if there is none."""
+        if self._bandwidth is not None:
+            # at most a second's worth is saved up; a message larger than that goes into debt
+            self._credit = min(self._bandwidth, self._credit + self._bandwidth * (now - self._since))
+            self._since = now
+        if not self._waiting or self._credit <= 0:
+            return None
+        to = next(iter(self._waiting))
+        data = self._waiting.pop(to)
+        self._credit -= len(data)
+        return to, data
+
+    def next(self) -> float:
+        """Return the time at which to call `pop` again; infinity if no message waits for bandwidth."""
+        if not self._waiting or self._bandwidth is None:
+            return math.inf
+        return self._since + max(0.0, -self._credit) / self._bandwidth + 1e-3
+
+
+class Allowance:
+    """Rate limit, which allows so many things at once and so many a second on average."""
+
+    def __init__(self, most: float, a_second: float) -> None:
+        self._most, self._a_second = most, a_second
+        self._left, self._since = most, 0.0
+        self._refused = 0
+
+    def take(self, now: float) -> bool:
+        """Return whether one more is allowed now, and count it if it is refused."""
+        self._left = min(self._most, self._left + self._a_second * (now - self._since))
+        self._since = now
+        if self._left < 1:
+            self._refused += 1
+            return False
+        self._left -= 1
+        return True
+
+    def forget(self) -> int:
+        """Return the number of things refused since the last call."""
+        refused, self._refused = self._refused, 0
+        return refused

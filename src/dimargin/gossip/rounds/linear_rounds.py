@@ -1,0 +1,73 @@
+"""Base class of site programs that learn linear machines in common rounds."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dimargin.gossip.programs.algorithm import Problem
+from dimargin.gossip.programs.learner import LearnerSettings
+from dimargin.gossip.rounds.synchronous import Synchronous
+from dimargin.problems.hinge import HingeRows
+from dimargin.system.arrays import Floats
+
+_SHORTER = 0.999
+_LONGEST = 1e6  # norm of weights that are used, in those of the longest optimum
+
+
+class LinearRounds(Synchronous):
+    """Site program that learns a linear machine of all rows.
+
+    The objective is the mean over all sites of ``f_i(w) = alpha/2 |w|^2 + m/N sum_j max(0, 1 - y_j w.x_j)``, where m is
+    the number of sites, N that of all rows, and the sum is over the rows of site i.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (n_outputs, n_features)
+        What the site has learnt at the end of the last round.
+    dual : ndarray of shape (n_outputs, n) or None
+        Dual coefficients of the rows, in [0, 1].
+    """
+
+    state: ClassVar[tuple[str, ...]] = ("weights",)
+
+    def __init__(self, rows: HingeRows, problem: Problem, seed: tuple[int, ...] = (0,)) -> None:
+        super().__init__(LearnerSettings(interval=problem.interval, lease=problem.lease), seed)
+        self.rows, self.problem = rows, problem
+        self.weights = np.zeros((rows.signs.shape[0], rows.X.shape[1]))
+        self.dual: Floats | None = None
+
+    @property
+    def average(self) -> Floats:
+        """The last iterate, since there is no average."""
+        return self.weights
+
+    @property
+    def row_weight(self) -> float:
+        """Weight m/N of the loss of a row in the objective of its site."""
+        return self.problem.n_sites / self.problem.n_rows
+
+    def gradient(self, weights: Floats, batch_size: int | None = None) -> Floats:
+        """Return a subgradient of the site's objective, of all its rows or of a batch, drawn with replacement."""
+        n = self.rows.n_rows
+        if batch_size is None or not n:
+            return self.problem.alpha * weights - self.row_weight * self.rows.evaluate(weights).pull
+        chosen = self.rng.integers(n, size=batch_size)
+        pull = self.rows.evaluate(weights, chosen).pull * (n / batch_size)
+        return np.asarray(self.problem.alpha * weights - self.row_weight * pull)
+
+    def shape_fault(self, vectors: Any) -> str | None:
+        """Return what is wrong with the shape of a neighbour's weights, or None."""
+        if vectors.shape != self.weights.shape:
+            return f"its weights have shape {vectors.shape}, expected {self.weights.shape}"
+        return None
+
+    def bounded(self, vectors: Floats) -> Floats:
+        """Return vectors that are shortened where they are far longer than any optimum.
+
+        So no neighbour can bring this site to send what others refuse. They end up a little shorter than they have to,
+        so that the next site does not shorten them again for the rounding of their length.
+        """
+        length, longest = float(np.linalg.norm(vectors)), _LONGEST * self.problem.alpha**-0.5
+        return vectors if length <= longest else np.asarray(vectors * (_SHORTER * longest / length))

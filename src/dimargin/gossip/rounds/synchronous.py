@@ -1,0 +1,295 @@
+r"""Base class of site programs that advance in common rounds, over a network that loses, repeats and delays messages.
+
+A local synchroniser: site i goes from one round to the next when it has this round's message of every neighbour that
+takes part. The message itself is the signal that its sender has finished the round (alpha-synchroniser: Awerbuch,
+"Complexity of network synchronization", Journal of the ACM 1985; there the network loses nothing, and acknowledgements
+and signals of safety are messages of their own). Two neighbours are at most one round apart; sites at the two ends of a
+network may be as many apart as the path between them has edges.
+
+* Without faults every edge carries one message each way and round, in step with the rounds of the simulator.
+* A site that still waits when its timer ends says so to its neighbours, in a short message (`Waiting`) with the number
+  up to which it has each neighbour's messages. A neighbour sends it again what it lacks, so that a lost message costs
+  one more message and one short one; until then the neighbours hear that it lives.
+* A neighbour that is silent for a lease is left out (`left`), and sites go on without it, alone if need be. One that
+  lives but finishes no turn for three leases, in which it may open the edge anew, is left out, too, for two leases, and
+  twice as long every further time.
+* A neighbour that comes late, or returns, takes part at once (`joined`): both ends send each other the message of their
+  present round and wait for the other's. That happens in the middle of a round, since a message that one end sends
+  only after its round could close a circle of sites that all wait for one another. A site that begins or was
+  alone takes over the number of the round from the others, for step sizes that shrink.
+
+Links must carry messages both ways. A site's clock must go on while the site is down, as it does in the simulator: the
+lives of its edges follow from it where the site has lost its memory.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from abc import abstractmethod
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dimargin.gossip import limits
+from dimargin.gossip.neighbourhood import Neighbourhood
+from dimargin.gossip.program import Action, Report, Send, Wake
+from dimargin.gossip.programs.learner import LearnerSettings, Listener
+from dimargin.gossip.rounds.turns import Edge, Step, Turn, Waiting
+
+_PATIENCE = 3  # leases without a new message of a neighbour that is heard
+_LIVES_A_SECOND = 100  # of an edge, at most
+LONGEST_RUN = 10**7  # rounds that a site which begins believes others to have run
+
+
+class Synchronous(Listener):
+    """Site program of an algorithm in rounds: of a round, `begin`, `outgoing` for every neighbour, then `advance`.
+
+    Subclasses name the messages that they send, subclasses of `Step`, in `kinds`. They name in `state` the attributes
+    that a checkpoint has, each a number, text, array, or dictionary or list of them.
+
+    Parameters
+    ----------
+    settings : LearnerSettings
+        Its lease must be finite.
+    seed : sequence of int
+        Seed of the draws.
+
+    Attributes
+    ----------
+    rounds : int
+        Rounds that the site has finished.
+    edges : dict from neighbour to Edge
+    rng : numpy.random.Generator
+    """
+
+    shares = "parameters"
+    kinds: ClassVar[tuple[type[Step], ...]]
+    state: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, settings: LearnerSettings, seed: tuple[int, ...] = (0,)) -> None:
+        if not math.isfinite(settings.lease):
+            raise ValueError(
+                f"lease must be finite, got {settings.lease}: sites that wait for one another need links both ways"
+            )
+        self.settings = settings
+        self.neighbourhood = Neighbourhood(settings.lease, settings.most_messages)
+        self.rng = np.random.default_rng(seed)
+        self.rounds = 0
+        self.edges: dict[str, Edge] = {}
+        self._degree = 0  # as was said in this round
+        self._has_begun = self._is_late = False
+        self._now = 0.0
+
+    def __init_subclass__(cls) -> None:
+        """Let the kinds of messages of a subclass be known to what carries them."""
+        if "kinds" in cls.__dict__:
+            cls.messages = (*cls.kinds, Waiting)
+
+    # ---- what an algorithm writes --------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Prepare the messages of a round."""
+
+    @abstractmethod
+    def outgoing(self, neighbour: str) -> Step:
+        """Return this round's message to a neighbour, with `head`; it may be asked for at any time in the round."""
+
+    @abstractmethod
+    def advance(self, messages: Mapping[str, Any]) -> None:
+        """Finish a round by the messages of the neighbours, none if the site is alone."""
+
+    def fault(self, sender: str, message: Any) -> str | None:
+        """Return why no correct site would send a message at all, or None."""
+        return None
+
+    def joined(self, name: str) -> None:
+        """Prepare for a neighbour that takes part from now on, beginning with this round."""
+
+    def left(self, name: str) -> None:
+        """Undo what a neighbour has contributed, as far as that is possible."""
+
+    # ---- what it may use -----------------------------------------------------------------------------------------
+
+    @property
+    def head(self) -> dict[str, Any]:
+        """Fields that all messages have; the turn is set when the message is sent."""
+        return {"turn": Turn(), "round": self.rounds, "degree": self._degree, "schema": self.settings.schema}
+
+    @property
+    def members(self) -> list[str]:
+        """Names of the neighbours that take part, sorted."""
+        return sorted(name for name, edge in self.edges.items() if edge.is_open)
+
+    def metropolis(self, messages: Mapping[str, Step]) -> dict[str, float]:
+        """Return the weight ``1 / (1 + max(deg_i, deg_j))`` of every neighbour, by the degrees that were announced.
+
+        Both ends of an edge have the same.
+        """
+        return {name: 1 / (1 + max(self._degree, message.degree)) for name, message in messages.items()}
+
+    # ---- events --------------------------------------------------------------------------------------------------
+
+    def start(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
+        """Send the messages of the first round, or go on in the one of the checkpoint."""
+        self._now = now
+        self.neighbourhood.change(neighbours)
+        if self._has_begun:
+            for name in self.members:
+                self.neighbourhood.heard[name] = self.edges[name].waits_since = now
+            yield from self._wait()
+        else:
+            for name in neighbours:
+                self._edge(name).open(now)
+                self.neighbourhood.heard[name] = now
+                self.joined(name)
+            yield from self._next_round()
+        yield Wake(self.settings.interval)
+
+    def wake(self, now: float, name: str) -> Iterator[Action]:
+        """Go to the next round if nothing is missing any more; else say so."""
+        self._now = now
+        yield from self._let_go()
+        if self._is_complete:
+            yield from self._finish()
+        else:
+            yield from self._wait()
+        yield Wake(self.settings.interval)
+
+    def receive(self, now: float, sender: str, message: Any) -> Iterator[Action]:
+        """Take a message, answer it where its sender waits, and go on at once if it was the last that was missing."""
+        self._now = now
+        near = self.neighbourhood
+        if sender not in near.names:  # it is told of this site, and tells of itself, once it is within reach
+            return
+        yield from super().receive(now, sender, message)
+        edge = self._edge(sender)
+        if edge.is_open and edge.sent == 0:
+            yield Send(sender, edge.add(self.outgoing(sender), now))
+        elif edge.is_open and type(message) is Waiting and edge.fits(message.turn):
+            for number in edge.missing(message.turn, now - self.settings.interval):
+                yield Send(sender, edge.stamped(number, now))
+        if self._is_late and self._is_complete:
+            yield from self._finish()
+            yield Wake(self.settings.interval)
+
+    def take(self, sender: str, message: Any) -> str | None:
+        """Put a message into the inbox of its edge, which it may open or close."""
+        edge = self._edge(sender)
+        if edge.hear(message.turn, self._now):
+            self.left(sender)
+        if edge.may_open(message.turn):
+            edge.open(self._now)
+            self.joined(sender)
+        if type(message) is Waiting or not message.turn.number:
+            return None
+        fits = edge.is_open and edge.fits(message.turn)
+        is_new = fits and edge.is_new(message.turn)
+        if is_new and (fault := self.fault(sender, message) or edge.take(message)):
+            return fault
+        return self.neighbourhood.judge(sender, is_new or not fits)
+
+    def leave(self, name: str) -> None:
+        """Go on without a neighbour."""
+        self.neighbourhood.heard.pop(name, None)
+        edge = self._edge(name)
+        was_open = edge.is_open
+        edge.close()
+        edge.excuse()
+        if was_open:
+            self.left(name)
+
+    # ---- rounds --------------------------------------------------------------------------------------------------
+
+    def _edge(self, name: str) -> Edge:
+        if name not in self.edges:  # in a life that none before a crash has had, if that has left no memory
+            self.edges[name] = Edge(life=min(1 + int(_LIVES_A_SECOND * self._now), limits.LIVES // 2))
+        return self.edges[name]
+
+    @property
+    def _is_complete(self) -> bool:
+        return all(edge.is_complete for edge in self.edges.values() if edge.is_open)
+
+    def _finish(self) -> Iterator[Action]:
+        """Finish a round by the messages that have come, and begin the next."""
+        messages = {name: self.edges[name].inbox.pop(self.edges[name].sent) for name in self.members}
+        if messages and all(self.edges[name].sent == 1 for name in messages):  # it has begun, or was alone
+            theirs = sorted(message.round for message in messages.values())
+            lead = theirs[(len(theirs) - 1) // 2]  # of two, the one that a single liar cannot raise
+            self.rounds = max(self.rounds, min(lead, LONGEST_RUN))
+        self.advance(messages)
+        self.rounds += 1
+        yield from self._next_round()
+
+    def _next_round(self) -> Iterator[Action]:
+        """Send the messages of a new round, and a sign of life to those who take no part."""
+        self._has_begun, self._is_late = True, False
+        members = self.members
+        self._degree = len(members)
+        self.begin()
+        for name in members:
+            yield Send(name, self.edges[name].add(self.outgoing(name), self._now))
+        yield from self._call(closed_only=True)
+
+    def _wait(self) -> Iterator[Action]:
+        self._is_late = True
+        yield from self._call()
+
+    def _call(self, closed_only: bool = False) -> Iterator[Action]:
+        """Tell neighbours which of their messages have come."""
+        for name in self.neighbourhood.spoken_to:
+            edge = self._edge(name)
+            if not (closed_only and edge.is_open):
+                yield Send(name, Waiting(edge.turn(), self.rounds, self._degree, self.settings.schema))
+
+    def _let_go(self) -> Iterator[Action]:
+        """Go on without neighbours that are silent, or heard but bring nothing new."""
+        lease = self.settings.lease
+        for name in self.neighbourhood.gone(self._now):
+            if self._edge(name).is_open:
+                self.leave(name)
+                yield Report("silent", {"site": name, "seconds": lease})
+        for name in self.members:
+            edge = self.edges[name]
+            if not edge.is_complete and self._now - edge.waits_since > _PATIENCE * lease:
+                self.leave(name)
+                edge.stuck += 1
+                edge.closed_until = self._now + lease * 2.0 ** min(edge.stuck, 60)
+                yield Report("stuck", {"site": name, "seconds": _PATIENCE * lease})
+
+    # ---- state ---------------------------------------------------------------------------------------------------
+
+    def checkpoint(self) -> dict[str, Any]:
+        """Return the round, the edges with their messages, and what the algorithm has learnt."""
+        return {
+            "rounds": self.rounds,
+            "degree": self._degree,
+            "edges": {name: edge.checkpoint() for name, edge in self.edges.items()},
+            "draws": json.dumps(self.rng.bit_generator.state),
+            "learnt": {name: getattr(self, name) for name in self.state},
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Resume from a checkpoint.
+
+        Raises
+        ------
+        ValueError
+            An array has NaN or infinite values.
+        """
+        for name, value in state["learnt"].items():
+            if not all(np.isfinite(array).all() for array in _arrays(value)):
+                raise ValueError(f"its {name} are NaN or infinite")
+            setattr(self, name, value)
+        self.rounds, self._degree, self._has_begun = state["rounds"], state["degree"], True
+        self.edges = {name: Edge.restore(edge, self.messages) for name, edge in state["edges"].items()}
+        self.rng.bit_generator.state = json.loads(state["draws"])
+
+
+def _arrays(value: Any) -> Iterator[Any]:
+    if isinstance(value, np.ndarray):
+        yield value
+    elif isinstance(value, dict):
+        for part in value.values():
+            yield from _arrays(part)

@@ -1,0 +1,183 @@
+"""Turns of two neighbours, who send each other numbered messages in step over a link that loses and repeats them.
+
+Each end of an edge sends its message n + 1 once it has used the other's message n, so that one is at most one message
+ahead of the other. Either end may close the edge, as the other is silent, and open it anew; both then count from one
+again. Messages of before are told by the `life` of the sender's end, which grows whenever it closes the edge, and by
+the life of the receiver's end that the sender knows. Numbers belong to the edge, and not to the rounds of the sites: a
+site that comes late, and groups of sites that were apart for long, go on with one another at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from dimargin.gossip import limits
+from dimargin.gossip.messages import Count, Digest, Message, decoder, encode
+
+Life = Annotated[int, Meta(ge=1, le=limits.LIVES)]
+
+
+class Turn(msgspec.Struct, frozen=True, array_like=True):
+    """Part of every message of two neighbours, by which they keep step."""
+
+    life: Life = 1  # of the sender's end of the edge
+    knows: Annotated[int, Meta(ge=0, le=limits.LIVES)] = (
+        0  # of the receiver's end, as the sender knows it; 0 before it has heard from it
+    )
+    number: Count = 0  # of this message; 0 for a mere sign of life
+    acknowledged: Count = 0  # number up to which the sender has all messages of the receiver
+    is_ready: bool = True  # whether the sender hears the receiver and takes part, or would do so
+
+
+class Step(Message, frozen=True):
+    """Base class of messages of rounds."""
+
+    turn: Turn
+    round: Count  # of the sender
+    degree: Count  # neighbours with which the sender keeps step
+    schema: Digest  # of the sender
+
+
+class Waiting(Step, frozen=True, tag="waiting"):
+    """Message of a site that waits: it lives, and lacks what comes after the number that it acknowledges."""
+
+
+@dataclass
+class Edge:
+    """One end of an edge; `life` and `knows` are as in `Turn`.
+
+    While it is open, the site sends messages over it and waits for the other's.
+    """
+
+    life: int = 1
+    knows: int = 0
+    is_met: bool = False  # whether the other end was heard since this one was closed, and may open it
+    is_open: bool = False
+    sent: int = 0  # number of the newest message to the other end
+    received: int = 0  # number up to which all messages of the other end have come
+    kept: dict[int, Step] = field(default_factory=dict)  # the last two messages sent
+    inbox: dict[int, Step] = field(default_factory=dict)  # messages that the site has not used yet
+    sent_at: dict[int, float] = field(default_factory=dict)  # when each of `kept` was sent last
+    waits_since: float = 0.0  # for the other end's message of this turn, however often the edge was opened since
+    owes: bool = False  # whether the other end has brought no message of a turn since then
+    stuck: int = 0  # times that the edge was closed as the other end did not move, though it was heard
+    closed_until: float = 0.0
+
+    def close(self) -> None:
+        """End the exchange at this end; the other hears of it by the life."""
+        self._forget()
+        self.life, self.is_met = min(self.life + 1, limits.LIVES), False
+
+    def open(self, now: float) -> None:
+        """Begin to count at one."""
+        self._forget()
+        self.is_open = True
+        self._wait(now)
+
+    def _wait(self, now: float) -> None:
+        """Wait for the other end's message of this turn; one that opens the edge anew and again gains no time."""
+        if not self.owes:
+            self.waits_since = now
+        self.owes = not self.is_complete
+
+    def excuse(self) -> None:
+        """Forget for how long the other end has brought nothing, as it is left out for that."""
+        self.owes = False
+
+    def _forget(self) -> None:
+        self.is_open, self.sent, self.received = False, 0, 0
+        self.sent_at.clear()
+        self.kept.clear()
+        self.inbox.clear()
+
+    def add(self, message: Step, now: float) -> Step:
+        """Give the next message its number, and return it as it is to be sent."""
+        self.sent += 1
+        self.kept = {number: old for number, old in self.kept.items() if number == self.sent - 1}
+        self.kept[self.sent] = message
+        self._wait(now)
+        return self.stamped(self.sent, now)
+
+    def stamped(self, number: int, now: float) -> Step:
+        """Return a message that was kept, with what is to be said of the edge now."""
+        self.sent_at[number] = now
+        return msgspec.structs.replace(self.kept[number], turn=self.turn(number))
+
+    def turn(self, number: int = 0) -> Turn:
+        """Return the turn of a message."""
+        return Turn(self.life, self.knows, number, self.received, self.is_open or self.is_met)
+
+    def hear(self, turn: Turn, now: float) -> bool:
+        """Learn of the other end; return whether the exchange has ended, as one of both has closed or forgotten it."""
+        if turn.life < self.knows:
+            return False
+        was_open, ended = self.is_open, False
+        if turn.knows > self.life or (turn.knows == self.life and turn.acknowledged > self.sent):
+            self.life = min(turn.knows, limits.LIVES)  # this end does not remember what the other has had of it
+            self.close()
+            ended = was_open
+        if turn.life > self.knows:
+            if self.knows and self.is_open:
+                self._forget()
+                ended = True
+            self.knows = turn.life
+        self.is_met = self.is_met or now >= self.closed_until
+        return ended
+
+    def may_open(self, turn: Turn) -> bool:
+        """Return whether to open the edge, as both ends hear each other and want to."""
+        return not self.is_open and self.is_met and turn.is_ready and self.fits(turn)
+
+    def fits(self, turn: Turn) -> bool:
+        """Return whether a message belongs to the present exchange.
+
+        One whose sender had not heard anything yet belongs to the first.
+        """
+        is_first = turn.knows == 0 and self.life == turn.life == 1 and turn.number <= 1
+        return turn.life == self.knows and (turn.knows == self.life or is_first)
+
+    def take(self, message: Step) -> str | None:
+        """Put a message that fits into the inbox; return why no correct site would send it, or None."""
+        number = message.turn.number
+        if number > self.sent + 1:
+            return f"it sends message {number} before it can have had message {number - 1} of this site"
+        if self.is_new(message.turn):
+            self.inbox[number] = message
+            while self.received + 1 in self.inbox:
+                self.received += 1
+            self.owes = self.owes and not self.is_complete
+        return None
+
+    def is_new(self, turn: Turn) -> bool:
+        """Return whether a message has not come before."""
+        return turn.number > self.received and turn.number not in self.inbox
+
+    def missing(self, turn: Turn, before: float) -> list[int]:
+        """Return the numbers of the messages that the other end lacks, as it says, and that were sent `before`.
+
+        Later ones may still be on their way.
+        """
+        lacks = [number for number in sorted(self.kept) if number > turn.acknowledged]
+        return [number for number in lacks if self.sent_at.get(number, before) <= before]
+
+    @property
+    def is_complete(self) -> bool:
+        """Return whether the other end's message of this turn has come."""
+        return self.sent in self.inbox
+
+    def checkpoint(self) -> dict[str, Any]:
+        """Return the state, for `restore`; times on the site's clock are left out."""
+        inside = {name: [[n, encode(m)] for n, m in getattr(self, name).items()] for name in ("kept", "inbox")}
+        plain = ("life", "knows", "is_met", "is_open", "sent", "received", "stuck")
+        return {**{name: getattr(self, name) for name in plain}, **inside}
+
+    @classmethod
+    def restore(cls, state: dict[str, Any], kinds: tuple[type[Message], ...]) -> Edge:
+        """Make an `Edge` of the state that `checkpoint` returned, with messages of these kinds."""
+        read = decoder(kinds)
+        inside = {name: {n: read(data) for n, data in state[name]} for name in ("kept", "inbox")}
+        return cls(**{**state, **inside})

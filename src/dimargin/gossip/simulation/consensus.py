@@ -1,0 +1,137 @@
+"""Training of machines by core-set consensus of sites on a simulated network."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from dimargin.gossip.programs.core_set_settings import CoreSetSettings
+from dimargin.gossip.simulation.core_set_run import CoreSetRun
+from dimargin.gossip.simulation.gossip_run import deal
+from dimargin.gossip.simulation.observed_run import connected_graph, quiet_rounds
+from dimargin.problems.dual import DualProblem
+from dimargin.problems.losses import HardMarginLoss, SquaredHingeLoss
+from dimargin.problems.one_vs_rest import codes_of_labels
+from dimargin.problems.solution import Status
+from dimargin.shards.parts import Part, whole_of
+from dimargin.solvers import Limits
+from dimargin.strategies import LevelModel, Outcome, Strategy, Training, TreeShape
+from dimargin.strategies.hard_margin import separating
+from dimargin.system.arrays import Floats
+
+
+def agree(
+    X: Any,
+    signs: Floats,
+    masses: Floats,
+    settings: CoreSetSettings,
+    site: Any,
+    n_sites: int,
+    topology: Any,
+    limits: Limits,
+    random_state: int,
+) -> CoreSetRun:
+    """Let sites agree on a core-set, on a network that stays as it is, until all of them have stopped.
+
+    `site` is the number of every row's site, of shape (n,). The settings' `quiet_rounds` are replaced, as they follow
+    from the diameter. Raises ValueError if some site cannot reach all others.
+    """
+    graph = connected_graph(topology, n_sites, random_state)
+    settings = replace(settings, quiet_rounds=quiet_rounds(graph))
+    run = CoreSetRun(X, signs, site, n_sites, settings, graph, random_state=random_state, masses=masses)
+    return run.run(limits.max_iter, limits.deadline, limits.interrupted)
+
+
+def dealt(shards: Any, codes: Any, given: Any, n_sites: int) -> Any:
+    """Return the site of every row.
+
+    Rows are in random order, and `given` has their places in the caller's order, which is that of `shards`.
+    """
+    if not isinstance(shards, str):
+        shards = np.asarray(shards)
+        if shards.ndim != 1 or len(shards) <= given.max():
+            raise ValueError(f"shards must be the number of every row's site; got an array of shape {shards.shape}")
+        shards = shards[given]
+    return deal(shards, codes, np.arange(len(given)), n_sites)
+
+
+_TINY = 1e-300  # rho that is rounding
+
+
+class Consensus(Strategy):
+    """Strategy in which sites agree on the core-set of an L2-SVM, for one output after the other.
+
+    Its parameters are as in `dimargin.GossipSVMClassifier`.
+    """
+
+    needs_rows = True
+
+    def __init__(self, n_sites: int = 10, topology: Any = "complete", shards: str | Sequence[int] = "random") -> None:
+        self.n_sites = n_sites
+        self.topology = topology
+        self.shards = shards
+
+    def n_levels(self, n_rows: int, shape: TreeShape) -> int:
+        """Return 0, since there is no tree of partitions."""
+        return 0
+
+    def train(self, training: Training) -> Outcome:
+        """Train the machines; the history has one entry."""
+        began, limits = time.perf_counter(), training.limits
+        training.progress.level_begin(0, None)
+        (part,) = training.rows.merge(whole_of, training.rows.n_shards).collect(_itself)
+        problem, transform, loss = part.problem, part.problem.kernel.transform, training.facts.loss
+        assert isinstance(loss, SquaredHingeLoss)
+        settings = CoreSetSettings.for_gap("margin", 2 * loss.C, limits.tol, transform.kernel, bool(transform.offset))
+        codes = codes_of_labels(problem.labels)
+        site = dealt(self.shards, codes, training.given, self.n_sites)
+        runs = [
+            agree(
+                problem.kernel.rows(np.arange(problem.n_rows)), signs, problem.weights, settings, site, self.n_sites,
+                self.topology, limits, training.random_state,
+            )
+            for signs in problem.labels
+        ]  # fmt: skip
+        return self._outcome(training, part, runs, time.perf_counter() - began)
+
+    def _outcome(self, training: Training, part: Part, runs: list[CoreSetRun], seconds: float) -> Outcome:
+        """Return the machines of the core-sets, certified over all rows."""
+        problem, limits = part.problem, training.limits
+        weights = np.zeros(problem.labels.shape)
+        for own, run in zip(weights, runs, strict=True):
+            own[run.indices(run.best)] = run.best.weights
+        precise = DualProblem.of(problem, problem.kernel.in_float64())
+        margins = precise.margins(weights)
+        # the best multiple of the weights; sites know it too, but where kernel values are large they have lost it in
+        # the length that all points count as having
+        status: Status = next((run.status for run in runs if run.status != "converged"), "converged")
+        if isinstance(problem.loss, HardMarginLoss):
+            dual = separating(precise, weights, margins, status)
+        else:
+            rho = (weights * (margins + problem.conjugate.curvature_right * weights)).sum(axis=1, keepdims=True)
+            dual = np.where(rho > _TINY, 1 / np.maximum(rho, _TINY), 0.0) * weights
+        objectives = precise.certified(dual)  # whose coefficients are rounded once more
+        reason = f"{status}: sites agreed on a core-set"
+        if status == "converged" and objectives.worst_gap > limits.tol:
+            status = "precision"
+        if status != "converged":
+            reason = f"{status} after {max(run.history[-1]['round'] for run in runs)} rounds of {self.n_sites} sites"
+        rounds = sum(run.history[-1]["round"] for run in runs)
+        entry = {
+            "level": 0, "partitions": self.n_sites, "scope": "global", "seconds": seconds,
+            "kernel_evaluations": precise.kernel.evaluations, "objective": objectives.primal.tolist(),
+            "relative_gap": objectives.worst_gap, "core_set": int(np.count_nonzero(dual.any(axis=0))),
+            "rounds": rounds, "rows_shared": sum(run.rows_shared for run in runs),
+            **{name: sum(run.history[-1][name] for run in runs) for name in ("messages", "bytes")},
+        }  # fmt: skip
+        found = LevelModel.of(part, dual, objectives.intercept)
+        training.progress.level_end(entry, lambda: found)
+        return Outcome(found, objectives, "global", status, reason, max(1, rounds), [entry])
+
+
+def _itself(part: Part, _: None) -> Part:
+    return part

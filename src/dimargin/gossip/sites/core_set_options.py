@@ -1,0 +1,136 @@
+"""Options of sites that agree on the few rows which determine a machine or a detector, and share these."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from dimargin.gossip.programs.candidates import Candidates, Named
+from dimargin.gossip.programs.core_set_machines import CodedRows, CoreSetMachines
+from dimargin.gossip.programs.core_set_settings import Chosen, CoreSetSettings
+from dimargin.gossip.programs.learner_parameters import CoreSetParameters
+from dimargin.gossip.schema import Schema
+from dimargin.gossip.sites.options import SiteOptions, certificate, longest_row, width_of
+from dimargin.io.models.model_format import Step
+from dimargin.kernels.functions import MOST_DEGREE, Kernel, check_semi_definite
+from dimargin.kernels.matrix import KernelMatrix
+from dimargin.kernels.row_transform import RowTransform
+from dimargin.problems.losses import LEAST, MOST
+
+_OWN = tuple(field.name for field in fields(CoreSetParameters))
+_BEYOND = 1e3  # times as long as rows within the limits, that rows appended later may be
+_DENSE = 1000  # features of LIBSVM text, above which rows stay sparse
+_QUIET = 4.0  # leases without news, after which sites have agreed
+
+
+@dataclass(frozen=True)
+class CoreSetOptions(SiteOptions, CoreSetParameters):
+    """Options of core-set consensus."""
+
+    program, shares, messages = "coreset", "rows", (Candidates,)
+
+    @property
+    def least_labels(self) -> int:
+        """Least number of labels: two for the classifier, none for detectors."""
+        return 2 if self.kind == "svm" else 0
+
+    def __post_init__(self) -> None:
+        if not (LEAST <= self.C <= MOST or (self.kind != "one-class" and np.inf == self.C)):
+            raise ValueError(f"C must be in [{LEAST:g}, {MOST:g}], or of svm and svdd infinite; got {self.C!r}")
+        if not 1 <= self.degree <= MOST_DEGREE:
+            raise ValueError(f"degree must be in [1, {MOST_DEGREE}], got {self.degree!r}")
+        if not np.isfinite(self.coef0):
+            raise ValueError(f"coef0 must be a finite number, got {self.coef0!r}")
+        check_semi_definite(self.kernel, 1.0 if self.gamma is None else self.gamma, self.degree, self.coef0)
+
+    def own_terms(self) -> dict[str, Any]:
+        """Return the terms that only this program has."""
+        return {name: getattr(self, name) for name in _OWN}
+
+    def rows(self, X: Any, y: NDArray[Any], schema: Schema) -> CodedRows:
+        """Return rows scaled, with codes of their labels, and stored dense or sparse as the schema decides."""
+        X = schema.scaled(X)
+        if schema.terms["features_counted_from"] is not None and schema.n_features > _DENSE:
+            X = sp.csr_array(X)
+        elif sp.issparse(X):
+            X = X.toarray()
+        codes = np.searchsorted(np.array(schema.labels), y) if self.uses_labels else np.ones(len(y))
+        return CodedRows(X, codes.astype(np.float64))
+
+    def learner(self, name: str, rows: Any, schema: Schema, n_rows: int, seed: tuple[int, ...]) -> CoreSetMachines:
+        """Return the learner of a site, which draws nothing at random."""
+        return CoreSetMachines(name, rows, self.settings(schema), self.identity)
+
+    def settings(self, schema: Schema) -> CoreSetSettings:
+        """Return the settings under a schema, with bounds of what a correct site can send."""
+        agreed = CoreSetSettings.for_gap(
+            "ball" if self.kind == "svdd" else "margin", self.C, self.tol, self._kernel(schema), self.kind == "svm"
+        )
+        codes = tuple(range(len(schema.labels))) if self.uses_labels else (1,)
+        return replace(
+            agreed, codes=codes, interval=self.interval, lease=self.lease,
+            quiet_rounds=round(_QUIET * self.lease / self.interval), norm_bound=_BEYOND * max(longest_row(schema), 1.0),
+            mass_bounds=(1.0, 1.0), most_messages=self.most_messages * max(1, len(codes)), schema=schema.digest,
+        )  # fmt: skip
+
+    def _kernel(self, schema: Schema) -> Kernel:
+        gamma = 1 / schema.n_features if self.gamma is None else self.gamma
+        return Kernel(self.kernel, gamma, self.degree, self.coef0)
+
+    # ---- model ---------------------------------------------------------------------------------------------------
+
+    def machine(self, learner: CoreSetMachines, schema: Schema, counts: Mapping[str, int]) -> Step | None:
+        """Return the model's last step; None before there is a core-set for every output."""
+        chosen = [machine.chosen for machine in learner.machines]
+        found = [one for one in chosen if one is not None and np.isfinite(one.value)]
+        if len(found) < len(chosen) or not all(map(learner.settings.is_separated, found)):
+            return None
+        bounds = np.array([learner.settings.bounds(one) for one in found])
+        kernel = self._kernel(schema)
+        parameters = {name: getattr(self, name) for name in _OWN if name != "kind"} | {"gamma": kernel.gamma}
+        vectors = Named.united([one.points for one in found])
+        transform = RowTransform.fit(vectors.X, kernel).in_float64()
+        attributes = {
+            "support_": np.arange(len(vectors.names)), "support_vectors_": vectors.X, "_transform": transform,
+            **certificate(bounds[:, 1], bounds[:, 0]), "n_iter_": max(1, learner.steps),
+            "_n_given": sum(counts.values()), **width_of(schema),
+        }  # fmt: skip
+        if self.kind == "svm":
+            own = self._classifier(found, vectors, learner, schema)
+            return Step("machine", "CoreSetSVMClassifier", parameters, attributes | own)
+        name = "CoreSetSVDD" if self.kind == "svdd" else "OneClassCoreSetSVM"
+        own = self._detector(found[0], transform, learner, sum(counts.values()))
+        return Step("machine", name, parameters, attributes | own)
+
+    def _classifier(
+        self, found: list[Chosen], vectors: Named, learner: CoreSetMachines, schema: Schema
+    ) -> dict[str, Any]:
+        indices = {name: k for k, name in enumerate(vectors.names)}
+        dual = np.zeros((len(found), len(indices)))
+        for row, one, machine in zip(dual, found, learner.machines, strict=True):
+            signed = machine.settings.signs(one.points) * one.weights / -one.value
+            row[[indices[name] for name in one.points.names]] = signed
+        counts = np.bincount(vectors.labels.astype(np.int64), minlength=len(schema.labels))
+        return {
+            "classes_": np.array(schema.labels), "dual_coef_": dual, "intercept_": dual.sum(axis=1),
+            "n_support_": counts, "_router": None,
+        }  # fmt: skip
+
+    def _detector(self, one: Chosen, transform: RowTransform, learner: CoreSetMachines, n_rows: int) -> dict[str, Any]:
+        x, X = one.weights, one.points.X
+        # no site knows what all rows are outside by: its mean is the one of the optimum, see `contamination`
+        square = float(x @ KernelMatrix(transform, X).multiply(np.arange(len(x)), x[None])[0])
+        own: dict[str, Any] = {"dual_coef_": x[None], "_square": square}
+        if self.kind == "one-class":
+            return own | {"offset_": -one.value - 2 / (self.C * n_rows)}
+        slack = float((x**2).sum()) / self.C
+        _, largest = learner.settings.bounds(one)
+        squared_radius = largest if np.isinf(self.C) else one.value - slack
+        centre = x @ X if self.kernel == "linear" else None
+        offset = -squared_radius - 4 / (self.C * n_rows)
+        return own | {"radius_": max(squared_radius, 0.0) ** 0.5, "center_": centre, "offset_": offset}

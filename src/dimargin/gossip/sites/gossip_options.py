@@ -1,0 +1,130 @@
+"""Options of sites that learn a linear machine by gossip, and share no row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dimargin.gossip import limits
+from dimargin.gossip.programs.exchange import Difference, Exchange, Sums
+from dimargin.gossip.programs.gadget import Gadget
+from dimargin.gossip.programs.gadget_settings import GadgetSettings
+from dimargin.gossip.programs.learner_parameters import COMPRESSIONS, GadgetParameters, GossipParameters
+from dimargin.gossip.schema import Schema
+from dimargin.gossip.sites.kernel_gossip import (
+    FEATURE_ROW,
+    KernelGadget,
+    check_kernel,
+    feature_step,
+    kernel_terms,
+    with_features,
+)
+from dimargin.gossip.sites.options import SiteOptions, certificate, longest_row, width_of
+from dimargin.io.models.model_format import Step
+from dimargin.problems.hinge import LOSSES, HingeRows, loss_of
+from dimargin.problems.losses import LEAST, MOST, Loss
+
+
+@dataclass(frozen=True)
+class GossipOptions(SiteOptions, GossipParameters):
+    """Options of GADGET."""
+
+    program, shares, messages = "gadget", "parameters", (Exchange, Difference)
+    least_labels = 2
+
+    def __post_init__(self) -> None:
+        if not LEAST <= self.alpha <= MOST:
+            raise ValueError(f"alpha must be in [{LEAST:g}, {MOST:g}], got {self.alpha!r}")
+        if self.loss_function not in LOSSES:
+            raise ValueError(f"loss_function must be one of {', '.join(LOSSES)}, got {self.loss_function!r}")
+        if self.compression not in COMPRESSIONS:
+            raise ValueError(f"compression must be one of {', '.join(COMPRESSIONS)}, got {self.compression!r}")
+        if self.compression != "none" and self.gradient != "tracked":
+            raise ValueError(f"compression must be none for local gradients, got {self.compression!r}")
+        if not 0 <= self.theta < 1:
+            raise ValueError(f"theta must be in [0, 1), got {self.theta!r}")
+        if not 0 < self.upsilon <= 1:
+            raise ValueError(f"upsilon must be in (0, 1], got {self.upsilon!r}")
+        if self.loss_function != "hinge" and self.step_size == "pegasos":
+            raise ValueError(f"step_size must be 'auto' or a number for {self.loss_function}, got 'pegasos'")
+        check_kernel(self)
+
+    def own_terms(self) -> dict[str, Any]:
+        """Return the terms that only this program has."""
+        band = {"theta": self.theta, "upsilon": self.upsilon} if self.loss_function == "odm" else {}
+        return {
+            "loss": self.loss_function, "alpha": self.alpha, "gradient": self.gradient, "step_size": self.step_size,
+            "fit_intercept": self.fit_intercept, **band, **kernel_terms(self),
+        }  # fmt: skip
+
+    @property
+    def loss(self) -> Loss:
+        """The loss of a row's margin."""
+        return loss_of(self.loss_function, self.theta, self.upsilon)
+
+    @property
+    def is_kernel(self) -> bool:
+        """Return whether rows are random features of a kernel."""
+        return self.kernel != "linear"
+
+    def extra_steps(self, schema: Schema) -> list[Step]:
+        """Return the step of the random features, if there are any."""
+        return [feature_step(self, schema)] if self.is_kernel else []
+
+    def message_size(self, schema: Schema) -> int:
+        """Return the bytes of a message with weights, gradient sums and statistics of features."""
+        n_outputs, width = schema.n_outputs, (2 * self.components if self.is_kernel else schema.n_features) + 1
+        return 8 * (n_outputs * width + Sums.size((n_outputs, width)))
+
+    def rows(self, X: Any, y: NDArray[Any], schema: Schema) -> HingeRows:
+        """Return rows scaled, with the signs of their labels."""
+        scaled = with_features(self, schema.scaled(X), schema) if self.is_kernel else schema.scaled(X)
+        return HingeRows(scaled, schema.signs(y), self.loss)
+
+    def learner(self, name: str, rows: Any, schema: Schema, n_rows: int, seed: tuple[int, ...]) -> Gadget:
+        """Return the learner of a site."""
+        return (KernelGadget if self.is_kernel else Gadget)(rows, self.settings(schema, n_rows), seed)
+
+    def settings(self, schema: Schema, n_rows: int) -> GadgetSettings:
+        """Return the settings under a schema, with bounds of what a correct site can send."""
+        radius = FEATURE_ROW if self.is_kernel else max(longest_row(schema), 1.0)
+        # a smooth loss and its slope grow with margins, which are those of weights that are no worse than zero
+        steepness = HingeRows(np.zeros((0, 1)), np.zeros((1, 0)), self.loss).steepness
+        rise = steepness * (1 + radius * np.sqrt(2 / self.alpha)) ** 2 if self.loss.smooth else 1.0
+        return GadgetSettings(
+            **{field.name: getattr(self, field.name) for field in fields(GadgetParameters)},
+            interval=self.interval, lease=self.lease,
+            # |w| <= radius / alpha
+            norm_bound=min(10 * np.sqrt(len(schema.labels)) * radius * rise / self.alpha, limits.NUMBER),
+            mass_bound=min(
+                10 * rise * max(n_rows, 1) * radius**2 * max(self.lease / self.interval, 1.0), limits.NUMBER
+            ),
+            most_messages=self.most_messages, schema=schema.digest,
+        )  # fmt: skip
+
+    def machine(self, learner: Gadget, schema: Schema, counts: Mapping[str, int]) -> Step | None:
+        """Return the model's last step; None before the first step or without an estimate of the objective.
+
+        There is no estimate while a neighbour's part is being undone.
+        """
+        weights = learner.weights
+        if not (learner.steps and np.isfinite(weights).all() and np.isfinite(learner.objective).all()):
+            return None
+        n_constant = int(schema.has_intercept)
+        intercept = weights[:, -1].copy() if schema.has_intercept else np.zeros(len(weights))
+        return Step(
+            "machine", "GossipSVMClassifier",
+            {"alpha": self.alpha, "gradient": self.gradient, "fit_intercept": self.fit_intercept,
+             "n_sites": len(counts), "loss_function": self.loss_function, "theta": self.theta,
+             "upsilon": self.upsilon},
+            {
+                "classes_": np.array(schema.labels), "coef_": weights[:, : weights.shape[1] - n_constant].copy(),
+                "intercept_": intercept, **certificate(learner.objective, learner.dual_objective),
+                "n_iter_": max(1, learner.rounds),
+                **({"n_features_in_": 2 * self.components} if self.is_kernel else width_of(schema)),
+            },
+        )  # fmt: skip

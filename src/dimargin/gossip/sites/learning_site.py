@@ -1,0 +1,189 @@
+"""Program of a real site, which learns from a data file and writes a model file and a status file.
+
+What learns knows nothing of files; they are read and written between two of its rounds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dimargin.gossip.live import LiveSite
+from dimargin.gossip.program import Action, Report, Wake
+from dimargin.gossip.programs.agreement import Agreement
+from dimargin.gossip.schema import Schema
+from dimargin.gossip.sites.options import SiteOptions, scaler
+from dimargin.gossip.sites.site_folder import SiteFolder
+from dimargin.io.data.chunks import DataFileError, DataSet
+from dimargin.io.data.growing_file import GrowingFile
+from dimargin.io.models.model_format import model_content
+from dimargin.io.models.model_values import encode_transform
+from dimargin.system.writing import write_file
+
+_TIMER = "files"
+
+
+class LearningSite(Agreement):
+    """Agreement that reads rows from a file as they come, and writes the model and its status to files.
+
+    Raises DataFileError or OSError if the data cannot be read.
+    """
+
+    def __init__(self, name: str, data: GrowingFile, folder: SiteFolder, options: SiteOptions, seed: int = 0) -> None:
+        self.folder, self.options, self._data = folder, options, data
+        self.live: LiveSite | None = None  # which runs this program, for its counters
+        self._first = first = data.read()
+        self._terms = options.terms(first)
+        super().__init__(
+            name, first.X, self._labels(first), self._schema(first), options, options.n_sites, options.least_sites,
+            options.settle, most_messages=options.most_messages, seed=(seed, *name.encode()),
+        )  # fmt: skip
+        self._looked = 0.0
+        self._trouble = ""  # with the data
+        self._unwritten: dict[str, str] = {}  # files that could not be written the last time, with the reason
+        self._written = b""  # the model that is in the file
+
+    def start(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
+        """Start or resume learning, and set the timer for the files."""
+        for remark in self._first.remarks:
+            yield Report("data remark", {"file": str(self._data.path), "remark": remark})
+        yield from super().start(now, neighbours)
+        yield Wake(1.0, _TIMER)
+
+    def wake(self, now: float, name: str) -> Iterator[Action]:
+        """Read and write the files that are due, every second; other timers are those of the agreement."""
+        if name != _TIMER:
+            yield from super().wake(now, name)
+            return
+        is_time = now - self._looked >= self.options.poll
+        if is_time:
+            self._looked = now
+            yield from self._take_rows(now)
+        if is_time or not os.path.exists(self.folder.model):  # False where Path.exists raises, as on a failing disk
+            yield from self._replace(self.folder.model, self.write_model)
+        yield from self._replace(self.folder.status, self.write_status)
+        yield Wake(1.0, _TIMER)
+
+    # ---- files -------------------------------------------------------------------------------------------------
+
+    def _replace(self, file: Path, write: Callable[[], None]) -> Iterator[Action]:
+        """Write a file, or report why it cannot be written now; the next time comes in a second or two."""
+        before = self._unwritten.pop(file.name, "")
+        try:
+            write()
+        except OSError as error:
+            reason = self._unwritten[file.name] = f"{file} cannot be written: {error.strerror or error}"
+            if reason != before:
+                yield Report("trouble", {"with": file.name, "reason": reason})
+        else:
+            if before:
+                yield Report("trouble over", {"with": file.name})
+
+    def _take_rows(self, now: float) -> Iterator[Action]:
+        """Add rows that were appended to the file; an error is reported once, and reading is tried again later."""
+        try:
+            new = self._data.read()
+            if new.X.shape[0]:
+                yield from self.append(now, new.X, self._labels(new), self._schema(new))
+                yield Report("rows appended", {"rows": new.X.shape[0], "all": self.n_rows})
+            self._trouble = ""
+        except (DataFileError, OSError, ValueError) as error:
+            if str(error) != self._trouble:
+                self._trouble = str(error)
+                yield Report("data refused", {"file": str(self._data.path), "reason": str(error)})
+
+    def _labels(self, data: DataSet) -> Any:
+        """Return the labels of the file, or ones where the program uses no labels."""
+        if not self.options.uses_labels:
+            return np.ones(data.X.shape[0], dtype=np.int64)
+        assert data.y is not None  # files without labels have been refused
+        return data.y
+
+    def _schema(self, data: DataSet) -> Schema:
+        names = None if data.feature_names is None else tuple(data.feature_names)
+        labels = self._labels(data) if self.options.uses_labels else np.zeros(0)
+        return Schema.of(data.X, labels, self._terms, names)
+
+    def write_status(self) -> None:
+        """Replace the status file."""
+        network = {} if self.live is None else self.live.status()
+        traffic = network.get("traffic", {}).values()
+        trouble = "" if self.learner is None else self.learner.trouble
+        with_files = self._trouble, *self._unwritten.values()
+        all_trouble = *with_files, trouble, network.get("trouble"), _withheld(network), *self.similar_labels.values()
+        facts = {
+            "site": self.name, "program": self.options.program, "shares": self.shares, "rows_shared": 0,
+            **self.status(), "bytes_in": sum(one["bytes_in"] for one in traffic),
+            "bytes_out": sum(one["bytes_out"] for one in traffic), "process": os.getpid(),
+            "converged": self._has_finished and not trouble, "network": network,
+            "trouble": "; ".join(filter(None, all_trouble)),
+        }  # fmt: skip
+        write_file(self.folder.status, json.dumps(facts, default=str).encode(), durable=False)
+
+    @property
+    def _has_finished(self) -> bool:
+        """Return whether the rule for stopping has held; the site goes on, for the others and for new rows."""
+        return self.learner is not None and self.learner.has_finished
+
+    def write_model(self, durable: bool = False) -> None:
+        """Replace the model file, if there is a model yet; remove it if there can be none, as rows have shown since."""
+        machine = None if self.learner is None else self.options.machine(self.learner, self.schema, self.counts)
+        if machine is None:
+            if self.learner is not None and self.learner.trouble:
+                self.folder.model.unlink(missing_ok=True)
+            return
+        status = "converged" if self._has_finished else "learning"
+        machine = machine._replace(attributes={**machine.attributes, "status_": status})
+        steps = [*scaler(self.schema, self.n_rows), *self.options.extra_steps(self.schema), machine]
+        content = model_content(steps, self._notes(), pipeline=True, encode_other=encode_transform)
+        if durable or content != self._written or not self.folder.model.exists():
+            write_file(self.folder.model, content, durable, private=True)
+            self._written = content
+
+    def _notes(self) -> dict[str, Any]:
+        schema = self.schema
+        return {
+            "site": self.name,
+            "schema": {"digest": schema.digest, "terms": dict(schema.terms), "labels": list(schema.labels),
+                       "low": schema.low.tolist(), "high": schema.high.tolist(), "sites": self.counts},
+            "label": self._first.label, "zero_based": self._first.zero_based,
+        }  # fmt: skip
+
+
+def _withheld(network: dict[str, Any]) -> str:
+    """Return from whom messages are withheld, and why, of what a live site says of itself."""
+    return "; ".join(
+        f"a message to {name} is withheld: {reason}" for name, reason in network.get("withheld", {}).items()
+    )
+
+
+def json_log(name: str, write: Callable[[str], object]) -> Callable[[str, dict[str, Any]], None]:
+    """Return a log that writes one JSON object a line.
+
+    It has the time by this site's own clock, the site, what happened, and the facts. A line that cannot be written, as
+    on a full disk, is left out; how many were is in the log once it can be written again.
+    """
+    left_out = 0
+
+    def log(what: str, facts: dict[str, Any]) -> None:
+        nonlocal left_out
+        try:
+            if left_out:
+                write(line("lines left out", {"about": "log", "lines": left_out}))
+                left_out = 0
+            write(line(what, facts))
+        except OSError:
+            left_out += 1
+
+    def line(what: str, facts: dict[str, Any]) -> str:
+        now = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime()) + "Z"
+        about = {("about" if key == "site" else key): value for key, value in facts.items()}
+        return json.dumps({"time": now, "site": name, "what": what, **about}, default=str) + "\n"
+
+    return log

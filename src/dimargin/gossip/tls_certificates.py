@@ -1,0 +1,57 @@
+"""Certificates by which sites authenticate themselves over TLS."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from dimargin.gossip.links import LinkError
+
+
+@dataclass(frozen=True)
+class Tls:
+    """TLS credentials of a site, and the names of the sites that it accepts.
+
+    The name of every site is the common name of its certificate. Host names are not verified, since
+    only the common name counts.
+    """
+
+    certificate: str | os.PathLike[str]  # of this site, in PEM format
+    key: str | os.PathLike[str]  # private key of this site, in PEM format
+    authority: str | os.PathLike[str]  # certificate of the authority that signed the certificates of all sites
+    allowed: Collection[str]  # names of the sites that may take part; this site's own may be among them
+    router: str | None = None  # name of a router whose messages are accepted under whatever names of sites it forwards
+
+
+def check_certificate(name: str, tls: Tls) -> None:
+    """Raise LinkError unless the certificate is usable and bears the site's name.
+
+    A TLS handshake of the site with itself finds what other sites would refuse without a message.
+    """
+    import ssl  # a site without TLS starts lighter without it
+
+    for path in (tls.certificate, tls.key, tls.authority):
+        if not os.path.isfile(path):
+            raise LinkError(f"site {name}: there is no file {os.fspath(path)}")
+    ends = [ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)]
+    ends[0].check_hostname = False
+    try:
+        for end in ends:
+            end.verify_mode = ssl.CERT_REQUIRED
+            end.load_cert_chain(tls.certificate, tls.key, password="")
+            end.load_verify_locations(tls.authority)
+        up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
+        talk = [ends[0].wrap_bio(down, up), ends[1].wrap_bio(up, down, server_side=True)]
+        for side in talk * 4:
+            with contextlib.suppress(ssl.SSLWantReadError):
+                side.do_handshake()
+        subject = dict(pair for group in (talk[0].getpeercert() or {}).get("subject", ()) for pair in group)  # type: ignore
+    except ssl.SSLError as error:
+        reason = getattr(error, "verify_message", None) or error.reason
+        raise LinkError(f"site {name}: {os.fspath(tls.certificate)} does not serve: {reason}") from error
+    if subject.get("commonName") != name:
+        raise LinkError(
+            f"site {name}: {os.fspath(tls.certificate)} is for {subject.get('commonName')!r}, not for {name!r}"
+        )

@@ -1,0 +1,416 @@
+"""Link between sites on a real network by Zenoh, over TCP or mutually authenticated TLS.
+
+Only this file, `zenoh_sender` and `zenoh_settings` know Zenoh.
+
+Behaviour of Zenoh 1.10 over loopback, nearly all of it tested in `tests/gossip/test_zenoh.py`:
+
+* Sites that know one address find all others. A site that is killed is missed within tens of milliseconds, one that is
+  frozen after about the lease; a frozen site that goes on is found again.
+* While a neighbour is frozen, a message to it blocks the thread that gives it to Zenoh until the lease ends, and now
+  and then the threads of other neighbours for most of that; so every neighbour has a thread, and `send` never waits.
+* With TLS, a peer that has no certificate of the authority, or an expired one, or speaks plain TCP, gets no connection
+  in either direction. A peer that has one but is not in `allowed` gets a connection, over which Zenoh sends addresses
+  of sites and nothing else: it receives nothing, is nobody's neighbour, and what it sends is dropped.
+* With TLS, access control at the receiving site drops what a member sends in another's name, as message or as sign of
+  life, and its subscriptions to what is sent to others. Names are the certificates' common names.
+* Without TLS a name is a claim: whoever reaches the port can take any name, and read and write everything.
+* Connections that have not finished their handshake are limited to `accept_pending`, which is 100, without TLS. With
+  TLS only descriptors limit them. After each handshake that fails, Zenoh accepts no connection for 100 ms. With its
+  timeout of 10 s, 2,000 silent strangers therefore keep all members out; with one of an hour they do no harm as long as
+  descriptors are free. While all are taken, Zenoh closes no pending connection, even if the stranger has hung up.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from typing import Any
+
+from dimargin.gossip import limits
+from dimargin.gossip.links import Event, Failed, Link, LinkError, Neighbours, Received, Trouble
+from dimargin.gossip.messages import LARGEST
+from dimargin.gossip.shortage import Shortage
+from dimargin.gossip.tls_certificates import Tls, check_certificate
+from dimargin.gossip.zenoh_sender import ROUND, Sender
+from dimargin.gossip.zenoh_settings import NAME, SETTLING, checked_addresses, session_settings, with_free_port
+from dimargin.system.descriptors import is_descriptor_free, share_hung_up
+
+_MARK = re.compile(r"\d{20}-[0-9a-f]{1,32}")
+_MARKS = 16  # signs of life of one name at a time: two while one replaces another
+_MET = 16 * limits.SITES  # signs of life that are remembered
+
+
+class _NameTakenError(LinkError):
+    """Error for a name that another live site has, which no second try changes."""
+
+
+class ZenohLink(Link):
+    """Link that carries bytes between the sites of a swarm.
+
+    Parameters
+    ----------
+    name : str
+        Name of this site, of letters, digits, dots, hyphens and underscores.
+    swarm : str
+        Name of the network; sites of different swarms do not hear one another.
+    listen : sequence of str, optional
+        Addresses such as "tcp/192.0.2.1:7447", or "tls/..." with `tls`; port 0 takes a free one. By default a free port
+        that only this machine reaches.
+    connect : sequence of str
+        Addresses of some other sites, of which one leads to all others. They need not be running yet.
+    tls : Tls, optional
+        Credentials by which connections are authenticated and encrypted.
+    neighbours : collection of str, optional
+        Sites to exchange messages with; by default all.
+    lease : float
+        Seconds of silence after which a site counts as gone.
+    largest : int
+        Most bytes that a message may have.
+    router : bool
+        Whether to go through the router at `connect` instead of to the other sites.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range.
+    ImportError
+        If Zenoh is not installed.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        swarm: str,
+        *,
+        listen: Sequence[str] | None = None,
+        connect: Sequence[str] = (),
+        tls: Tls | None = None,
+        neighbours: Collection[str] | None = None,
+        lease: float = 2.0,
+        largest: int = LARGEST,
+        router: bool = False,
+    ) -> None:
+        listen = checked_addresses(name, swarm, listen, connect, tls, neighbours, lease, largest, router)
+        self._zenoh = _import_zenoh()
+        self.name, self.largest = name, largest
+        self._swarm, self._lease, self._router, self._tls = swarm, lease, router, tls
+        self._listen, self._connect = listen, tuple(connect)
+        self._wanted = None if neighbours is None else frozenset(neighbours)
+        self._lock = threading.RLock()
+        self._life = 0  # how often a session was opened
+        self._mark = ""  # when this life began, and its session: so sort the signs of life of one name
+        self._alive: dict[str, set[str]] = {}  # marks by name: two while one replaces another
+        self._met: dict[str, None] = {}  # marks of this life, the oldest first
+        self._senders: dict[str, Sender] = {}
+        self._dropped: Counter[str] = Counter()
+        self._numbers: Counter[str] = Counter()
+        self._heard: dict[str, int] = {}
+        self._refused = 0
+        self._deliver: Callable[[Event], None] = lambda event: None
+        self._session: Any = None
+        self._entities: list[Any] = []
+        self._changing = threading.Lock()
+        self._trouble = ""
+        self._closed = threading.Event()
+
+    def open(self, deliver: Callable[[Event], None]) -> None:
+        """Join the swarm.
+
+        Raises
+        ------
+        LinkError
+            If an address cannot be listened on, a file of `tls` cannot be used, or a live site of the swarm has the
+            name already. The latter takes longer than the lease to find out, as a site may succeed its killed self.
+        """
+        self._deliver = deliver
+        if self._tls is not None:
+            check_certificate(self.name, self._tls)
+        self._join()
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def send(self, to: str, data: bytes) -> None:
+        """Send a site the bytes as soon as it takes them; of those that wait the newest are kept.
+
+        Raises
+        ------
+        ValueError
+            If there are more than `largest`.
+        """
+        if len(data) > self.largest:
+            raise ValueError(f"{self.name} sends {to} {len(data)} bytes, expected at most {self.largest}")
+        with self._lock:
+            if self._session is None or to == self.name or not self._is_wanted(to):
+                self._dropped[to] += 1
+                return
+            sender = self._senders.get(to)
+            if sender is None or not sender.put(data):
+                sender = self._senders[to] = Sender(
+                    self._zenoh, self._session, self._key("inbox", to, self.name), self._lease, self.largest,
+                    partial(self._next_number, to), partial(self._count_dropped, to),
+                )  # fmt: skip
+                sender.put(data)
+                sender.start()
+
+    def neighbours(self) -> tuple[str, ...]:
+        """Return the names of the live sites of the swarm that this one exchanges messages with, sorted."""
+        with self._lock:
+            return self._names()
+
+    @property
+    def listening(self) -> tuple[str, ...]:
+        """Addresses that others may connect to, with the ports that were chosen."""
+        return self._listen
+
+    def status(self) -> dict[str, Any]:
+        """Return facts that JSON can hold.
+
+        Returns
+        -------
+        dict
+            The addresses it is `listening` on; `dropped`, the number of messages that were not sent, by receiver; and
+            `refused`, the number of messages of senders that are no neighbours.
+        """
+        with self._lock:
+            return {"listening": list(self._listen), "dropped": dict(self._dropped), "refused": self._refused}
+
+    def close(self) -> None:
+        """Send what is waiting, within the lease, and leave the swarm; further calls do nothing."""
+        self._closed.set()
+        with self._changing:
+            self._leave(time.monotonic() + self._lease)
+
+    def _join(self) -> None:
+        session = self._session = self._open_session()
+        self._life += 1
+        self._mark = f"{time.time_ns():020d}-{session.zid()}"
+        try:
+            notice, live = partial(self._notice, self._life), session.liveliness()
+            self._entities.append(session.declare_subscriber(self._key("inbox", self.name, "*"), self._hear))
+            self._entities.append(live.declare_subscriber(self._key("alive", "*", "*"), notice, history=True))
+            self._wait_for_name()
+            self._entities.append(live.declare_token(self._key("alive", self.name, self._mark)))
+        except BaseException as error:
+            self._leave(0.0)
+            if isinstance(error, self._zenoh.ZError):
+                raise LinkError(f"site {self.name} cannot join the swarm {self._swarm}: {error}") from error
+            raise
+
+    def _leave(self, deadline: float) -> None:
+        with self._lock:
+            session, self._session = self._session, None
+            entities, self._entities = self._entities, []
+            senders = list(self._senders.values())
+            self._alive.clear()
+            self._met.clear()
+        if session is None:
+            return
+        for sender in senders:
+            sender.finish(deadline)
+        for sender in senders:
+            sender.join(2 * self._lease + 1)
+        # who closes a session while a neighbour is frozen is made to wait ten seconds
+        closing = threading.Thread(target=self._close_session, args=(session, entities), daemon=True)
+        closing.start()
+        closing.join(self._lease)
+
+    def _close_session(self, session: Any, entities: list[Any]) -> None:
+        with contextlib.suppress(self._zenoh.ZError):
+            for entity in reversed(entities):
+                entity.undeclare()
+        with contextlib.suppress(self._zenoh.ZError):
+            session.close()
+
+    def _watch(self) -> None:
+        """Open a new session when this one does not connect all sites any more; try again while that fails.
+
+        If only one end of a connection has noticed that it is lost, as when a site was frozen, and a new one is made
+        before the other does, Zenoh 1.10 joins the two: the sites are connected, but one knows nothing of the other. So
+        a connected site that has shown no sign of life for longer than the lease is a reason.
+
+        Another reason is a `Shortage` of descriptors.
+        """
+        silent: dict[str, float] = {}
+        shortage = Shortage(self._lease)
+        while not self._closed.wait(self._lease / 4):
+            with self._changing, contextlib.suppress(self._zenoh.ZError):
+                if self._closed.is_set():
+                    return
+                now = time.monotonic()
+                silent = {peer: silent.get(peer, now) for peer in self._silent_peers()}
+                is_deaf = any(now - since > 1.5 * self._lease for since in silent.values())
+                needs_descriptors = self._tls is not None and bool(self._listen)
+                is_free = not needs_descriptors or is_descriptor_free()
+                is_due = shortage.is_due(now, is_free, self.neighbours(), share_hung_up)
+                if self._session is None or is_deaf or is_due:
+                    self._begin_anew()
+                elif shortage.is_there:
+                    self._report_trouble(
+                        "no descriptor is free, so that nobody can connect: connections of strangers take one each; "
+                        "let a firewall limit them, or raise the hard limit of open files (ulimit -Hn)"
+                    )
+                else:
+                    self._report_trouble("")
+
+    def _report_trouble(self, trouble: str) -> None:
+        if trouble != self._trouble:
+            self._trouble = trouble
+            self._deliver(Trouble(trouble))
+
+    def _silent_peers(self) -> set[str]:
+        if self._session is None:
+            return set()
+        connected = {str(peer) for peer in self._session.info.peers_zid()}
+        with self._lock:
+            speaking = {mark.split("-")[1] for marks in self._alive.values() for mark in marks}
+            return ({mark.split("-")[1] for mark in self._met} & connected) - speaking
+
+    def _begin_anew(self) -> None:
+        if self._session is not None:
+            self._leave(0.0)
+            self._deliver(Neighbours(()))
+        try:
+            self._join()
+        except _NameTakenError as error:
+            self._closed.set()
+            self._deliver(Failed(error))
+        except LinkError as error:
+            self._report_trouble(str(error))
+
+    def _open_session(self) -> Any:
+        again = self._life > 0  # the addresses of an earlier life may not be free at once
+        for attempt in range(20):
+            listen = self._listen
+            try:
+                listen = tuple(with_free_port(address) for address in listen)
+                config = self._zenoh.Config()
+                settings = session_settings(
+                    self.name, self._swarm, listen, self._connect, self._tls, self._lease, self.largest, self._router
+                )
+                for key, value in settings.items():
+                    config.insert_json5(key, json.dumps(value))
+                session = self._zenoh.open(config)
+            except (self._zenoh.ZError, OSError) as error:
+                # another process may have taken the free port in between
+                if "already in use" in str(error) and attempt < 19 and (again or listen != self._listen):
+                    time.sleep(ROUND * attempt)
+                    continue
+                reason = str(error).split(" at /")[0].rpartition(": ")[2]
+                if "already in use" in reason:
+                    reason += "; end the program or site that listens there, or choose another port"
+                where = ", ".join(listen or self._connect)
+                raise LinkError(f"site {self.name} cannot open its link ({where}): {reason}") from error
+            self._listen = listen
+            return session
+        raise AssertionError("unreachable")
+
+    def _wait_for_name(self) -> None:
+        now = time.monotonic()
+        met = now + (SETTLING * self._lease if self._connect else 0.0)  # the others are met one after the other
+        patience = now + 1.5 * self._lease + 0.5  # a killed site's sign of life may outlive it by the lease
+        while (taken := self._is_taken()) or time.monotonic() < met:
+            if taken and time.monotonic() > patience:
+                raise self._name_is_taken()
+            time.sleep(ROUND)
+
+    def _is_taken(self) -> bool:
+        replies = self._session.liveliness().get(self._key("alive", self.name, "*"), timeout=self._lease)
+        return any([reply.ok is not None for reply in replies])  # a list, for all are to be fetched
+
+    def _name_is_taken(self) -> LinkError:
+        return _NameTakenError(f"swarm {self._swarm} has a live site named {self.name} already: names must differ")
+
+    def _hear(self, sample: Any) -> None:
+        """Deliver a message; this runs in a thread of Zenoh, and must not call Zenoh."""
+        *inbox, sender = str(sample.key_expr).split("/")
+        fits = inbox == [self._swarm, "inbox", self.name] and NAME.fullmatch(sender)
+        is_put = sample.kind == self._zenoh.SampleKind.PUT
+        number = bytes(sample.attachment) if sample.attachment is not None else b""
+        with self._lock:
+            is_sound = fits and is_put and self._is_wanted(sender) and len(number) == 8
+            if not (is_sound and self._has_room_for(sender)):
+                self._refused += 1
+                return
+            sequence = int.from_bytes(number, "little")
+            before = self._heard.get(sender, sequence - 1)
+            self._heard[sender] = sequence
+        self._deliver(Received(sender, sample.payload.to_bytes(), max(0, sequence - before - 1)))
+
+    def _notice(self, life: int, sample: Any) -> None:
+        """Handle a sign of life, or its end; this runs in a thread of Zenoh, and must not call Zenoh."""
+        parts = str(sample.key_expr).split("/")
+        if len(parts) != 4 or not NAME.fullmatch(parts[2]) or not _MARK.fullmatch(parts[3]):
+            return
+        name, mark = parts[2:]
+        with self._lock:
+            if life != self._life or self._session is None:
+                return
+            if not self._has_room_for(name):
+                return
+            marks = self._alive.setdefault(name, set())
+            before = self._names()
+            if sample.kind != self._zenoh.SampleKind.PUT:
+                marks.discard(mark)
+            elif len(marks) < _MARKS:
+                marks.add(mark)
+                self._met[mark] = None
+                if len(self._met) > _MET:
+                    del self._met[next(iter(self._met))]
+            after = self._names()
+            if before != after:
+                self._deliver(Neighbours(after))
+            if name not in after and name in self._senders:
+                self._senders.pop(name).finish(0.0)
+        if name == self.name and mark < self._mark and mark in marks:
+            # two began at the same time, or before their networks met; one of both must go, so the later does
+            patience = threading.Timer(1.5 * self._lease + 0.5, self._give_way, (mark,))
+            patience.daemon = True
+            patience.start()
+
+    def _has_room_for(self, name: str) -> bool:
+        """Return whether the tables have room for a name; if they are full, sites that have gone are removed."""
+        if name in self._alive or name in self._heard:
+            return True
+        if len({*self._alive, *self._heard}) >= limits.SITES:
+            for gone in [one for one in {*self._alive, *self._heard, *self._numbers} if not self._alive.get(one)]:
+                for table in (self._alive, self._heard, self._numbers, self._dropped):
+                    table.pop(gone, None)
+        return len(name) <= limits.NAME and len({*self._alive, *self._heard}) < limits.SITES
+
+    def _give_way(self, mark: str) -> None:
+        with self._lock:
+            taken = mark in self._alive.get(self.name, ()) and self._session is not None
+        if taken:
+            self._deliver(Failed(self._name_is_taken()))
+
+    def _next_number(self, to: str) -> int:
+        with self._lock:
+            self._numbers[to] += 1
+            return self._numbers[to]
+
+    def _count_dropped(self, to: str, messages: int) -> None:
+        if messages:
+            with self._lock:
+                self._dropped[to] += messages
+
+    def _names(self) -> tuple[str, ...]:
+        return tuple(sorted(name for name, marks in self._alive.items() if marks and self._is_wanted(name)))
+
+    def _is_wanted(self, name: str) -> bool:
+        return name != self.name and (self._wanted is None or name in self._wanted)
+
+    def _key(self, *parts: str) -> str:
+        return "/".join((self._swarm, *parts))
+
+
+def _import_zenoh() -> Any:
+    try:
+        import zenoh
+    except ImportError as error:
+        raise ImportError("a network of sites needs Zenoh: pip install 'dimargin[peers]'") from error
+    return zenoh

@@ -1,0 +1,152 @@
+"""Configuration of the Zenoh session of a site: addresses, times, certificates and access control."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from dimargin.gossip.tls_certificates import Tls
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+"""Pattern of the names of sites and swarms, which are parts of Zenoh's keys."""
+
+_HANDSHAKE_TIMEOUT = "tls_handshake_timeout_ms=3600000"  # One hour: `zenoh_link` says why.
+_LAST_PORT = 65535
+
+SETTLING = 0.1
+"""Share of the lease in which a site finds the others, before its name is used."""
+
+
+def checked_addresses(
+    name: str,
+    swarm: str,
+    listen: Sequence[str] | None,
+    connect: Sequence[str],
+    tls: Tls | None,
+    neighbours: Collection[str] | None,
+    lease: float,
+    largest: int,
+    router: bool,
+) -> tuple[str, ...]:
+    """Return the addresses to listen on; the parameters are those of `ZenohLink`, and ValueError names a wrong one."""
+    _check_names(name=(name,), swarm=(swarm,), neighbours=neighbours or (), allowed=() if tls is None else tls.allowed)
+    if not 0 < lease <= 3600:
+        raise ValueError(f"lease must be more than 0 and at most 3600 seconds, got {lease!r}")
+    if not 0 < largest <= 2**31:
+        raise ValueError(f"largest must be between 1 and 2^31 bytes, got {largest!r}")
+    if router and (not connect or listen):
+        raise ValueError("with a router, connect must name its address, and nothing is listened on")
+    if router and tls is not None and tls.router is None:
+        raise ValueError("with a router and tls, tls.router must be the name in the router's certificate")
+    if tls is not None and not set(tls.allowed) - {name} and not router:
+        raise ValueError(f"tls.allowed must name another site than {name}")
+    protocol = "tcp" if tls is None else "tls"
+    listen = (f"{protocol}/127.0.0.1:0",) if listen is None else listen
+    for address in (*listen, *connect):
+        if not re.fullmatch(protocol + r"/[^\s#?]+:\d+", address) or int(address.rpartition(":")[2]) > _LAST_PORT:
+            raise ValueError(f"expected an address such as {protocol}/192.0.2.1:7447, got {address!r}")
+    return () if router else tuple(listen)
+
+
+def _check_names(**names: Collection[str]) -> None:
+    for what, texts in names.items():
+        if isinstance(texts, str):
+            raise ValueError(f"{what} must be several names, got the single text {texts!r}")
+        for text in texts:
+            if not isinstance(text, str) or not NAME.fullmatch(text):
+                raise ValueError(
+                    f"{what} must begin with a letter or digit and have only letters, digits, dots, hyphens and "
+                    f"underscores, got {text!r}"
+                )
+
+
+def with_free_port(address: str) -> str:
+    """Return the address with a free port in place of port 0, as Zenoh cannot be asked which one it takes."""
+    head, _, port = address.rpartition(":")
+    if int(port) != 0:
+        return address
+    host = head.partition("/")[2].strip("[]")
+    family, kind, protocol, _, endpoint = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
+    with socket.socket(family, kind, protocol) as taken:
+        taken.bind(endpoint)
+        return f"{head}:{taken.getsockname()[1]}"
+
+
+def session_settings(
+    name: str,
+    swarm: str,
+    listen: Sequence[str],
+    connect: Sequence[str],
+    tls: Tls | None,
+    lease: float,
+    largest: int,
+    router: bool,
+) -> dict[str, Any]:
+    """Return Zenoh's configuration by key; the parameters are those of `ZenohLink`."""
+    settings = {
+        "mode": "client" if router else "peer",
+        "listen/endpoints": [address if tls is None else f"{address}#{_HANDSHAKE_TIMEOUT}" for address in listen],
+        "connect/endpoints": list(connect),
+        "connect/retry": {"period_init_ms": 200, "period_max_ms": 4000, "period_increase_factor": 2},
+        "scouting/delay": round(SETTLING * lease * 1000),
+        "scouting/multicast/enabled": False,  # it would find, and be found by, strangers
+        "transport/link/protocols": ["tcp" if tls is None else "tls"],
+        "transport/unicast/open_timeout": round(lease * 2000),
+        "transport/unicast/accept_timeout": round(lease * 2000),
+        "transport/link/tx/lease": round(lease * 1000),
+        "transport/link/tx/queue/congestion_control/block/wait_before_close": round(lease * 1e6),
+        "transport/link/rx/max_message_size": largest + 2**16,
+        "transport/shared_memory/enabled": False,  # 16 MiB a site, for sites that are rarely on one machine
+    }
+    if tls is not None:
+        settings["transport/link/tls"] = _tls_settings(tls)
+        settings["access_control"] = _access_control(name, swarm, tls)
+    return settings
+
+
+def _tls_settings(tls: Tls) -> dict[str, Any]:
+    certificate, key = os.fspath(tls.certificate), os.fspath(tls.key)
+    return {
+        "root_ca_certificate": os.fspath(tls.authority),
+        "enable_mtls": True,
+        "listen_certificate": certificate,
+        "listen_private_key": key,
+        "connect_certificate": certificate,
+        "connect_private_key": key,
+        "verify_name_on_connect": False,
+        "close_link_on_expiration": True,
+    }
+
+
+def _access_control(name: str, swarm: str, tls: Tls) -> dict[str, Any]:
+    """Return rules that limit the traffic with every other site to messages between the two of them."""
+    voices = {other: other for other in tls.allowed if other != name}
+    if tls.router is not None:
+        voices[tls.router] = "*"
+    watch = ["declare_liveliness_subscriber", "liveliness_query"]
+    rules: list[dict[str, Any]] = []
+    for holder, voice in voices.items():
+        for index, (flow, messages, key) in enumerate(
+            (
+                ("ingress", ["put"], f"inbox/{name}/{voice}"),
+                ("ingress", ["declare_subscriber"], f"inbox/{voice}/*"),
+                ("ingress", ["liveliness_token"], f"alive/{voice}/*"),
+                ("ingress", watch, "alive/*/*"),
+                ("egress", ["put"], f"inbox/{voice}/{name}"),
+                ("egress", ["declare_subscriber"], f"inbox/{name}/*"),
+                ("egress", ["liveliness_token"], f"alive/{name}/*"),
+                ("egress", watch, "alive/*/*"),
+            )
+        ):
+            said = {"flows": [flow], "messages": messages, "key_exprs": [f"{swarm}/{key}"]}
+            rules.append({"id": f"{holder}/{index}", "permission": "allow", **said})
+    return {
+        "enabled": True,
+        "default_permission": "deny",
+        "rules": rules,
+        "subjects": [{"id": holder, "cert_common_names": [holder]} for holder in voices],
+        "policies": [{"subjects": [holder], "rules": [f"{holder}/{index}" for index in range(8)]} for holder in voices],
+    }

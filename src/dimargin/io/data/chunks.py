@@ -1,0 +1,177 @@
+"""Common parts of the readers of data files: the result, its chunks, conversion of labels."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from dimargin.system.arrays import Floats
+from dimargin.system.memory import memory_of_process, out_of_memory
+from dimargin.system.printing import PrintableError
+
+CHUNK = 1 * 2**20  # bytes of text, or of numbers of a Parquet file, parsed at a time
+LEFT_OUT = "; --drop, in Python drop=, leaves a column out"  # behind what cannot be a feature, in a message
+WEIGHT_EXPECTED = "a finite number of 0 or more expected"  # behind what is not a weight, in a message
+
+
+class DataFileError(PrintableError, ValueError):
+    """Error for a data file that cannot be read; the message names file, line or row, and what was expected."""
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """Contents of a data file.
+
+    Attributes
+    ----------
+    X : ndarray or CSR array of shape (n, n_features), float64
+    y : ndarray of shape (n,) or None
+        Labels: whole numbers or text, as they are (see ``dimargin.io.data.labels.label_values``), and floating-point
+        numbers where one is not whole. None if they were not read.
+    feature_names : list of str or None
+        Names of the columns of X; None for LIBSVM text and for CSV without a header.
+    label : str, int or None
+        The column that held the labels: its name, or its place where columns have no names. None if they were not read.
+    zero_based : bool or None
+        Whether features are counted from zero (LIBSVM text only).
+    weights : ndarray of shape (n,) or None
+        Weights of the rows, finite and not negative; None if they were not read.
+    weight : str, int or None
+        The column that held them, as `label`; "label" for LIBSVM text.
+    groups : ndarray of shape (n,) or None
+        Texts that are the same for the rows of a group; None if they were not read.
+    remarks : tuple of str
+        What whoever trains on these rows should know: columns that were left out, or that number the rows, and labels
+        that may be missing.
+    fraction : str or None
+        What `check_classes` says of the first label that is a number but not whole; None if there is none.
+    """
+
+    X: Any
+    y: NDArray[Any] | None
+    feature_names: list[str] | None = None
+    label: str | int | None = None
+    zero_based: bool | None = None
+    weights: Floats | None = None
+    weight: str | int | None = None
+    groups: NDArray[Any] | None = None
+    remarks: tuple[str, ...] = ()
+    fraction: str | None = None
+
+
+def check_classes(fraction: str | None) -> None:
+    """Raise DataFileError, with this message, if one is given: a label is a fraction, which is no class."""
+    if fraction is not None:
+        raise DataFileError(fraction)
+
+
+def no_rows(
+    width: int, names: list[str] | None = None, label: str | int | None = None, zero_based: bool | None = None
+) -> DataSet:
+    """Return a data set without rows, whatever the labels are."""
+    return DataSet(np.empty((0, width)), np.empty(0, dtype=np.int64), names, label, zero_based)
+
+
+class Chunk(NamedTuple):
+    """Some rows of a file, their labels or codes of labels, and their weights where these are read."""
+
+    X: Any
+    y: NDArray[Any] | None
+    weights: Floats | None = None
+
+
+class Chunks:
+    """Rows and labels, collected chunk by chunk and joined with one chunk in memory twice, not the whole."""
+
+    def __init__(self, path: Path, chunks: Iterator[Chunk]) -> None:
+        self._parts: list[Any] = []
+        labels, weights = list[Any](), list[Floats]()
+        held, most = 0, memory_of_process()
+        for chunk in chunks:
+            held += _size(chunk.X) + (0 if chunk.y is None else chunk.y.nbytes)
+            if held > most:  # before the system ends the process
+                raise DataFileError(f"{path}: {out_of_memory('what is in it')}")
+            self._parts.append(_set_apart(chunk.X))
+            labels.append(None if chunk.y is None else _set_apart(chunk.y))
+            weights += [] if chunk.weights is None else [chunk.weights]
+        self._rows = sum(part.shape[0] for part in self._parts)
+        if not self._rows:
+            raise DataFileError(f"{path} has no rows")
+        self.y: NDArray[Any] | None = None if labels[0] is None else _joined(labels)
+        self.weights = np.concatenate(weights) if weights else None
+
+    def dense(self, first: int, width: int) -> Floats:
+        """Join `width` columns from `first` on into a dense array; the chunks are used up."""
+        X, at = np.zeros((self._rows, width)), 0
+        for part in _used_up(self._parts):
+            part = part.toarray() if sp.issparse(part) else part
+            X[at : at + len(part), : part.shape[1] - first] = part[:, first:]
+            at += len(part)
+        return X
+
+    def sparse(self, first: int, width: int) -> Any:
+        """Join `width` columns from `first` on into a CSR array; columns before `first` must be empty."""
+        for k, part in enumerate(self._parts):
+            if not sp.issparse(part):
+                self._parts[k] = _set_apart(sp.csr_array(part))
+        stored, at = sum(part.nnz for part in self._parts), 0
+        values, small = np.empty(stored), np.iinfo(np.int32).max
+        columns = np.empty(stored, dtype=np.int32 if width <= small else np.int64)
+        # as columns, if it can be
+        offsets = np.zeros(self._rows + 1, dtype=columns.dtype if stored <= small else np.int64)
+        row = 0
+        for part in _used_up(self._parts):
+            values[at : at + part.nnz], columns[at : at + part.nnz] = part.data, part.indices - first
+            np.add(part.indptr[1:], at, out=offsets[row + 1 : row + 1 + part.shape[0]], dtype=offsets.dtype)
+            at, row = at + part.nnz, row + part.shape[0]
+        return sp.csr_array((values, columns, offsets), shape=(self._rows, width))
+
+    def density(self, width: int) -> float:
+        """Return the share of the numbers that are not zero, in rows of this width."""
+        stored = sum(part.nnz if sp.issparse(part) else np.count_nonzero(part) for part in self._parts)
+        return float(stored / max(1, self._rows * width))
+
+
+def _size(X: Any) -> int:
+    """Return the bytes of a chunk that `_set_apart` has copied."""
+    return int(12 * X.nnz + 4 * X.shape[0] if sp.issparse(X) else X.nbytes)
+
+
+def _used_up(parts: list[Any]) -> Iterator[Any]:
+    """Yield all parts and forget them, so that each is freed as soon as it is copied."""
+    parts.reverse()
+    while parts:
+        yield parts.pop()
+
+
+def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    """Join all parts into one array; the parts are used up."""
+    joined, at = np.empty(sum(map(len, parts)), dtype=np.result_type(*parts)), 0
+    for part in _used_up(parts):
+        joined[at : at + len(part)] = part
+        at += len(part)
+    return joined
+
+
+def _set_apart(array: Any) -> Any:
+    """Copy an array to pages of its own, which go back to the system once it is freed; malloc would keep many."""
+    if sp.issparse(array):
+        small = np.int32 if array.shape[1] <= np.iinfo(np.int32).max else np.int64  # a chunk has few numbers
+        index = (_set_apart(array.indices.astype(small)), _set_apart(array.indptr.astype(small)))
+        return sp.csr_array((_set_apart(array.data), *index), shape=array.shape, copy=False)
+    pages = mmap.mmap(-1, max(1, array.nbytes), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    copy: NDArray[Any] = np.ndarray(array.shape, array.dtype, buffer=pages)
+    copy[...] = array
+    return copy
+
+
+def short(text: str, most: int = 60) -> str:
+    """Return the beginning of a text, for a message."""
+    return text if len(text) <= most else text[: most - 3] + "..."

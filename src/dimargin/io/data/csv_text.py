@@ -1,0 +1,412 @@
+"""CSV files: their layout, their rows chunk by chunk, and the faults of rows that cannot be read.
+
+Sites import this module: pyarrow is imported where it is needed.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain, islice, takewhile
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from dimargin.io.data.chunks import CHUNK, Chunk, Chunks, DataFileError, DataSet, no_rows, short
+from dimargin.io.data.csv_rows import (
+    MAX_COLUMNS,
+    NOT_UTF8,
+    UNCLOSED,
+    CsvReader,
+    chunk_of,
+    delimited,
+    delimited_line,
+    is_utf8,
+    lines_of,
+)
+from dimargin.io.data.first_lines import encoded, first_row, holds_names, n_before_table, names_of, rows_below
+from dimargin.io.data.labels import is_number, missing_label
+from dimargin.io.data.lines import LONGEST_LINE, blocks_of_lines
+from dimargin.io.data.named_columns import TableColumns, TextLabels, has_break, matrix
+from dimargin.io.data.opening import BOM, FileOptions, open_data
+from dimargin.io.data.sniffing import SAMPLE_BYTES, SAMPLE_ROWS, beginning, separator
+
+_WIDE = 1000  # columns from which on Python's reader is faster than Arrow's, which takes 50 us and 4 KB for each
+_OPEN = "; is a quote not closed?"
+# Bytes that Arrow takes for the table of a block by byte of it, which were 2.4 to 6.6 for blocks of 1 MiB, and more for
+# its threads
+_ROOM, _LEAST_ROOM = 7, 16 * 2**20
+
+
+def read_csv(
+    path: Path,
+    stream: BinaryIO,
+    label: str | int | None,
+    columns: Sequence[str] | None,
+    needs_label: bool,
+    drop: Sequence[str],
+    options: FileOptions,
+) -> DataSet:
+    """Read a stream of CSV; parameters as in `read_data`."""
+    layout = CsvLayout.of(path, options, label, columns, drop)
+    taken = layout.choose(label, columns, needs_label, drop)
+    texts = TextLabels(path)
+    with faults_named(path, layout, taken, options, texts):
+        collected = Chunks(path, layout.chunks(stream, taken, texts))
+    return layout.joined(collected, taken, texts, partial(layout.place, path, options))
+
+
+@contextmanager
+def faults_named(
+    path: Path, layout: CsvLayout, taken: TableColumns, options: FileOptions, texts: TextLabels
+) -> Iterator[None]:
+    """Turn an error of Arrow's reader into one that names the line; features that are `taken` have to be numbers."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except pa.ArrowInvalid as error:
+        with open_data(path, options) as stream:
+            fault = layout.first_fault(
+                stream, taken, texts, lambda line, _: f"{path}, line {line}", layout.n_skipped_lines
+            )
+        fault = f"{path} has no rows" if fault == "" else fault
+        raise DataFileError(fault or f"{path}: {error}") from error
+
+
+@dataclass(frozen=True)
+class CsvLayout:
+    """Layout of a CSV file.
+
+    Attributes
+    ----------
+    delimiter : str
+        `BLANKS` stands for one or several blanks and tabs.
+    names : list of str
+        Names of all columns; "column 0" and so on where the file has none.
+    header : list of str or None
+        Fields of the line that has the names, if there is one.
+    vacant : list of str
+        Names of columns that the file gives no name, and in the first rows no values.
+    line : bytes
+        The line that `header` is of, with one delimiter between fields, or the first row.
+    length : int
+        Bytes of this line in the file.
+    n_skipped : int
+        Bytes before the end of the line of names, or before the first row.
+    n_skipped_lines : int
+    path : str
+        For messages.
+    quotes : bool or None
+        As in `FileOptions`.
+    """
+
+    delimiter: str
+    names: list[str]
+    header: list[str] | None
+    vacant: list[str]
+    line: bytes
+    length: int
+    n_skipped: int
+    n_skipped_lines: int
+    path: str
+    quotes: bool | None = None
+
+    @classmethod
+    def of(
+        cls,
+        path: Path,
+        options: FileOptions,
+        label: str | int | None,
+        columns: Sequence[str] | None,
+        drop: Sequence[str],
+    ) -> CsvLayout:
+        """Determine the layout of a file; parameters as in `read_data`."""
+        with open_data(path, options) as stream:
+            start, _ = beginning(blocks_of_lines(stream, path, SAMPLE_BYTES, b"\r\n"))
+        return cls.of_start(path, start, options, label, columns, drop)
+
+    @classmethod
+    def of_start(
+        cls,
+        path: Path | str,
+        start: bytes,
+        options: FileOptions = FileOptions(),  # noqa: B008 (frozen)
+        label: str | int | None = None,
+        columns: Sequence[str] | None = None,
+        drop: Sequence[str] = (),
+    ) -> CsvLayout:
+        """Determine the layout by the first lines of a file, in UTF-8; parameters as in `read_data`.
+
+        Whether there is a line of names is decided by `options`, else by the names of columns that were given, else by
+        the rows that follow. Blank lines and lines of comments may stand before it.
+        """
+        header, quotes = options.header, options.quotes
+        mark = len(BOM) if start.startswith(BOM) else 0
+        lines = list(io.StringIO(start[mark:].decode(errors="surrogateescape"), newline=""))
+        delimiter = separator("".join(lines[: 2 * SAMPLE_ROWS]), quotes)
+        n_before = n_before_table(lines, delimiter, quotes)
+        place = f"{path}, line {n_before + 1}"
+        table = [delimited_line(line, delimiter, quotes) for line in lines[n_before : n_before + SAMPLE_ROWS + 1]]
+        if not table:
+            raise DataFileError(f"{path}, line 1 is empty; expected column names or values")
+        if table[0].count(delimiter) >= MAX_COLUMNS:
+            raise DataFileError(
+                f"{place}: {table[0].count(delimiter) + 1} columns, of which CSV may have {MAX_COLUMNS}; LIBSVM text "
+                "and Parquet hold more"
+            )
+        table = list(takewhile(lambda line: line.count(delimiter) < MAX_COLUMNS, table))
+        try:
+            first, n_lines = first_row(table, delimiter, quotes)
+        except csv.Error as error:
+            raise DataFileError(f"{place}: {error}") from error
+        below = rows_below(table[n_lines:], delimiter, quotes)
+        if header is None:
+            named = [*drop, *([label] if isinstance(label, str) else [])]
+            header = holds_names(place, first, below, named, columns)
+        n_skipped = mark + sum(len(encoded(line)) for line in lines[:n_before])
+        length = len(encoded("".join(lines[n_before : n_before + n_lines]).rstrip("\r\n")))
+        names, vacant = [f"column {k}" for k in range(len(first))], list[str]()
+        if header:
+            names, vacant = names_of(place, first, below, delimiter)
+            n_skipped, n_before = n_skipped + length, n_before + n_lines
+        line, header_row = encoded("".join(table[:n_lines]).rstrip("\r\n")), first if header else None
+        return cls(delimiter, names, header_row, vacant, line, length, n_skipped, n_before, str(path), quotes)
+
+    def choose(
+        self, label: str | int | None, columns: Sequence[str] | None, needs_label: bool, drop: Sequence[str] = ()
+    ) -> TableColumns:
+        """Choose the columns to take; parameters as in `read_data`."""
+        return TableColumns.choose(self.path, self.names, label, columns, needs_label, drop, self.vacant)
+
+    def chunks(
+        self, stream: BinaryIO, taken: TableColumns, texts: TextLabels, as_text: bool = False, is_part: bool = False
+    ) -> Iterator[Chunk]:
+        """Yield the rows of a stream and codes of their labels.
+
+        With `as_text`, the rows of a chunk are a record batch of text, whatever it is, and not numbers. If `is_part`,
+        the stream holds rows only.
+
+        Raises `pyarrow.ArrowInvalid` for what cannot be read; `first_fault` says what it is.
+        """
+        import pyarrow as pa
+
+        blocks = blocks_of_lines(stream, self.path, max(CHUNK, 16 * self.length), b"\r\n")
+        blocks = blocks if is_part else self.behind_names(blocks)
+        blocks = (delimited(block, self.delimiter, self.quotes) for block in blocks)
+        try:
+            if as_text or len(self.names) < _WIDE:
+                yield from self._narrow(blocks, taken, texts, as_text)
+            else:
+                yield from self._wide(blocks, taken, texts)
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise pa.ArrowInvalid(str(error)) from error
+
+    def behind_names(self, blocks: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield what is behind the line of names, with the end of that line, or all rows without one."""
+        n_left = self.n_skipped
+        for block in blocks:
+            yield block[n_left:]
+            n_left = max(0, n_left - len(block))
+
+    def joined(
+        self, collected: Chunks | None, taken: TableColumns, texts: TextLabels, place: Callable[[int], str]
+    ) -> DataSet:
+        """Join all chunks; None stands for no rows. Columns have names where the file has a header.
+
+        `place` names the line of a row, by its index.
+        """
+        names, label = (taken.wanted, taken.label) if self.header else (None, taken.index)
+        if collected is None:
+            return replace(no_rows(len(taken.wanted), names, label), remarks=taken.remarks)
+        found = texts.found(collected.y, taken.label, place)
+        X, remarks = collected.dense(0, len(taken.wanted)), (*taken.remarks, *found.remarks)
+        return DataSet(X, found.y, names, label, remarks=remarks, fraction=found.fraction)
+
+    def _narrow(
+        self, blocks: Iterable[bytes], taken: TableColumns, texts: TextLabels, as_text: bool
+    ) -> Iterator[Chunk]:
+        """Yield rows by Arrow's reader, a block at a time.
+
+        Given the stream, Arrow would read ahead on a thread of its own, which asks for the interpreter's lock. Where an
+        error ended the interpreter meanwhile, that thread, and by it the process, was aborted.
+        """
+        import pyarrow as pa
+
+        kept = b""  # lines that end within quotes
+        for lines in blocks:
+            block, table, wrong = kept + lines, None, None
+            if not block.lstrip(b"\r\n"):
+                continue
+            try:
+                table = self._table(block, taken, as_text)
+            except pa.ArrowInvalid as error:
+                wrong = error
+            if self._may_hold_lines(block, table) and self._is_open(block):
+                if len(block) > LONGEST_LINE:
+                    raise pa.ArrowInvalid(UNCLOSED)
+                kept = block
+                continue
+            if table is None:
+                assert wrong is not None
+                raise wrong
+            kept = b""
+            if self._repeats_names(block):
+                raise pa.ArrowInvalid("the names of the columns are repeated")
+            for batch in table.to_batches():
+                X = batch.select(taken.wanted) if as_text else matrix(batch, taken.wanted)
+                y = None if taken.label is None else texts.codes(batch.column(taken.label))
+                if not (as_text or np.isfinite(X).all()) or (y is not None and (y < 0).any()):
+                    raise pa.ArrowInvalid("a value is missing, NaN or infinite")
+                yield Chunk(X, y)
+        if kept:
+            raise pa.ArrowInvalid(UNCLOSED)
+
+    def _repeats_names(self, block: bytes) -> bool:
+        """Return whether a row is the line of names, however the cells of both are quoted."""
+        if self.header is None or self.line.replace(b'"', b"") not in block.replace(b'"', b""):
+            return False
+        return self.header in CsvReader(lines_of(block), self.delimiter, self.quotes)
+
+    def _table(self, block: bytes, taken: TableColumns, as_text: bool) -> Any:
+        import pyarrow as pa
+        import pyarrow.csv
+
+        types = dict.fromkeys(taken.wanted, pa.string() if as_text else pa.float64())
+        if taken.label is not None:
+            types[taken.label] = pa.string()
+        # Arrow's parser ends the process where memory ends: what it takes is taken once before, and freed
+        pa.allocate_buffer(_ROOM * len(block) + _LEAST_ROOM)
+        memory = pa.allocate_buffer(len(block) + 1)  # Arrow's, so that no thread of Arrow's lets go one of Python's
+        characters = memoryview(memory).cast("B")
+        characters[:1] = b"\n"  # else Arrow takes three bytes for a mark of the byte order, where they are none
+        characters[1:] = block
+        return pyarrow.csv.read_csv(
+            pa.BufferReader(memory),
+            pyarrow.csv.ReadOptions(block_size=len(block) + 2, use_threads=False, column_names=self.names),
+            pyarrow.csv.ParseOptions(delimiter=self.delimiter, quote_char=False if self.quotes is False else '"'),
+            pyarrow.csv.ConvertOptions(column_types=types, include_columns=list(types), null_values=[""]),
+        )
+
+    def _may_hold_lines(self, block: bytes, table: Any) -> bool:
+        """Return whether quotes may hold lines together, or be written as in C, which `_is_open` finds out."""
+        if self.quotes is False or b'"' not in block:
+            return False
+        return b'\\"' in block or not (table and self._is_plain(block, table.num_rows))
+
+    def _is_plain(self, block: bytes, n_rows: int) -> bool:
+        """Return whether every line is a row; this is quick where it is so."""
+        characters = np.frombuffer(block, dtype=np.uint8)
+        inside = np.concatenate([[False], (characters != ord("\n")) & (characters != ord("\r"))])
+        text = block.rstrip(b"\r\n")
+        last = text[1 + max(text.rfind(b"\n"), text.rfind(b"\r")) :]
+        return int(np.count_nonzero(inside[1:] & ~inside[:-1])) == n_rows and not self._is_open(last)
+
+    def _is_open(self, block: bytes) -> bool:
+        """Return whether a quote is not closed in these lines."""
+        text = io.StringIO(block.decode(errors="surrogateescape"), newline="")
+        try:
+            for _ in self._reader(text):
+                pass
+        except csv.Error as error:
+            if str(error) != UNCLOSED:
+                raise
+            return True
+        return False
+
+    def _wide(self, blocks: Iterable[bytes], taken: TableColumns, texts: TextLabels) -> Iterator[Chunk]:
+        """Yield rows by Python's reader."""
+        import pyarrow as pa
+
+        rows = iter(self._reader(chain.from_iterable(map(lines_of, blocks))))
+        indices, step = self._indices(taken), max(1, CHUNK // self.length)
+        while some := list(islice(rows, step)):
+            try:
+                yield self._chunk(some, taken, texts, indices)
+            except DataFileError:
+                raise
+            except ValueError as error:
+                raise pa.ArrowInvalid(str(error)) from error
+
+    def _reader(self, lines: Iterable[str]) -> CsvReader:
+        return CsvReader(lines, self.delimiter, self.quotes, len(self.names))
+
+    def _indices(self, taken: TableColumns) -> list[int]:
+        index_of = {name: k for k, name in enumerate(self.names)}
+        return [index_of[name] for name in taken.wanted]
+
+    def block(self, lines: bytes, taken: TableColumns, texts: TextLabels) -> Chunk:
+        """Return the rows of lines by Python's reader; raises ValueError or csv.Error for what cannot be read."""
+        rows = list(self._reader(lines_of(delimited(lines, self.delimiter, self.quotes))))
+        return self._chunk(rows, taken, texts, self._indices(taken))
+
+    def _chunk(self, rows: list[list[str]], taken: TableColumns, texts: TextLabels, indices: list[int]) -> Chunk:
+        if self.header in rows:
+            raise ValueError("the names of the columns are repeated")
+        return chunk_of(rows, len(self.names), taken, texts, indices)
+
+    def rows(self, stream: BinaryIO, n_before: int) -> Iterator[tuple[int, list[str]]]:
+        """Yield the rows behind so many lines, and the number of the line where each begins.
+
+        Raises csv.Error as `CsvReader`, with the number of the line and its fields as further arguments.
+        """
+        with io.TextIOWrapper(stream, "utf-8-sig", errors="surrogateescape", newline="") as text:
+            lines = (delimited_line(line, self.delimiter, self.quotes) for line in islice(text, n_before, None))
+            reader = self._reader(lines)
+            try:
+                for row in reader:
+                    yield reader.line + n_before, row
+            except csv.Error as error:
+                raise csv.Error(str(error), reader.line + n_before, reader.fields) from error
+
+    def place(self, path: Path, options: FileOptions, row: int) -> str:
+        """Return the line of a file where a row begins."""
+        with open_data(path, options) as stream:
+            line, _ = next(islice(self.rows(stream, self.n_skipped_lines), row, None))
+        return f"line {line}"
+
+    def first_fault(
+        self, stream: BinaryIO, taken: TableColumns, texts: TextLabels, name: Callable[[int, list[str]], str],
+        n_before: int = 0,
+    ) -> str | None:  # fmt: skip
+        """Describe the fault in the first line that cannot be read; the fast reader does not say where it is.
+
+        `name` gives the name of a line from its number and its fields, and `n_before` is the number of lines before the
+        rows. `texts` knows which labels are missing. What is returned is empty where there are no rows, and None where
+        nothing is wrong.
+        """
+        indices, has_rows = self._indices(taken), False
+        try:
+            for line, row in self.rows(stream, n_before):
+                has_rows = True
+                fault = self._fault(row, indices, taken.index, texts)
+                if fault:
+                    return f"{name(line, row)}: {fault}"
+        except csv.Error as error:
+            return f"{name(*error.args[1:])}: {error.args[0]}"
+        return None if has_rows else ""
+
+    def _fault(self, row: list[str], indices: list[int], label: int | None, texts: TextLabels) -> str | None:
+        if row == self.header:
+            return "the names of the columns are repeated; values expected"
+        if len(row) != len(self.names):
+            found = f"{len(row)} field{'s' * (len(row) != 1)}, expected {len(self.names)}"
+            found += f": {short(row[0])!r}" if len(row) == 1 else ""
+            return found + _OPEN * any(map(has_break, row))
+        if label is not None and texts.lacks(row[label]):
+            return missing_label(self.names[label], row[label])
+        if label is not None and has_break(row[label]):
+            return f"the label in column {short(self.names[label])!r} has a line break{_OPEN}"
+        for index in indices:
+            if not is_number(row[index]) or not np.isfinite(float(row[index])):
+                what = f"is {short(row[index])!r}" if row[index] else "is missing"
+                what += "; a finite number expected" + _OPEN * has_break(row[index])
+                return f"column {short(self.names[index])!r} {what}"
+        if not all(map(is_utf8, row if label is None or not indices else [row[label]])):
+            return NOT_UTF8
+        return None

@@ -1,0 +1,404 @@
+"""Data files that grow while they are read: LIBSVM text and CSV.
+
+Sites import this module: neither scikit-learn nor pyarrow is loaded.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import stat
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
+
+from numpy.typing import NDArray
+
+from dimargin.io.data.chunks import CHUNK, Chunk, Chunks, DataFileError, DataSet, check_classes, no_rows
+from dimargin.io.data.csv_rows import UNCLOSED
+from dimargin.io.data.csv_text import CsvLayout
+from dimargin.io.data.libsvm import LibsvmRows, parse_light
+from dimargin.io.data.lines import LONGEST_LINE, blocks_of_lines
+from dimargin.io.data.named_columns import TableColumns, TextLabels
+from dimargin.io.data.opening import BOM, PARQUET, FileOptions, open_data, opener_of
+from dimargin.io.data.row_numbers import remarks_on_row_numbers
+from dimargin.io.data.sniffing import beginning, name_format
+from dimargin.io.data.whole_file import check_width, explained, format_taking
+from dimargin.system.descriptors import open_reserved
+
+_PAUSE = 0.1  # seconds between two checks of a file that may be being written
+_KEPT = 4096  # bytes before the place where reading goes on, by which the file is known again
+
+
+class GrowingFile:
+    r"""Data file of which each `read` gives the rows appended since the last one.
+
+    The format follows from the content, as in `read_data`. Rows and labels are those that `read_data` gives, too. The
+    rows of one `read` are understood by themselves: X is dense or sparse, and labels are integers, floating-point
+    numbers or text, by what these rows are; once labels of CSV were text, they stay so. A label of CSV has no line
+    break, quoted or not. A number that is not whole is no class, and is refused.
+
+    Lines end with ``\n`` or ``\r\n``, and only whole ones are read; one that is still being written is left for the
+    next time. But at the first read a last line without an end counts, too, if the file stays as it is for a tenth of a
+    second: then nobody is writing, and the line is taken for whole. An error is raised should it go on later.
+
+    A compressed file (gzip, bzip2, xz) can be read, but not grow: the first read gives all rows, later ones give none,
+    or raise an error if the file is another one by then.
+
+    Parameters
+    ----------
+    path : path-like
+        The file need not exist before the first read; nothing is kept open in between.
+    label : str or int, optional
+        Name or position of the label column of CSV, counted from 0, or from the end if negative. By default the column
+        named "label", "target", "class" or "y". LIBSVM text has its labels first.
+    n_features : int, optional
+        Width that X must have. LIBSVM text, which omits zeros, is widened to it. By default LIBSVM text has the largest
+        feature number of all rows read so far, so that later rows may be wider than earlier ones.
+    zero_based : bool, optional
+        Whether LIBSVM text counts features from zero. By default it does if a feature 0 occurs in the first rows read.
+    needs_label : bool, default=True
+        Whether labels are read. If not, a file need not have any, and a label column may hold anything.
+    format : {"csv", "libsvm"}, optional
+        Format of the file, whatever its content and name.
+    header : bool, optional
+        Whether the first line of CSV has the names of the columns. By default it is compared with the lines below that
+        are there at the first read.
+    encoding : str, optional
+        Encoding of text, such as "cp1252", by default UTF-8. UTF-16 cannot be read as it grows.
+    quotes : bool, optional
+        Whether a quote at the beginning of a cell of CSV opens a text, which may hold separators and line breaks, or is
+        a letter. By default it does, and a text that holds what looks like rows is refused.
+
+    Attributes
+    ----------
+    path : Path
+
+    Raises
+    ------
+    DataFileError
+        For Parquet, which cannot grow.
+    ValueError
+        For a format or an encoding that is not known.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import mkdtemp
+    >>> path = Path(mkdtemp()) / "spam.csv"
+    >>> _ = path.write_text("length,links,class\n120,0,ham\n80,7,spam\n")
+    >>> growing = GrowingFile(path)
+    >>> growing.read().y.tolist()
+    ['ham', 'spam']
+    >>> with open(path, "a") as file:
+    ...     _ = file.write("95,6,spam\n10,")
+    >>> growing.read().X.tolist()
+    [[95.0, 6.0]]
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        label: str | int | None = None,
+        n_features: int | None = None,
+        zero_based: bool | None = None,
+        needs_label: bool = True,
+        format: Literal["csv", "libsvm", "parquet"] | None = None,
+        header: bool | None = None,
+        encoding: str | None = None,
+        quotes: bool | None = None,
+    ) -> None:
+        self.path, self._options = Path(path), FileOptions(format, header, encoding, quotes)
+        self._options.check_lines(self.path)
+        self._n_features = n_features
+        self._make_rows = partial(_rows_of, self.path, self._options, label, n_features, zero_based, needs_label)
+        self._rows: _Rows | None = None  # known once there are lines
+        self._position = _Position()
+        self._is_first, self._has_rows = True, False
+        if self._options.format == "parquet" or name_format(self.path) == "parquet":
+            raise _cannot_grow(self.path)
+
+    def read(self) -> DataSet:
+        """Read the rows appended since the last call, none where there are no new ones.
+
+        Returns
+        -------
+        DataSet
+            X has shape (0, n_features) and y shape (0,) if there are no rows, whatever the labels are.
+
+        Raises
+        ------
+        DataFileError
+            For rows that `read_data` refuses, too, and for a file that shrank, was replaced or rewritten. What was
+            appended then counts as not read, and the next call raises the error again.
+        OSError
+            If the file cannot be opened.
+        """
+        if not stat.S_ISREG(self.path.stat().st_mode):
+            raise DataFileError(f"{self.path} is a pipe or a device, not a file that can grow; expected a file of rows")
+        with open(self.path, "rb", opener=open_reserved) as file, explained(self.path):
+            self._position.check(self.path, file)
+            about, done = os.fstat(file.fileno()), self._position.offset
+            size = about.st_size
+            if opener_of(self.path, file, self._options) is None:
+                _check_text(self.path, file)
+                self._check_last_line(file)
+                lines = self._lines(file, most=size - done, whole=self._is_first and _is_quiet(file, about))
+                file.seek(done)
+                data = self._read_rows(map(self._options.utf8, lines))
+                size = done + lines.taken if self._rows else done
+            elif not done:
+                with open_data(self.path, self._options) as stream:
+                    data = self._read_rows(iter(self._lines(stream)))
+            elif size > done:
+                raise DataFileError(f"{self.path} is compressed, and so cannot grow, but did; plain text expected")
+            else:
+                data = self._read_rows(iter([]))
+            self._position = _Position.until(file, size)
+        self._is_first = False
+        remarks = () if self._has_rows else (*data.remarks, *remarks_on_row_numbers(self.path, data))
+        self._has_rows = self._has_rows or data.X.shape[0] > 0
+        return replace(data, remarks=remarks)
+
+    def _read_rows(self, blocks: Iterator[bytes]) -> DataSet:
+        """Return the rows of blocks of lines, none while there is nothing by which to tell what the file is."""
+        rows = self._rows
+        if rows is None:
+            start, blocks = beginning(blocks)
+            if not start.removeprefix(BOM).strip():
+                return no_rows(self._n_features or 0)
+            rows = self._make_rows(start)
+        data = rows.read(blocks)
+        self._rows = rows  # unless the lines were refused
+        return data
+
+    @property
+    def _next_line(self) -> int:
+        return 1 if self._rows is None else self._rows.next_line
+
+    def _lines(self, stream: BinaryIO, **limits: Any) -> _Lines:
+        return _Lines(blocks_of_lines(stream, self.path, CHUNK, first_line=self._next_line, **limits))
+
+    def _check_last_line(self, file: BinaryIO) -> None:
+        """Raise DataFileError if a line that had been taken for whole went on."""
+        file.seek(self._position.offset)
+        if self._position.line_is_open and file.read(1) not in (b"", b"\r", b"\n"):
+            raise DataFileError(
+                f"{self.path}, line {self._next_line}: it had no end when it was read, and went on later; "
+                "expected an end of line before the next row"
+            )
+
+
+def _cannot_grow(path: Path) -> DataFileError:
+    return DataFileError(
+        f"{path} is Parquet, whose end is written last, so that it cannot grow; CSV or LIBSVM text expected: append "
+        "the rows to such a file, or read this one once with read_data"
+    )
+
+
+def _check_text(path: Path, file: BinaryIO) -> None:
+    """Raise DataFileError for what cannot grow line by line, by its first bytes."""
+    file.seek(0)
+    start = file.read(len(PARQUET))
+    if start == PARQUET:
+        raise _cannot_grow(path)
+    FileOptions().check_lines(path, start)
+
+
+def _is_quiet(file: BinaryIO, before: os.stat_result) -> bool:
+    """Return whether a file ends within a line although nobody is writing it."""
+    file.seek(max(0, before.st_size - 1))
+    if file.read(1) in (b"", b"\n"):
+        return False
+    time.sleep(_PAUSE)
+    after = os.fstat(file.fileno())
+    return (after.st_size, after.st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+
+
+@dataclass(frozen=True)
+class _Position:
+    """Position up to which a file has been read, and the marks by which the file is known again."""
+
+    offset: int = 0
+    identity: tuple[int, int] | None = None
+    before: bytes = b""
+
+    @property
+    def line_is_open(self) -> bool:
+        return self.offset > 0 and not self.before.endswith(b"\n")
+
+    @classmethod
+    def until(cls, file: BinaryIO, offset: int) -> _Position:
+        if not offset:
+            return cls()  # nothing is known of a file of which nothing was read
+        about = os.fstat(file.fileno())
+        file.seek(max(0, offset - _KEPT))
+        return cls(offset, (about.st_dev, about.st_ino), file.read(min(offset, _KEPT)))
+
+    def check(self, path: Path, file: BinaryIO) -> None:
+        """Raise DataFileError unless the file only grew."""
+        if not self.offset:
+            return
+        about = os.fstat(file.fileno())
+        if about.st_size < self.offset:
+            raise DataFileError(
+                f"{path} shrank to {about.st_size} bytes after {self.offset} had been read; it may only grow"
+            )
+        file.seek(self.offset - len(self.before))
+        same = (about.st_dev, about.st_ino) == self.identity and file.read(len(self.before)) == self.before
+        if not same:
+            raise DataFileError(f"{path} was replaced or rewritten after it had been read; it may only grow")
+
+
+class _Lines:
+    """Blocks of whole lines, of about a megabyte each; `taken` counts the bytes in those so far."""
+
+    def __init__(self, blocks: Iterator[bytes]) -> None:
+        self.taken = 0
+        self._blocks = blocks
+
+    def __iter__(self) -> Iterator[bytes]:
+        for block in self._blocks:
+            self.taken += len(block)
+            yield block
+
+
+def _rows_of(
+    path: Path, options: FileOptions, label: str | int | None, n_features: int | None, zero_based: bool | None,
+    needs_label: bool, start: bytes,
+) -> _Rows:  # fmt: skip
+    """Return the parser of a file that begins with these lines."""
+    if format_taking(path, options, label, start=start) == "libsvm":
+        return _LibsvmText(path, n_features, zero_based, needs_label)
+    return _CsvText(path, n_features, label, needs_label, options)
+
+
+# ---- formats ---------------------------------------------------------------------------------------------------------
+
+
+class _Rows(ABC):
+    """Base class of parsers that make rows of lines, from one call to the next.
+
+    A call that raises an error changes nothing.
+    """
+
+    def __init__(self, path: Path, n_features: int | None) -> None:
+        self.next_line = 1
+        self._path, self._n_features = path, n_features
+
+    @abstractmethod
+    def read(self, lines: Iterable[bytes]) -> DataSet:
+        """Return the rows of blocks of lines."""
+
+    def _collected(self, chunks: Iterator[Chunk]) -> Chunks | None:
+        first = next((chunk for chunk in chunks if chunk.X.shape[0]), None)
+        return None if first is None else Chunks(self._path, chain([first], chunks))
+
+
+class _LibsvmText(_Rows):
+    def __init__(self, path: Path, n_features: int | None, zero_based: bool | None, needs_label: bool) -> None:
+        super().__init__(path, n_features)
+        self._zero_based, self._width, self._needs_label = zero_based, 0, needs_label
+
+    def read(self, lines: Iterable[bytes]) -> DataSet:
+        rows = LibsvmRows(self._path, self.next_line, parse_light, self._needs_label)
+        collected = self._collected(rows.chunks(lines))
+        if collected is None:
+            data = no_rows(self._n_features or self._width, zero_based=self._zero_based)
+        else:
+            data = rows.joined(collected, self._n_features, self._zero_based, self._width)
+            check_classes(data.fraction)
+            check_width(self._path, data.X.shape[1], self._n_features)
+            self._width = data.X.shape[1]
+            if rows.least <= rows.largest:
+                self._zero_based = data.zero_based
+        self.next_line = rows.next_line
+        return data
+
+
+class _CsvText(_Rows):
+    def __init__(
+        self, path: Path, n_features: int | None, label: str | int | None, needs_label: bool, options: FileOptions
+    ) -> None:
+        super().__init__(path, n_features)
+        self._label, self._needs_label, self._options = label, needs_label, options
+        self._table: tuple[CsvLayout, TableColumns] | None = None  # known from the first lines on
+        self._as_text = False
+        self._are_numbers: bool | None = None  # whether all labels so far are
+
+    def read(self, lines: Iterable[bytes]) -> DataSet:
+        blocks, table, next_line = iter(lines), self._table, self.next_line
+        if table is None:
+            start, blocks = beginning(blocks)
+            table = self._begun(start)
+            blocks = table[0].behind_names(blocks)
+            next_line += start[: table[0].n_skipped].count(b"\n")
+        layout, columns = table
+        texts = TextLabels(self._path, self._as_text, are_numbers=self._are_numbers)
+        rows = _CsvRows(self._path, layout, columns, next_line, texts)
+        collected = self._collected(rows.chunks(blocks))
+        data = layout.joined(collected, columns, texts, rows.places.__getitem__)
+        check_classes(data.fraction)
+        self._table, self.next_line, self._are_numbers = table, rows.next_line, texts.are_numbers
+        self._as_text = self._as_text or (data.y is not None and data.y.dtype.kind in "UO")
+        return data
+
+    def _begun(self, start: bytes) -> tuple[CsvLayout, TableColumns]:
+        layout = CsvLayout.of_start(self._path, start, self._options, self._label)
+        columns = layout.choose(self._label, None, self._needs_label)
+        check_width(self._path, len(columns.wanted), self._n_features)
+        return layout, columns
+
+
+class _CsvRows:
+    """Rows of CSV, chunk by chunk, and the labels that occurred in them; the counterpart of `LibsvmRows`.
+
+    `places` has the line of the first row of a label that messages may name, by the index of the row.
+    """
+
+    def __init__(self, path: Path, layout: CsvLayout, columns: TableColumns, next_line: int, texts: TextLabels) -> None:
+        self.next_line, self.texts = next_line, texts
+        self._path, self._layout, self._columns = path, layout, columns
+        self.places = dict[int, str]()
+        self._noted: set[int | None] = {None}
+        self._n_rows = 0
+
+    def chunks(self, blocks: Iterable[bytes]) -> Iterator[Chunk]:
+        """Yield the rows of blocks of whole lines, and codes of their labels."""
+        blocks = iter(blocks)
+        block = next(blocks, None)
+        while block is not None:
+            following = next(blocks, None)
+            try:
+                chunk = self._layout.block(block, self._columns, self.texts)
+            except DataFileError:
+                raise
+            except (ValueError, csv.Error) as error:
+                if str(error) == UNCLOSED and following is not None and len(block) <= LONGEST_LINE:
+                    block += following  # it ends within quotes
+                    continue
+                fault = self._layout.first_fault(io.BytesIO(block), self._columns, self.texts, self._name)
+                raise DataFileError(fault or f"{self._name(1, [])} or later: {error}") from error
+            if chunk.y is not None:
+                self._note_places(block, chunk.y)
+            yield chunk
+            self.next_line += block.count(b"\n")
+            block = following
+
+    def _note_places(self, block: bytes, codes: NDArray[Any]) -> None:
+        """Note the lines of labels that are doubtful or fractions, which nobody finds once the block is gone."""
+        for code in {self.texts.doubtful, self.texts.fraction} - self._noted:
+            row = int((codes == code).argmax())
+            line, _ = next(islice(self._layout.rows(io.BytesIO(block), 0), row, None))
+            self.places[self._n_rows + row] = f"line {self.next_line + line - 1}"
+            self._noted.add(code)
+        self._n_rows += len(codes)
+
+    def _name(self, line: int, row: list[str]) -> str:
+        return f"{self._path}, line {self.next_line + line - 1}"

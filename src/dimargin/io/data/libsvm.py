@@ -1,0 +1,277 @@
+"""LIBSVM text, whose lines are ``label feature:value feature:value ...`` with zeros left out.
+
+Sites import this module: scikit-learn's parser is imported where it is needed.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from array import array
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from dimargin.io.data.chunks import CHUNK, WEIGHT_EXPECTED, Chunk, Chunks, DataFileError, DataSet, short
+from dimargin.io.data.labels import MAX_EXACT, fraction_said, is_number
+from dimargin.io.data.lines import blocks_of_lines
+from dimargin.io.data.opening import BOM
+from dimargin.system.arrays import Floats
+
+_LARGEST = np.iinfo(np.int32).max - 1  # feature number of `parse_light`, so that a width is an int32, too
+_WIDEST = 2**62  # feature number of `parse_fast`, beyond any hash in use
+_FEATURE, _COMMENT = re.compile(rb"(?<![^\s])\d+(?=:)"), re.compile(rb"#[^\n]*")
+Parsed = tuple[Any, NDArray[Any]]  # rows, with features counted from zero, and labels
+Parser = Callable[[bytes], Parsed]
+
+_LINE_LABEL = re.compile(
+    rb"^[^\S\n]*(?:(?:[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?|\?|-|n/?a|[+-]?nan|null|none)(?=[\s#]|\Z)|(?=[^\s#:]+:))",
+    re.MULTILINE | re.IGNORECASE,
+)
+"""Beginning of a line up to its first feature: a label that is a number, a text for a missing label, or nothing."""
+_WEIGHT_HINT = ", unless a weight is behind its label (--weight label, in Python weighted=True)"
+_NO_LABEL = re.compile(rb"^[^\S\n]*(?!qid:)[^\s#:]+:", re.MULTILINE)
+_EMPTY_LINE = re.compile(rb"(?:\A|\n)[^\S\n]*(?=\n)")
+
+# share of numbers that are not zero from which on rows are stored dense: less memory, faster tiles
+DENSE = 0.5
+
+
+def read_libsvm(
+    path: Path,
+    stream: BinaryIO,
+    n_features: int | None,
+    zero_based: bool | None,
+    needs_label: bool = True,
+    weighted: bool = False,
+) -> DataSet:
+    """Read a stream of LIBSVM text; parameters as in `read_data`."""
+    rows = LibsvmRows(path, needs_label=needs_label, weighted=weighted)
+    collected = Chunks(path, rows.chunks(blocks_of_lines(stream, path, CHUNK)))
+    return rows.joined(collected, n_features, zero_based)
+
+
+def parse_fast(block: bytes) -> Parsed:
+    """Parse rows and labels by scikit-learn, whose features are of 32 bits; wider ones are numbered while it parses."""
+    from sklearn.datasets import load_svmlight_file
+
+    try:
+        parsed: Parsed = load_svmlight_file(io.BytesIO(block), zero_based=True)
+    except OverflowError:
+        block = _COMMENT.sub(b"", block)
+        features = sorted({0, *map(int, _FEATURE.findall(block))})
+        if features[-1] > _WIDEST:
+            raise ValueError(f"feature {features[-1]} is above {_WIDEST}") from None
+        places = {feature: place for place, feature in enumerate(features)}
+        numbered = _FEATURE.sub(lambda found: b"%d" % places[int(found[0])], block)
+        X, y = load_svmlight_file(io.BytesIO(numbered), zero_based=True)
+        indices = np.array(features, dtype=np.int64)[X.indices]
+        shape = X.shape[0], int(indices.max(initial=0)) + 1
+        return sp.csr_array((X.data, indices, X.indptr.astype(np.int64)), shape=shape), y
+    return parsed
+
+
+def parse_light(block: bytes) -> Parsed:
+    """Parse rows and labels without scikit-learn, for sites, which takes longer than `parse_fast`."""
+    labels, features, values, ends = array("d"), array("i"), array("d"), array("q", [0])
+    for line in block.split(b"\n"):
+        fields = line.partition(b"#")[0].split()
+        if not fields:
+            continue
+        labels.append(float(fields[0]))
+        queries = len(fields) > 1 and fields[1].startswith(b"qid") and b":" in fields[1]
+        for field in fields[1 + queries :]:
+            feature, value = field.split(b":", 1)
+            features.append(int(feature))
+            values.append(float(value))
+        ends.append(len(values))
+    columns, offsets = np.array(features, dtype=np.int32), np.array(ends, dtype=np.int32)
+    goes_on = np.ones(len(columns) + 1, dtype=bool)  # whether a value is of the same row as the one before
+    goes_on[offsets[:-1]] = False
+    if (columns < 0).any():
+        raise ValueError(f"Invalid index {columns.min()} in SVMlight/LibSVM data file.")
+    if (goes_on[1:-1] & (columns[1:] <= columns[:-1])).any():
+        raise ValueError("Feature indices in SVMlight/LibSVM data file should be sorted and unique.")
+    shape = (len(labels), int(columns.max(initial=0)) + 1)
+    return sp.csr_array((np.array(values), columns, offsets), shape=shape), np.array(labels)
+
+
+class LibsvmRows:
+    """Rows of LIBSVM text, chunk by chunk, and the range of the feature numbers in them.
+
+    `next_line` is the number of the line that comes next, and `fraction` is as in `DataSet`; `least` and `largest` are
+    the feature numbers that occurred, and none did if `least` is above `largest`.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        first_line: int = 1,
+        parse: Parser = parse_fast,
+        needs_label: bool = True,
+        weighted: bool = False,
+    ) -> None:
+        self.next_line = first_line
+        self.least, self.largest = int(np.iinfo(np.int64).max), 0
+        self.fraction: str | None = None
+        self._path, self._parse, self._needs_label, self._weighted = path, parse, needs_label, weighted
+
+    def chunks(self, blocks: Iterable[bytes]) -> Iterator[Chunk]:
+        """Yield the rows of blocks of whole lines."""
+        for block in blocks:
+            block = block.removeprefix(BOM) if self.next_line == 1 else block
+            text, weights = without_weights(block, self._name) if self._weighted else (block, None)
+            X, y = parse_lines(text, self._name, self._parse, self._needs_label)
+            if X.nnz:
+                self.least = min(self.least, int(X.indices.min()))
+                self.largest = max(self.largest, int(X.indices.max()))
+            X = X.toarray() if X.nnz >= DENSE * X.shape[0] * X.shape[1] else X
+            if self.fraction is None and y.dtype.kind == "f" and (odd := y != np.floor(y)).any():
+                row = int(odd.argmax())
+                self.fraction = f"{self._name(_line(text, row))}: {fraction_said(None, y[row])}"
+            yield Chunk(X, y if self._needs_label else None, weights)
+            self.next_line += block.count(b"\n")
+
+    def _name(self, line: int) -> str:
+        return f"{self._path}, line {self.next_line + line}"
+
+    def joined(
+        self, collected: Chunks, n_features: int | None, zero_based: bool | None, least_width: int = 0
+    ) -> DataSet:
+        """Join all chunks; parameters are those of `read_data`, and the width that X has at least."""
+        if zero_based is False and self.least == 0:
+            raise DataFileError(f"{self._path} has a feature 0; features are counted from 1 here")
+        from_zero = self.least == 0 if zero_based is None else zero_based
+        base = 0 if from_zero else 1
+        width = max(self.largest + 1 - base, least_width)
+        if n_features is not None:
+            if width > n_features:
+                raise DataFileError(
+                    f"{self._path} has a feature {self.largest}, expected {n_features} features counted from {base}"
+                )
+            width = n_features
+        make = collected.dense if collected.density(width) >= DENSE else collected.sparse
+        X, y, weights = make(base, width), collected.y, collected.weights
+        return DataSet(X, y, zero_based=from_zero, weights=weights, fraction=self.fraction)
+
+
+def check_weight(path: Path | str, weight: str | int | None) -> None:
+    """Raise DataFileError for a column of weights, except for "label", behind which weights may stand."""
+    if weight not in (None, "label"):
+        raise DataFileError(
+            f"{path}: --weight {weight}: columns of LIBSVM text have no names; --weight label reads weights behind "
+            "labels, such as 1:0.5"
+        )
+
+
+def without_weights(block: bytes, name: Callable[[int], str]) -> tuple[bytes, Floats]:
+    """Return lines that begin with ``label:weight`` without the weights, and these; `name` is as in `parse_lines`."""
+    lines, weights = block.split(b"\n"), array("d")
+    for k, line in enumerate(lines):
+        head = line.partition(b"#")[0].split(None, 1)[:1]
+        if head:
+            label, _, text = head[0].partition(b":")
+            weights.append(float(text) if is_number(text.decode(errors="replace")) else np.nan)
+            if not 0 <= weights[-1] < np.inf:
+                raise DataFileError(
+                    f"{name(k)}: {short(head[0].decode(errors='replace'))!r} is not a label with its weight, such as "
+                    f"1:0.5; {WEIGHT_EXPECTED}"
+                )
+            lines[k] = line.replace(head[0], label, 1)
+    return b"\n".join(lines), np.array(weights)
+
+
+def parse_lines(
+    block: bytes, name: Callable[[int], str], parse: Parser = parse_fast, needs_label: bool = True
+) -> Parsed:
+    """Parse some lines into rows, a CSR matrix of shape (n, largest feature + 1), and labels of shape (n,).
+
+    Features are counted from zero; `name` gives the name of a line, from its place among these, for the messages of
+    DataFileError, and `parse` is `parse_fast` or `parse_light`. Labels are whole numbers if all of these are; without
+    `needs_label` they are not read, need not be there, and are all the same.
+    """
+    index = block.find(b"\0")
+    if index >= 0:  # where one parser ends a line and the other does not
+        line = block.count(b"\n", 0, index)
+        raise DataFileError(f"{name(line)}: a NUL byte; text expected")
+    if b"_" in block:  # which Python reads within numbers, as in 1_000, and scikit-learn anywhere
+        for k, one in enumerate(block.split(b"\n")):
+            if b"_" in one.partition(b"#")[0]:
+                raise DataFileError(f"{name(k)}: an underscore; numbers without any expected")
+    text = block if needs_label else _with_labels(block, name)
+    try:
+        X, y = parse(text)
+    except (ValueError, OverflowError) as error:
+        bad = _first_bad_line(text.split(b"\n"), parse)
+        given = block.split(b"\n")[bad]
+        what = "has no label" if needs_label and _NO_LABEL.match(given) else "is not LIBSVM text"
+        what += _WEIGHT_HINT if _NO_LABEL.match(given) else ""
+        raise DataFileError(
+            f"{name(bad)}: {short(given.decode(errors='replace').strip())!r} {what}; LIBSVM text reads "
+            f"'label feature:value feature:value ...' with features in order ({short(str(error), 200)})"
+        ) from error
+    finite = np.isfinite(X.data)
+    if not (np.isfinite(y).all() and finite.all()):
+        row = min([*np.flatnonzero(~np.isfinite(y))[:1], *_rows(X, ~finite)[:1]])
+        raise DataFileError(f"{name(_line(block, row))}: a value is NaN or infinite; a finite number expected")
+    if parse is parse_light and X.shape[1] > _LARGEST + 1:
+        line = _line(block, _rows(X, X.indices > _LARGEST)[0])
+        raise DataFileError(f"{name(line)}: feature {X.shape[1] - 1} is above {_LARGEST}")
+    return X, _whole(block, y, name) if needs_label else y
+
+
+def _with_labels(block: bytes, name: Callable[[int], str]) -> bytes:
+    """Return lines with a label each, in place of their own where they have one."""
+    gap = _EMPTY_LINE.search(block.rstrip()) if _NO_LABEL.search(block) else None
+    if gap:
+        line = name(block.count(b"\n", 0, gap.end()))
+        raise DataFileError(f"{line}: an empty line among rows without labels; a row of zeros is written as '0'")
+    return _LINE_LABEL.sub(b"0 ", block)
+
+
+def _whole(block: bytes, y: Floats, name: Callable[[int], str]) -> NDArray[Any]:
+    """Return labels as int64, exactly, or as they are where one is not whole."""
+    if (y != np.floor(y)).any():
+        return y
+    if np.abs(y).max(initial=0) < MAX_EXACT:
+        return y.astype(np.int64)
+    fields = [line.partition(b"#")[0].split(None, 1) for line in block.split(b"\n")]
+    labels = [(k, words[0]) for k, words in enumerate(fields) if words]
+    whole = [int(word) if word.lstrip(b"+-").isdigit() else int(float(word)) for _, word in labels]
+    beyond = [word for word, number in zip(labels, whole, strict=True) if not -(2**63) <= number < 2**63]
+    for k, word in beyond:
+        if word.lstrip(b"+-").isdigit():
+            raise DataFileError(
+                f"{name(k)}: the label {short(word.decode())} has more digits than a whole number of 64 bits; such "
+                "labels are kept as text in CSV and Parquet"
+            )
+    return y if beyond else np.array(whole, dtype=np.int64)
+
+
+def _rows(X: Any, chosen: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """Return the rows of the chosen values."""
+    return np.searchsorted(X.indptr, np.flatnonzero(chosen), side="right") - 1
+
+
+def _line(block: bytes, row: int) -> int:
+    """Return the index of the line that holds a row."""
+    rows = (k for k, line in enumerate(block.split(b"\n")) if line.partition(b"#")[0].strip())
+    return next(islice(rows, int(row), None))
+
+
+def _first_bad_line(lines: list[bytes], parse: Parser) -> int:
+    """Return the index of the first line that does not parse, by bisection."""
+    low, high = 0, len(lines)  # lines[:low] parse, lines[:high] do not
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            parse(b"\n".join(lines[low:middle]) + b"\n")
+            low = middle
+        except (ValueError, OverflowError):
+            high = middle
+    return low

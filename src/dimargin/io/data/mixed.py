@@ -1,0 +1,297 @@
+"""Tables whose columns hold numbers, texts and dates, and nothing in some rows: CSV and Parquet as columns of Arrow."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial, reduce
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dimargin.io.data.chunks import LEFT_OUT, DataFileError, DataSet, short
+from dimargin.io.data.csv_text import CsvLayout, faults_named
+from dimargin.io.data.labels import NOTHING, is_number
+from dimargin.io.data.named_columns import TableColumns, TextLabels, arrow_explained
+from dimargin.io.data.opening import FileOptions, open_data, regular
+from dimargin.io.data.parquet import ParquetRows, is_numeric, is_text, value_type
+from dimargin.io.data.row_numbers import is_row_number, remark_on_row_number
+from dimargin.io.data.whole_file import IF_CSV, explained, format_taking
+from dimargin.system.memory import memory_of_process, out_of_memory
+
+_INFINITE = re.compile(r"[ \t]*[+-]?inf(inity)?[ \t]*", re.IGNORECASE)
+_MOST_PLACES = 10  # that a message names: each costs a pass over the file
+_WHOLE = re.compile(r"[+-]?\d{1,300}(\.0*)?", re.ASCII)
+_CODE = re.compile(r"\d+[eE]\d+", re.ASCII)  # 1e3 and 0e26 are codes; programs write numbers as 1e+03
+
+
+@dataclass(frozen=True)
+class MixedData(DataSet):
+    """Contents of a data file as a table.
+
+    Attributes
+    ----------
+    place : callable
+        Returns where the file has the row of an index, for messages: "line 11", or "row 9" of Parquet.
+    written : pyarrow.Table
+        X with texts as the file has them, for messages: 01 where X has 1.
+    """
+
+    place: Callable[[int], str] = "row {}".format
+    written: pa.Table = None
+
+
+def read_mixed(
+    path: str | os.PathLike[str],
+    label: str | int | None = None,
+    columns: Sequence[str] | None = None,
+    needs_label: bool = True,
+    drop: Sequence[str] = (),
+    *,
+    numbers: Collection[str] = (),
+    texts: Collection[str] = (),
+    exact: Collection[str] = (),
+    decimal_comma: bool = False,
+    na: Collection[str] = (),
+    options: FileOptions | None = None,
+) -> MixedData:
+    r"""Read CSV or Parquet whose columns are not all numbers.
+
+    Empty fields and NA, N/A, NaN, null, None, ?, - (of any case) are missing values.
+
+    Parameters
+    ----------
+    path, label, columns, needs_label, drop :
+        As in `dimargin.io.data.read_data`. Columns without a name are called "column 0" and so on.
+    numbers : collection of str
+        Names of columns that must be numbers.
+    texts : collection of str
+        Names of columns that are read as text whatever they hold. Of other columns, those are numbers of which every
+        value is one or missing.
+    exact : collection of str
+        Names of columns that are read as text as it is written: 01 is not 1.
+    decimal_comma : bool, default=False
+        Whether a comma in a number of CSV is its decimal point. A cell with a point, which may part thousands, is no
+        number then.
+    na : collection of str
+        Further texts (of any case) and numbers that are missing values of features, and that are no labels.
+    options : FileOptions, optional
+        Choices of how the file is read; by default its content decides.
+
+    Returns
+    -------
+    MixedData
+        Its X is a `pyarrow.Table`, in which missing values are null. Columns are float64, or text, as dates are.
+
+    Raises
+    ------
+    DataFileError
+        As `dimargin.io.data.read_data`, but for texts and missing values of features.
+
+    Examples
+    --------
+    >>> from tempfile import mkdtemp
+    >>> path = Path(mkdtemp()) / "people.csv"
+    >>> _ = path.write_text("age,job,class\n31,nurse,in\nNA,smith,out\n")
+    >>> data = read_mixed(path)
+    >>> data.X.to_pydict(), data.y.tolist()
+    ({'age': [31.0, None], 'job': ['nurse', 'smith']}, ['in', 'out'])
+    """
+    options = options or FileOptions()
+    with regular(path) as path, explained(path), arrow_explained(path):
+        kind = format_taking(path, options, None)
+        if kind == "libsvm":
+            raise DataFileError(f"{path}: LIBSVM text has neither names of columns nor missing values{IF_CSV}")
+        if kind == "csv":
+            layout = CsvLayout.of(path, options, label, columns, drop)
+            taken = layout.choose(label, columns, needs_label, drop)
+            place: Callable[[int], str] = partial(layout.place, path, options)
+            labels = TextLabels(path, na=na)
+            with (
+                faults_named(path, layout, TableColumns(taken.index, taken.label, []), options, labels),
+                open_data(path, options) as stream,
+            ):
+                chunks = layout.chunks(stream, taken, labels, as_text=True)
+                table, codes = _joined(path, taken, ((chunk.X, chunk.y) for chunk in chunks))
+            found = labels.found(codes, taken.label, place)
+            names, label = (taken.wanted, taken.label) if layout.header else (None, taken.index)
+        else:
+            rows = ParquetRows(path, label, columns, needs_label, drop, na)
+            taken, place = rows.taken, "row {}".format
+            table, codes = _joined(path, taken, ((batch.rows, batch.y) for batch in rows.batches()))
+            found, names, label = rows.found(codes), taken.wanted, taken.label
+        reader = _ColumnReader(path, place, decimal_comma, na)
+        remarks, written = [*taken.remarks, *found.remarks], table
+        for k, name in enumerate(taken.wanted):
+            kinds = {"number": numbers, "text": texts, "exact text": exact}
+            wanted = next((kind for kind, of_kind in kinds.items() if name in of_kind), None)
+            column = reader.typed(name, table.column(k), wanted)
+            written = written.set_column(k, name, column)
+            if pa.types.is_string(column.type) and wanted != "exact text":
+                column = _spelt_alike(column)
+            table = table.set_column(k, name, column)
+            if columns is None and column.type == "double" and is_row_number(values := column.to_numpy()):
+                remarks.append(remark_on_row_number(path, short(repr(name)), values))
+        return MixedData(
+            table, found.y, names, label, remarks=tuple(remarks), fraction=found.fraction, place=place, written=written
+        )
+
+
+def _joined(path: Path, taken: TableColumns, chunks: Iterator[tuple[pa.RecordBatch, Any]]) -> tuple[pa.Table, Any]:
+    """Return the features of all rows, and their labels or codes of labels."""
+    if not taken.wanted:
+        raise DataFileError(f"{path} has no features")
+    batches, labels, held, most = list[pa.RecordBatch](), list[Any](), 0, memory_of_process()
+    for rows, y in chunks:
+        batches.append(rows.select(taken.wanted))
+        labels.append(y)
+        held += batches[-1].nbytes
+        if held > most:
+            raise DataFileError(f"{path}: {out_of_memory('what is in it')}")
+    if not batches:
+        raise DataFileError(f"{path} has no rows")
+    return pa.Table.from_batches(batches), None if labels[0] is None else np.concatenate(labels)
+
+
+def remarks_on_empty_rows(path: Path, rows: DataSet) -> tuple[str, ...]:
+    """Return a remark on the rows of a table in which every feature is missing, if there are any."""
+    if not isinstance(rows, MixedData) or not rows.X.num_columns:
+        return ()
+    empty = reduce(pc.and_, (column.is_null() for column in rows.X.columns))
+    found = pc.indices_nonzero(empty).to_pylist()
+    if not found:
+        return ()
+    which = "1 row has" if len(found) == 1 else f"{len(found)} rows have"
+    places = ", ".join(map(rows.place, found[:_MOST_PLACES])) + ", ..." * (len(found) > _MOST_PLACES)
+    return (f"{path}: {which} no value in any column of the model, which gives labels all the same: {places}",)
+
+
+@dataclass(frozen=True)
+class _ColumnReader:
+    """Reader of columns as numbers or texts; `place` names the place of a row, the others are as in `read_mixed`."""
+
+    path: Path
+    place: Callable[[int], str]
+    decimal_comma: bool
+    na: Collection[str]
+
+    def typed(self, name: str, column: pa.ChunkedArray, wanted: str | None) -> pa.ChunkedArray:
+        """Return a column as numbers where all its values are, as text as it is written else, or as it is wanted."""
+        kind = value_type(column.type)
+        if is_numeric(kind) or pa.types.is_null(kind):
+            column = column.cast(kind)
+            if wanted == "text" and not (pa.types.is_floating(kind) or pa.types.is_null(kind)):  # exactly, of any size
+                return self._known(column.cast(pa.string()))
+            between = pa.int8() if pa.types.is_boolean(kind) else pa.string() if pa.types.is_decimal(kind) else kind
+            if wanted == "exact text":
+                return column.cast(pa.string())
+            numbers = column.cast(between).cast(pa.float64(), safe=False)
+            numbers = self._finite(name, numbers, numbers)
+            return numbers.cast(pa.string()) if wanted == "text" else numbers
+        if not (is_text(kind) or pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
+            raise DataFileError(
+                f"{self.path}: column {short(name)!r} holds {kind}; numbers, text or dates expected{LEFT_OUT}"
+            )
+        text = self._known(pc.utf8_trim_whitespace(column.cast(pa.string())))
+        if wanted in ("text", "exact text"):
+            return text
+        digits = text
+        if self.decimal_comma:
+            digits = pc.replace_substring(pc.replace_substring(text, ".", "_"), ",", ".")
+        if wanted == "number":
+            for word, digit in (("true", "1"), ("false", "0")):
+                digits = pc.if_else(pc.equal(pc.utf8_lower(digits), word), digit, digits)
+        try:
+            return self._finite(name, pc.cast(digits, pa.float64()), text)
+        except pa.ArrowInvalid:
+            if wanted is None:
+                return text
+            found = odd_cells(text, self.decimal_comma)
+            odd, has_point = found.texts[0], is_number(found.texts[0])
+            raise OddCellError(
+                f"{self.path}, {self.place(found.first)}: column {short(name)!r} is {short(odd)!r}; a "
+                f"{'number with a decimal comma' if has_point else 'finite number'} expected ({found.said})",
+                None if has_point else odd,
+                found.first if found.n_odd == 1 else None,
+            ) from None
+
+    def _known(self, text: pa.ChunkedArray) -> pa.ChunkedArray:
+        """Return texts without those that say that a value is missing."""
+        nothing = {*NOTHING, *(one.strip().lower() for one in self.na)}
+        return pc.if_else(pc.is_in(pc.utf8_lower(text), pa.array(sorted(nothing))), None, text)
+
+    def _finite(self, name: str, numbers: pa.ChunkedArray, values: pa.ChunkedArray) -> pa.ChunkedArray:
+        """Return numbers without those that say that a value is missing; raises DataFileError for infinite values."""
+        nothing = pa.array([float(one) for one in self.na if is_number(one) or _INFINITE.fullmatch(one)], pa.float64())
+        numbers = pc.if_else(pc.or_(pc.is_nan(numbers), pc.is_in(numbers, nothing)), None, numbers)
+        infinite = pc.is_inf(numbers)
+        if pc.any(infinite).as_py():
+            row = pc.index(infinite, True).as_py()
+            value = values[row].as_py()
+            raise OddCellError(
+                f"{self.path}, {self.place(row)}: column {short(name)!r} is {short(repr(value))}; a finite number "
+                "expected",
+                str(value),
+            )
+        return numbers
+
+
+@dataclass(frozen=True)
+class OddCells:
+    """Cells of a column of numbers that are not numbers: their number, texts, and the row of the first."""
+
+    n_odd: int
+    n_cells: int
+    texts: list[str]
+    first: int
+
+    @property
+    def said(self) -> str:
+        """Their number in words."""
+        return f"{self.n_odd} of {self.n_cells} cells {'is' if self.n_odd == 1 else 'are'} not a number"
+
+
+class OddCellError(DataFileError):
+    """Error for a cell of a column of numbers that is a `text`, in this `row` only if it is given.
+
+    The text is None if it stands for no missing value.
+    """
+
+    def __init__(self, message: str, text: str | None, row: int | None = None) -> None:
+        super().__init__(message)
+        self.text, self.row = text, row
+
+
+def odd_cells(column: pa.ChunkedArray, decimal_comma: bool) -> OddCells:
+    """Return the cells of a column of text that are not numbers; there must be at least one."""
+    kinds = column.drop_null().unique().to_pylist()
+    texts = [text for text in kinds if not is_number(_with_point(text) if decimal_comma else text)]
+    odd = pc.is_in(column, pa.array(texts, pa.string()))
+    n_odd = pc.sum(odd).as_py()
+    return OddCells(n_odd, len(column), texts, pc.index(odd, True).as_py())
+
+
+def _with_point(text: str) -> str:
+    """Return a text with a point for a decimal comma; one with a point is no number afterwards."""
+    return text.replace(".", "_").replace(",", ".")
+
+
+def _spelt_alike(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return texts, those that are numbers or truth values as all files and formats spell them: 1 for 01 and 1.0."""
+    kinds = column.unique()
+    spelt = pa.array([_spelt(text) for text in kinds.to_pylist()], pa.string())
+    return column if spelt.equals(kinds) else spelt.take(pc.index_in(column, kinds))
+
+
+def _spelt(text: str | None) -> str | None:
+    if text is None or not is_number(text) or _CODE.fullmatch(text):
+        return text.lower() if text is not None and text.lower() in ("true", "false") else text
+    if _WHOLE.fullmatch(text):  # of more digits than float64 tells apart, as keys are
+        return str(int(text.partition(".")[0]))
+    number = float(text)
+    return str(int(number)) if number.is_integer() and abs(number) < 1e300 else repr(number)

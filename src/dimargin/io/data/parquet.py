@@ -1,0 +1,197 @@
+"""Parquet files: their rows batch by batch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet
+from numpy.typing import NDArray
+
+from dimargin.io.data.chunks import CHUNK, LEFT_OUT, Chunk, Chunks, DataFileError, DataSet, short
+from dimargin.io.data.labels import fraction_said, is_number, missing_label
+from dimargin.io.data.named_columns import PANDAS_INDEX, FoundLabels, TableColumns, TextLabels, matrix
+from dimargin.io.data.parquet_pages import check_pages, footer_of
+
+_BUFFER = 2**16  # bytes of a column of a file read at a time
+
+
+class Batch(NamedTuple):
+    """Some rows of a file, the first of which has this number, and their labels or codes of labels."""
+
+    first: int
+    rows: pa.RecordBatch
+    y: NDArray[Any] | None
+
+
+class ParquetRows:
+    """Rows of a Parquet file; parameters as in `dimargin.io.data.read_data`.
+
+    `types` has the type of each feature's values, by name.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        label: str | int | None,
+        columns: Sequence[str] | None,
+        needs_label: bool,
+        drop: Sequence[str],
+        na: Collection[str] = (),
+    ) -> None:
+        self._path, self._texts, self._text_labels = path, TextLabels(path, na=na), False
+        with _opened(path) as (_, footer, file):
+            schema, self._footer = file.schema_arrow, footer
+        self._given = {name.strip(): name for name in reversed(schema.names)}
+        self.taken = TableColumns.choose(path, _named(schema), label, columns, needs_label, drop)
+        self.types = {name: value_type(schema.field(self._given[name]).type) for name in self.taken.wanted}
+        self._step = max(1, CHUNK // (8 * len(schema.names)))  # rows
+        if self.taken.label is not None:
+            kind = value_type(schema.field(self._given[self.taken.label]).type)
+            self._text_labels = is_text(kind) or pa.types.is_decimal(kind) or pa.types.is_date(kind)
+            if not (self._text_labels or is_numeric(kind) or pa.types.is_null(kind)):
+                raise DataFileError(
+                    f"{path}: column {short(self.taken.label)!r} holds {kind}; numbers or text expected as labels"
+                )
+
+    def batches(self) -> Iterator[Batch]:
+        """Yield the rows, batch by batch; raises DataFileError where they are not all that the file says it has."""
+        first, before, given = 0, os.stat(self._path), [self._given[name] for name in self.taken.all]
+        with _opened(self._path) as (source, footer, file):
+            if footer != self._footer:
+                raise DataFileError(f"{self._path} was rewritten while it was read")
+            n_rows = check_pages(self._path, source, footer, file.schema, given)
+            for rows in file.iter_batches(self._step, columns=given):
+                rows = rows.rename_columns([name.strip() for name in rows.schema.names])
+                yield Batch(first, rows, self._labels(rows, first))
+                first += rows.num_rows
+                pa.default_memory_pool().release_unused()
+        now = os.stat(self._path)
+        is_replaced = now.st_ino != before.st_ino  # what was read is the old file, and whole
+        is_changed = (now.st_size, now.st_mtime_ns) != (before.st_size, before.st_mtime_ns)
+        if first != n_rows or (is_changed and not is_replaced):
+            raise DataFileError(f"{self._path} was cut or rewritten while it was read: {first} of {n_rows} rows came")
+
+    def _labels(self, rows: pa.RecordBatch, first: int) -> NDArray[Any] | None:
+        if self.taken.label is None:
+            return None
+        column = rows.column(self.taken.label)
+        y: NDArray[Any]
+        if self._text_labels:
+            y = self._texts.codes(as_text(column))
+            missing = y < 0
+        else:
+            y = column.to_numpy(zero_copy_only=False)
+            missing = ~np.isfinite(y) if y.dtype.kind == "f" else column.is_null().to_numpy(zero_copy_only=False)
+            missing |= self._texts.lack(y)
+        if missing.any():
+            row = int(missing.argmax())
+            what = missing_label(self.taken.label, column[row].as_py())
+            raise DataFileError(f"{self._path}, row {first + row}: {what}")
+        return y
+
+    def found(self, y: NDArray[Any] | None) -> FoundLabels:
+        """Return the labels of all batches, joined, as `DataSet` has them, and what is odd about them."""
+        if self._text_labels:
+            return self._texts.found(y, self.taken.label, "row {}".format)
+        if y is None or y.dtype.kind != "f" or not (odd := y != np.floor(y)).any():
+            return FoundLabels(y)
+        row = int(odd.argmax())
+        return FoundLabels(y, fraction=f"{self._path}, row {row}: {fraction_said(self.taken.label, y[row])}")
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[pa.NativeFile, bytes, pyarrow.parquet.ParquetFile]]:
+    with pa.OSFile(os.fsencode(path)) as source:
+        footer = footer_of(path, source)
+        with pyarrow.parquet.ParquetFile(source, buffer_size=_BUFFER, pre_buffer=False) as file:
+            yield source, footer, file
+
+
+def names_in(path: Path) -> list[str]:
+    """Return the names of the columns of a file."""
+    with _opened(path) as (_, _, file):
+        return _named(file.schema_arrow)
+
+
+def _named(schema: pa.Schema) -> list[str]:
+    return [name.strip() for name in schema.names if not PANDAS_INDEX.fullmatch(name)]
+
+
+def read_parquet(
+    path: Path, label: str | int | None, columns: Sequence[str] | None, needs_label: bool, drop: Sequence[str]
+) -> DataSet:
+    """Read a Parquet file; parameters as in `read_data`."""
+    rows = ParquetRows(path, label, columns, needs_label, drop)
+    names = rows.taken.wanted
+    for name, kind in rows.types.items():
+        if not (is_numeric(kind) or is_text(kind)):
+            raise DataFileError(f"{path}: column {short(name)!r} holds {kind}; numbers expected{LEFT_OUT}")
+
+    def chunks() -> Iterator[Chunk]:
+        for batch in rows.batches():
+            X = matrix(_without_text(path, batch, rows.types), names)
+            finite = np.isfinite(X)
+            if not finite.all():
+                row, column = np.argwhere(~finite)[0]
+                raise DataFileError(
+                    f"{path}, row {batch.first + row}: column {short(names[column])!r} is missing, NaN or infinite; a "
+                    "finite number expected"
+                )
+            yield Chunk(X, batch.y)
+
+    collected = Chunks(path, chunks())
+    found = rows.found(collected.y)
+    X, remarks = collected.dense(0, len(names)), (*rows.taken.remarks, *found.remarks)
+    return DataSet(X, found.y, names, rows.taken.label, remarks=remarks, fraction=found.fraction)
+
+
+def _without_text(path: Path, batch: Batch, types: dict[str, pa.DataType]) -> pa.RecordBatch:
+    """Return rows whose features are numbers, those too that are written as text.
+
+    Decimals are read as their text is: Arrow's conversion to float64 is not rounded to the nearest number.
+    """
+    rows = batch.rows
+    for name in (name for name, kind in types.items() if is_text(kind) or pa.types.is_decimal(kind)):
+        texts = pc.utf8_trim_whitespace(rows.column(name).cast(pa.string()))
+        try:
+            numbers = texts.cast(pa.float64())
+        except pa.ArrowInvalid:
+            row, text = next((k, v) for k, v in enumerate(texts.to_pylist()) if v is not None and not is_number(v))
+            raise DataFileError(
+                f"{path}: column {short(name)!r} holds {types[name]}; numbers expected, and row {batch.first + row} is "
+                f"{short(text)!r}"
+            ) from None
+        rows = rows.set_column(rows.schema.get_field_index(name), name, numbers)
+    return rows
+
+
+def as_text(column: pa.Array) -> pa.Array:
+    """Return a column as text, decimals with all their digits and without an exponent."""
+    if not pa.types.is_decimal(value_type(column.type)):
+        return column.cast(pa.string())
+    encoded = column.dictionary_encode()
+    texts = [None if value is None else f"{value:f}" for value in encoded.dictionary.to_pylist()]
+    return pa.array(texts, pa.string()).take(encoded.indices)
+
+
+def value_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type of the values of a column, whether each is there once for all rows or not."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def is_numeric(kind: pa.DataType) -> bool:
+    """Return whether all readers take values of this type for numbers."""
+    types = pa.types
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind))
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Return whether values of this type are texts."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))

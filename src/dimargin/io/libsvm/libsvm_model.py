@@ -1,0 +1,231 @@
+"""LIBSVM's models: a kernel expansion for every pair of classes, and a vote."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.utils import check_array, gen_batches
+
+from dimargin.estimators.validated_data import canonical
+from dimargin.estimators.validation import check_finite
+from dimargin.io.data.libsvm import DENSE
+from dimargin.kernels.column_statistics import narrowed
+from dimargin.kernels.functions import Kernel
+from dimargin.kernels.row_transform import RowTransform
+from dimargin.kernels.user import Transform, UserKernel, kernel_matrix
+from dimargin.system.arrays import Floats, Indices
+from dimargin.system.threads import effective_n_threads
+
+_ROWS_AT_ONCE = 65_536  # bounds the scratch memory
+
+
+@dataclass(frozen=True, eq=False)
+class LibsvmModel:
+    r"""A classifier as LIBSVM's text models hold it.
+
+    The classes have an order, that of `labels`; of every pair a, b with a before b there is a decision value
+
+        ``sum_{i in a} coefficients[b - 1, i] k(x_i, x) + sum_{i in b} coefficients[a, i] k(x_i, x) - rho[ab]``,
+
+    over the support vectors listed under a and under b. Positive is a vote for a, else for b; the class with the most
+    votes is predicted, the first of them in a tie (C.-C. Chang and C.-J. Lin, "LIBSVM: a library for support vector
+    machines", ACM TIST 2011, section 7).
+
+    Attributes
+    ----------
+    kernel : Kernel or None
+        "linear", "poly" or "rbf"; None for kernel values computed beforehand. The only feature of a support vector is
+        then 0, its place in the kernel matrix, counted from one.
+    labels : ndarray of shape (n_classes,), int64
+    rho : ndarray of shape (n_classes * (n_classes - 1) / 2,)
+        Thresholds of the pairs (0, 1), (0, 2), ..., (1, 2), ...
+    n_support : ndarray of shape (n_classes,), int64
+        Support vectors listed under each class, one class after the other.
+    coefficients : ndarray of shape (n_classes - 1, n_SV)
+    support_vectors : CSR array of shape (n_SV, largest feature of any)
+    zero_based : bool
+        Whether the first column of the support vectors is feature 0 of the file, or feature 1.
+    has_probabilities : bool
+        Whether the file held what LIBSVM's probability estimates need; it is not used here.
+
+    Examples
+    --------
+    >>> import dimargin as dm
+    >>> from pathlib import Path
+    >>> from tempfile import mkdtemp
+    >>> from sklearn.datasets import make_moons
+    >>> X, y = make_moons(200, noise=0.2, random_state=0)
+    >>> machine = dm.SVMClassifier(C=10.0).fit(X, y)
+    >>> path = Path(mkdtemp()) / "moons.model"
+    >>> dm.to_libsvm(machine, path)
+    >>> model = dm.from_libsvm(path)
+    >>> bool((model.predict(X) == machine.predict(X)).all()), model.labels.tolist()
+    (True, [1, 0])
+    >>> bool(abs(model.decision_values(X)[:, 0] - machine.decision_function(X)).max() < 1e-5)
+    True
+    """
+
+    kernel: Kernel | None
+    labels: NDArray[np.int64]
+    rho: Floats
+    n_support: Indices
+    coefficients: Floats
+    support_vectors: Any
+    zero_based: bool = False
+    has_probabilities: bool = False
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """Indices in `labels` of the classes of every pair, in the order of `rho`."""
+        return list(combinations(range(len(self.labels)), 2))
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns that rows need at least."""
+        if self.kernel is None:
+            return int(self.support_vectors.data.max(initial=0.0)) + 1
+        return int(self.support_vectors.shape[1])
+
+    def decision_values(self, X: Any, n_jobs: int | None = None) -> Floats:
+        """Return the decision values of all pairs of classes, with kernel values in float64.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The files hold no number of features: any that is large enough for the support vectors will do. Of kernel
+            values computed beforehand, column j is that with row j of the kernel matrix, counted from one, and column
+            0 is not used.
+        n_jobs : int, optional
+            Threads; None is one for every processor that the process may use.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes * (n_classes - 1) / 2)
+            Positive means the first class of the pair.
+
+        Raises
+        ------
+        ValueError
+            For a value that is missing or infinite, or fewer columns than the support vectors need.
+        """
+        X = check_array(X, accept_sparse="csr", dtype=np.float64, order="C", ensure_all_finite=False)
+        check_finite(X)
+        X = canonical(X)
+        n, width = X.shape
+        if width < self.n_columns:
+            raise ValueError(f"X has {width} columns, but a support vector uses column {self.n_columns}")
+        values = np.repeat(-self.rho[:, None], n, axis=1)
+        if not self.support_vectors.shape[0]:
+            return values.T
+        vectors = self.support_vectors
+        if self.kernel is None:
+            transform: Transform = UserKernel(None)
+        else:
+            vectors = widened(vectors, width)
+            if not sp.issparse(X) and vectors.nnz >= DENSE * vectors.shape[0] * width:
+                vectors = vectors.toarray()
+            transform = RowTransform.fit(vectors, self.kernel).in_float64()
+        sparse = self.kernel is not None and sp.issparse(vectors)
+        of_class = np.split(np.arange(vectors.shape[0]), np.cumsum(self.n_support)[:-1])
+        for batch in gen_batches(n, _ROWS_AT_ONCE):
+            part: Any = X[batch] if self.kernel is not None else _of_columns(X[batch], vectors.data.astype(np.int64))
+            part = sp.csr_array(part) if sparse else part.toarray() if sp.issparse(part) else part
+            matrix = kernel_matrix(transform, vectors, queries=part, n_threads=effective_n_threads(n_jobs))
+            # one pass over the support vectors of a class serves all its pairs
+            sums = [matrix.multiply(own, self.coefficients[:, own]) for own in of_class]
+            for p, (a, b) in enumerate(self.pairs):
+                values[p, batch] += sums[a][b - 1] + sums[b][a]
+        return np.ascontiguousarray(values.T)
+
+    def predict(self, X: Any, n_jobs: int | None = None) -> NDArray[np.int64]:
+        """Predict labels of shape (n_samples,) by LIBSVM's vote; parameters and errors are as of `decision_values`."""
+        values = self.decision_values(X, n_jobs)
+        votes = np.zeros((len(values), len(self.labels)), dtype=np.int64)
+        for p, (a, b) in enumerate(self.pairs):
+            first = values[:, p] > 0
+            votes[:, a] += first
+            votes[:, b] += ~first
+        return np.asarray(self.labels[votes.argmax(axis=1)])
+
+
+def _of_columns(X: Any, columns: Indices) -> Floats:
+    """Return dense rows of these columns, which are zero where X has none."""
+    X, kept = narrowed(X)
+    indices = np.minimum(np.searchsorted(kept, columns), len(kept) - 1)
+    values: Floats = X[:, indices].toarray() if sp.issparse(X) else X[:, indices]
+    return np.where(kept[indices] == columns, values, 0.0)
+
+
+def widened(X: Any, width: int) -> Any:
+    """Return CSR rows with more columns, which are empty."""
+    return sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], width))
+
+
+class Expansion(NamedTuple):
+    """Decision function of a pair of classes, positive for the first: ``sum_k coefficients[k] k(x_k, x) - rho``."""
+
+    rows: Indices
+    coefficients: Floats
+    rho: float
+
+
+def one_vs_one(
+    kernel: Kernel | None, labels: NDArray[Any], X: Any, pairs: Sequence[Expansion], zero_based: bool = False
+) -> LibsvmModel:
+    """Put the expansions of all pairs of classes together.
+
+    A support vector is listed under the class that its coefficient speaks for, which for the hinge is its own. The
+    expansions are those of the pairs (0, 1), (0, 2), ..., (1, 2), ..., and their `rows` are indices of rows of `X`, an
+    array or CSR array of shape (n, n_features); `kernel` and `zero_based` are as in `LibsvmModel`. Raises ValueError
+    for the Laplacian kernel, and for labels that are no whole numbers.
+    """
+    kernel = libsvm_kernel(kernel)
+    n, first = X.shape[0], [np.asarray(pair.coefficients) > 0 for pair in pairs]
+    of_pair = list(zip(combinations(range(len(labels)), 2), first, strict=True))
+    keys = np.concatenate([np.where(own, a, b) * n + p.rows for ((a, b), own), p in zip(of_pair, pairs, strict=True)])
+    slots = np.concatenate([np.where(own, b - 1, a) for (a, b), own in of_pair])
+    listed, indices = np.unique(keys, return_inverse=True)
+    coefficients = np.zeros((len(labels) - 1, len(listed)))
+    np.add.at(coefficients, (slots, indices), np.concatenate([p.coefficients for p in pairs]))
+    return LibsvmModel(
+        kernel=kernel,
+        labels=whole_labels(labels),
+        rho=np.array([p.rho for p in pairs], dtype=np.float64),
+        n_support=np.bincount(listed // n, minlength=len(labels)),
+        coefficients=coefficients,
+        support_vectors=csr_rows(X[listed % n]),
+        zero_based=zero_based,
+    )
+
+
+def libsvm_kernel(kernel: Kernel | None) -> Kernel | None:
+    """Return the kernel; raises ValueError for one that LIBSVM does not know."""
+    if kernel is not None and kernel.name == "laplacian":
+        raise ValueError("the Laplacian kernel has no LIBSVM form; LIBSVM knows linear, poly and rbf")
+    return kernel
+
+
+def csr_rows(X: Any) -> Any:
+    """Return rows as a CSR array of float64 without stored zeros."""
+    X = sp.csr_array(X, dtype=np.float64)
+    X.sum_duplicates()
+    X.eliminate_zeros()
+    return X
+
+
+def whole_labels(labels: NDArray[Any]) -> NDArray[np.int64]:
+    """Return labels as LIBSVM stores them; raises ValueError for any that is no whole number of 32 bits."""
+    limits = np.iinfo(np.int32)
+    numbers = labels.dtype.kind in "biuf" and bool(((labels >= limits.min) & (labels <= limits.max)).all())
+    if not numbers or (labels != labels.astype(np.int64)).any():
+        raise ValueError(
+            f"LIBSVM's models know classes by whole numbers of 32 bits, not {labels.tolist()}; fit the machine on such "
+            "labels (sklearn.preprocessing.LabelEncoder makes them)"
+        )
+    return labels.astype(np.int64)

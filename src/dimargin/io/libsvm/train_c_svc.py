@@ -1,0 +1,151 @@
+"""C-SVC as LIBSVM trains it: a machine for every pair of classes, in its order and with its report."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import KFold, StratifiedKFold
+
+from dimargin.estimators import SVMClassifier
+from dimargin.estimators.fit_progress import Monitor
+from dimargin.io.libsvm import LibsvmModel
+from dimargin.io.libsvm.export import libsvm_model
+from dimargin.io.libsvm.libsvm_model import csr_rows, whole_labels
+from dimargin.system.arrays import TINY, Floats, Indices
+from dimargin.system.progress_lines import print_progress
+
+
+class _Dots(Monitor):
+    """Monitor that prints a dot for every check of the gap, as LIBSVM shows that it works."""
+
+    def check(self, entry: dict[str, Any]) -> bool:
+        print_progress(".", end="")
+        return False
+
+
+@dataclass(frozen=True)
+class OneVsOne:
+    """Trainer of a machine for every pair of classes, which is LIBSVM's way to more than two of them."""
+
+    machine: SVMClassifier  # with an intercept, not fitted
+    weights: Mapping[int, float]  # factors on C, by label
+    cache: int | None = None  # bytes for kernel rows; None is the machine's own choice
+
+    def train(self, X: Any, y: NDArray[Any], quiet: bool = False, row_weights: Floats | None = None) -> LibsvmModel:
+        """Train a machine for every pair of classes, and print LIBSVM's report of it unless `quiet`.
+
+        Column j of `X`, an array or CSR array, is feature j. With kernel values computed beforehand, feature 0 is a
+        row's place in their matrix, counted from 1, and feature j the value with place j. C is multiplied by
+        `row_weights`, and rows of weight zero are left out. Raises ValueError for labels that are no whole numbers or
+        all the same, and as `SVMClassifier.fit`. Warnings are printed in any case.
+        """
+        if row_weights is not None:
+            kept = np.flatnonzero(row_weights)
+            X, y, row_weights = X[kept], y[kept], row_weights[kept]
+            if not len(kept):
+                raise ValueError("one weight above 0 at least expected, but all rows have weight 0")
+        labels, codes = _in_order(y)
+        if len(labels) < 2:
+            raise ValueError(f"two classes at least expected, but the label is {labels[0]} everywhere")
+        for label in sorted(self.weights.keys() - set(labels.tolist())):
+            print(f"WARNING: no row has the label of -w{label}", file=sys.stderr)
+        weights = np.array([self.weights.get(label, 1.0) for label in labels.tolist()])[codes]
+        weights = weights if row_weights is None else weights * row_weights
+        machine = self._fitted(X, codes, weights, quiet)
+        model = replace(libsvm_model(machine), labels=labels, zero_based=True)
+        if self.machine.kernel == "precomputed":  # Its support vectors are places among these rows, counted from 1.
+            model = replace(model, support_vectors=csr_rows(X[:, [0]][model.support_vectors.data.astype(np.int64) - 1]))
+        if not quiet:
+            _report(machine, model, codes, machine.C * weights)
+        return model
+
+    def _fitted(self, X: Any, codes: Indices, weights: Floats, quiet: bool) -> SVMClassifier:
+        """Return the machine of all pairs, fitted on places of labels in LIBSVM's order."""
+        X, n_classes = self._values(X), int(codes.max()) + 1
+        machine: SVMClassifier = clone(self.machine).set_params(multi_class="one_vs_one")
+        if self.cache is not None:
+            largest = int(np.sort(np.bincount(codes))[-2:].sum())
+            needed = machine._memory_needed(largest, int(X.size), 1) + 16 * len(codes) * n_classes
+            machine.set_params(memory_limit=needed + self.cache)
+        if not quiet:
+            machine._monitor = _Dots()
+        with warnings.catch_warnings(record=True) as complaints:
+            warnings.simplefilter("always", ConvergenceWarning)
+            # Of two classes, a positive decision value means the first here, and the second in SVMClassifier.
+            machine.fit(X, codes if n_classes > 2 else 1 - codes, weights)
+        for complaint in complaints:
+            print(f"WARNING: {complaint.message}", file=sys.stderr)
+        return machine
+
+    def _values(self, X: Any) -> Any:
+        """Return the data that the machine is fitted on."""
+        if self.machine.kernel != "precomputed":
+            return X
+        indices = X[:, [0]]
+        indices = (indices.toarray() if sp.issparse(X) else indices).ravel()
+        if not ((indices > 0) & (indices < X.shape[1]) & (indices == np.floor(indices))).all():
+            raise ValueError(
+                "feature 0 of every row has to be its place in the kernel matrix, counted from 1, and features 1 to n "
+                "its kernel values"
+            )
+        values = X[:, indices.astype(np.int64)]
+        return values.toarray() if sp.issparse(X) else values
+
+    def cross_validate(self, X: Any, y: NDArray[Any], n_folds: int, row_weights: Floats | None = None) -> float:
+        """Return the share of rows that models trained without them predict right, on folds stratified if possible."""
+        n_folds = min(n_folds, len(y))
+        kind = StratifiedKFold if n_folds <= np.unique(y, return_counts=True)[1].max() else KFold
+        correct = 0
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="The least populated class")
+            for train, test in kind(n_folds, shuffle=True, random_state=0).split(X, y):
+                train = train if row_weights is None else train[row_weights[train] > 0]
+                known, own = y[train], None if row_weights is None else row_weights[train]
+                if (known == known[0]).all():  # as LIBSVM's model of a single class predicts
+                    predicted = known[0]
+                else:
+                    predicted = self.train(X[train], known, True, own).predict(X[test])
+                correct += int(np.count_nonzero(y[test] == predicted))
+        return correct / len(y)
+
+
+def _in_order(y: NDArray[Any]) -> tuple[NDArray[np.int64], Indices]:
+    """Return the labels in LIBSVM's order, and every row's place among them.
+
+    The label that appears first comes first, but 1 before -1 where these are all.
+    """
+    labels, first, codes = np.unique(y, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    if labels.tolist() == [-1, 1]:
+        order = np.array([1, 0])
+    return whole_labels(labels[order]), np.argsort(order)[codes]
+
+
+def _report(machine: SVMClassifier, model: LibsvmModel, codes: Indices, bounds: Floats) -> None:
+    """Print LIBSVM's lines about every pair, and its certificate; `bounds` are those of all rows' coefficients."""
+    support = machine.support_[np.lexsort((machine.support_, codes[machine.support_]))]
+    sizes, parts = np.abs(model.coefficients), np.split(np.arange(len(support)), np.cumsum(model.n_support)[:-1])
+    primal, dual = np.atleast_1d(machine.objective_), np.atleast_1d(machine.dual_objective_)
+    gaps = (primal - dual) / np.maximum(primal, TINY)
+    lines = ["*", f"optimization finished, #passes = {machine.n_iter_}"]
+    for p, (a, b) in enumerate(model.pairs):
+        own = np.concatenate([sizes[b - 1, parts[a]], sizes[a, parts[b]]])
+        limits = bounds[support[np.concatenate([parts[a], parts[b]])]]
+        of_pair = bounds[(codes == a) | (codes == b)]
+        if of_pair.min() == of_pair.max():
+            lines.append(f"nu = {own.sum() / of_pair.sum():f}")
+        lines += [
+            f"obj = {-dual[p]:f}, rho = {model.rho[p]:f}",
+            f"nSV = {np.count_nonzero(own)}, nBSV = {np.count_nonzero(own >= limits)}",
+            f"relative duality gap = {gaps[p]:.2g}",
+        ]
+    print_progress("\n".join([*lines, f"Total nSV = {len(support)}"]))

@@ -1,0 +1,364 @@
+"""Conversion of estimators, kernels and routers to files of `dimargin.io.models.model_format`, and back.
+
+Loading makes objects of the few classes in `_CLASSES` only, sets the attributes listed there only, and checks that the
+arrays fit together before anything is computed with them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import fields
+from inspect import signature
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import sklearn
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, QuantileTransformer, StandardScaler
+from sklearn.utils.validation import check_is_fitted
+
+from dimargin.estimators import (
+    MACHINES,
+    CoreSetDetector,
+    CoreSetSVDD,
+    CoreSetSVMClassifier,
+    GossipSVMClassifier,
+    KernelMarginClassifier,
+    MarginClassifier,
+    OneClassCoreSetSVM,
+)
+from dimargin.estimators.preprocessing import CalendarFeatures, FourierFeatures, SparseScaler
+from dimargin.estimators.wide_attributes import kept_of
+from dimargin.gossip import rivals, rounds
+from dimargin.io.data.chunks import short
+from dimargin.io.models.model_format import ModelFileError, Step, read_raw, write_model
+from dimargin.io.models.model_values import decode_transform, encode_transform
+from dimargin.io.models.soundness import (
+    check_calendar,
+    check_detector,
+    check_fourier,
+    check_linear_machine,
+    check_machine,
+    check_quantiles,
+    check_scaler,
+    check_sparse_scaler,
+    check_step,
+)
+from dimargin.io.models.table_steps import TABLE_STEPS, restored, stored, widths
+from dimargin.kernels.column_statistics import SparseColumns
+from dimargin.kernels.user import UserKernel
+from dimargin.shards.partition import KernelClusters, Split
+from dimargin.strategies import LINEAR_SOLVERS, STRATEGIES, Committee, Options, Router
+from dimargin.system.memory import out_of_memory
+from dimargin.system.value_tree import Arrays, decode, encode, encode_parts
+
+_CERTIFICATE = ("objective_", "dual_objective_", "duality_gap_", "certificate_", "status_", "n_iter_", "history_")
+_MACHINE = (
+    "classes_", "support_", "support_vectors_", "dual_coef_", "intercept_", "n_support_", *_CERTIFICATE, "_transform",
+    "_router", "_n_given",
+)  # fmt: skip
+_LINEAR = ("classes_", "coef_", "intercept_", *_CERTIFICATE, "_partial")
+_GOSSIP = (
+    "classes_", "coef_", "intercept_", "site_coef_", "site_average_coef_", "site_intercept_",
+    "site_average_intercept_", "site_of_rows_",
+    *_CERTIFICATE,
+)  # fmt: skip
+_DETECTOR = (
+    "support_", "support_vectors_", "dual_coef_", "offset_", *_CERTIFICATE, "_transform", "_square", "_n_given",
+)  # fmt: skip
+_ANY = ("n_features_in_", "feature_names_in_")
+_ABSENT = object()
+# what may be stored: class and fitted attributes
+_CLASSES: dict[str, tuple[type[BaseEstimator], tuple[str, ...]]] = {
+    **{
+        machine.__name__: (machine, _MACHINE if issubclass(machine, KernelMarginClassifier) else _LINEAR)
+        for machine in MACHINES.values()
+    },
+    "CoreSetSVMClassifier": (CoreSetSVMClassifier, _MACHINE),
+    "GossipSVMClassifier": (GossipSVMClassifier, _GOSSIP),
+    "CoreSetSVDD": (CoreSetSVDD, (*_DETECTOR, "radius_", "center_")),
+    "OneClassCoreSetSVM": (OneClassCoreSetSVM, _DETECTOR),
+    "MinMaxScaler": (MinMaxScaler, ("scale_", "min_", "data_min_", "data_max_", "data_range_", "n_samples_seen_")),
+    "StandardScaler": (StandardScaler, ("scale_", "mean_", "var_", "n_samples_seen_")),
+    "MaxAbsScaler": (MaxAbsScaler, ("scale_", "max_abs_", "n_samples_seen_")),
+    "QuantileTransformer": (QuantileTransformer, ("quantiles_", "references_", "n_quantiles_")),
+    "CalendarFeatures": (CalendarFeatures, ("days_", "has_times_")),
+    "FourierFeatures": (FourierFeatures, ("frequencies_",)),
+    "SparseScaler": (SparseScaler, ("columns_", "scale_")),
+    **{name: (step, ()) for name, step in TABLE_STEPS.items()},
+}
+_ALGORITHMS = {name: package for package in (rivals, rounds) for name in vars(package)["__all__"] if name[0].isupper()}
+_OPTIONS: dict[str, type[Options]] = {
+    options.__name__: options for options in (*STRATEGIES.values(), *LINEAR_SOLVERS.values())
+}
+
+
+def save(model: Any, path: str | os.PathLike[str], notes: Mapping[str, Any] | None = None) -> None:
+    """Save a fitted model.
+
+    The file is written beside its place and renamed, so that a crash or a full disk leaves neither half a model nor
+    harms an old one.
+
+    Parameters
+    ----------
+    model : one of the classifiers or outlier detectors, or Pipeline
+        Fitted; a pipeline's steps before the machine may be MinMaxScaler, StandardScaler, MaxAbsScaler,
+        QuantileTransformer, `dimargin.estimators.preprocessing.SparseScaler` or
+        `dimargin.estimators.preprocessing.FourierFeatures`, and the first a ColumnTransformer of scalers,
+        SimpleImputer, OneHotEncoder and `dimargin.estimators.preprocessing.CalendarFeatures`, which was fitted to a
+        data frame. A kernel that is a function cannot be stored.
+    path : path-like
+        The support vectors of a kernel machine or detector, which are training rows, are in the file, so that a new
+        one can be read by its owner only (mode 0600). An existing file is replaced, and keeps its mode.
+    notes : mapping, optional
+        Anything that JSON holds, kept in the header.
+
+    Raises
+    ------
+    TypeError
+        For a model, parameter or label that cannot be stored.
+    sklearn.exceptions.NotFittedError
+    OSError
+        If the file cannot be written.
+
+    Examples
+    --------
+    >>> import dimargin as dm
+    >>> from pathlib import Path
+    >>> from sklearn.datasets import make_moons
+    >>> from tempfile import mkdtemp
+    >>> X, y = make_moons(200, noise=0.2, random_state=0)
+    >>> machine = dm.ODMClassifier().fit(X, y)
+    >>> path = Path(mkdtemp()) / "moons.dimargin"
+    >>> dm.save(machine, path)
+    >>> bool((dm.load(path).decision_function(X) == machine.decision_function(X)).all())
+    True
+    """
+    steps = model.steps if isinstance(model, Pipeline) else [("machine", model)]
+    plain = [_plain_step(name, step) for name, step in steps]
+    _check_again(steps, isinstance(model, Pipeline))
+    write_model(path, plain, notes, pipeline=isinstance(model, Pipeline), encode_other=_encode_other)
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Load a model that `save` wrote: a machine, a detector or a pipeline.
+
+    Nothing in the file is executed.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is no model, is damaged, or was written in a format that this version does not know.
+    OSError
+        If it cannot be opened.
+    """
+    return load_with_header(path)[0]
+
+
+def load_with_header(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
+    """Return the model and the header of its file, where `save` keeps versions and notes; raises as `load`."""
+    header, arrays = read_raw(Path(path))
+    try:
+        steps = [(str(step["name"]), _decode_step(step, arrays)) for step in header["steps"]]
+        model = _model_of(steps, bool(header["pipeline"]))
+        check_is_fitted(model)
+        _check_notes(header)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError) as error:
+        raise ModelFileError(f"{path} is no sound model: {short(str(error), 400)}") from error
+    except MemoryError as error:
+        raise ModelFileError(f"{path}: {out_of_memory('the model')}") from error
+    return model, header
+
+
+def _check_notes(header: Mapping[str, Any]) -> None:
+    """Raise ValueError unless the version and notes of the header are of the kinds that `save` writes."""
+    notes = header["notes"]
+    sound = (
+        isinstance(header["dimargin_version"], str)
+        and isinstance(notes, dict)
+        and isinstance(notes.get("label"), (str, int, type(None)))
+        and notes.get("zero_based") in (None, True, False)
+        and notes.get("decimal_comma") in (None, True, False)
+        and isinstance(notes.get("missing"), (str, type(None)))
+        and isinstance(na := notes.get("na", []), list)
+        and all(isinstance(text, str) for text in na)
+    )
+    if not sound:
+        raise ValueError("its version or notes are none")
+
+
+# ---- steps and values that are not plain -----------------------------------------------------------------------------
+
+
+def _model_of(steps: list[tuple[str, Any]], pipeline: bool) -> Any:
+    machines = [isinstance(step, (MarginClassifier, CoreSetDetector)) for _, step in steps]
+    if not any(machines[-1:]):
+        raise ValueError("the last step is no machine")
+    if any(machines[:-1]) or (len(steps) > 1 and not pipeline):
+        raise ValueError("steps before the machine are no scalers of a pipeline")
+    if any(type(step).__name__ in TABLE_STEPS for _, step in steps[1:]):
+        raise ValueError("a step that takes a table is not the first")
+    through = [widths(step) for _, step in steps]
+    if any(given != taken for (_, given), (taken, _) in pairwise(through)):
+        raise ValueError("its steps are of different width")
+    return Pipeline(steps) if pipeline else steps[0][1]
+
+
+def _check_again(steps: list[tuple[str, Any]], pipeline: bool) -> None:
+    """Raise TypeError for steps that take tables and that `load` would refuse."""
+    try:
+        for _, step in steps:
+            if type(step).__name__ in TABLE_STEPS:
+                arrays: Arrays = {}
+                _decode_step(_encode_other(step, "step", arrays)["step"], arrays)
+        if len(steps) > 1:
+            _model_of(steps, pipeline)
+    except (ValueError, KeyError) as error:
+        raise TypeError(f"the pipeline cannot be saved: {error}") from error
+
+
+def _plain_step(name: str, step: Any) -> Step:
+    kind = type(step).__name__
+    if _CLASSES.get(kind, (None,))[0] is not type(step):
+        raise TypeError(f"cannot save a {type(step).__qualname__}; what can be saved: {', '.join(_CLASSES)}")
+    check_is_fitted(step)
+    if kind in TABLE_STEPS:
+        return Step(name, kind, *stored(step))
+    own = {a: value for a in _CLASSES[kind][1] + _ANY if (value := kept_of(step, a, _ABSENT)) is not _ABSENT}
+    return Step(name, kind, step.get_params(deep=False), own)
+
+
+def _decode_step(step: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> BaseEstimator:
+    if step["class"] in TABLE_STEPS:
+        parts = (_decode_parts(step[part], arrays) for part in ("parameters", "attributes"))
+        estimator = restored(step["class"], *parts)
+        check_step(estimator)
+        return estimator
+    make, attributes = _CLASSES[step["class"]]
+    unknown = set(step["attributes"]) - {*attributes, *_ANY}
+    if unknown:
+        raise ValueError(f"unknown attributes {sorted(unknown)}")
+    parameters = _decode_parts(step["parameters"], arrays)
+    if make.__module__.startswith("sklearn."):
+        parameters = _known(make, parameters)
+    estimator = make(**parameters)
+    for key, value in _decode_parts(step["attributes"], arrays).items():
+        setattr(estimator, key, value)
+    check_step(estimator)
+    if isinstance(estimator, KernelMarginClassifier):
+        check_machine(estimator)
+    elif isinstance(estimator, MarginClassifier):
+        check_linear_machine(estimator)
+    elif isinstance(estimator, CoreSetDetector):
+        check_detector(estimator)
+    elif isinstance(estimator, CalendarFeatures):
+        check_calendar(estimator)
+    elif isinstance(estimator, FourierFeatures):
+        check_fourier(estimator)
+    elif isinstance(estimator, SparseScaler):
+        check_sparse_scaler(estimator)
+    elif isinstance(estimator, QuantileTransformer):
+        check_quantiles(estimator)
+    else:
+        check_scaler(estimator, attributes)
+    return estimator
+
+
+def _known(make: type[BaseEstimator], parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return the parameters of a scaler that the installed scikit-learn knows; others must be switched off."""
+    known = {name: value for name, value in parameters.items() if name in signature(make).parameters}
+    for name in parameters.keys() - known.keys():
+        if parameters[name] not in (None, False):
+            raise ValueError(
+                f"{make.__name__} has {name}={parameters[name]!r}, which scikit-learn {sklearn.__version__} does not "
+                "know: load it with the version that the model was trained with, or a later one"
+            )
+    return known
+
+
+def _encode_other(value: Any, where: str, arrays: Arrays) -> Any:
+    if isinstance(value, UserKernel) and value.function is None:
+        return {"precomputed_kernel": True}
+    if isinstance(value, SparseColumns):
+        own = {"values": value.values, "columns": value.columns}
+        return {"sparse_columns": _encode_parts(own, where, arrays), "width": value.width}
+    if isinstance(value, Router):
+        parts = {"transform": value.rule.transform, "splits": value.rule.splits, **vars(value)}
+        del parts["rule"]
+        return {"router": _encode_parts(parts, where, arrays)}
+    if isinstance(value, Split):
+        return {"split": _encode_parts(vars(value), where, arrays)}
+    if isinstance(value, Options) and _OPTIONS.get(type(value).__name__) is type(value):
+        parameters = value.get_params(deep=False)
+        return {"strategy": type(value).__name__, "parameters": encode(parameters, where, arrays, _encode_other)}
+    if type(value).__name__ in _ALGORITHMS and type(value) is getattr(
+        _ALGORITHMS[type(value).__name__], type(value).__name__
+    ):
+        known = {field.name: getattr(value, field.name) for field in fields(value)}
+        return {"algorithm": type(value).__name__, "parameters": encode(known, where, arrays, _encode_other)}
+    if isinstance(value, BaseEstimator):
+        inner = _plain_step(where, value)
+        parts = {"parameters": inner.parameters, "attributes": inner.attributes}
+        return {"step": {"class": inner.class_name, **{k: _encode_parts(v, where, arrays) for k, v in parts.items()}}}
+    return encode_transform(value, where, arrays)
+
+
+def _encode_parts(parts: Mapping[str, Any], where: str, arrays: Arrays) -> dict[str, Any]:
+    return encode_parts(parts, where, arrays, _encode_other)
+
+
+def _decode_parts(parts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+    return {key: decode(part, arrays, _decode_other) for key, part in parts.items()}
+
+
+def _decode_other(value: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Any:
+    if "precomputed_kernel" in value:
+        return UserKernel(None)
+    if "sparse_columns" in value:
+        return _sparse_columns(**_decode_parts(value["sparse_columns"], arrays), width=value["width"])
+    if "router" in value:
+        parts = _decode_parts(value["router"], arrays)
+        rule = KernelClusters(parts.pop("transform"), parts.pop("splits"))
+        return (Committee if "slopes" in parts else Router)(rule, **parts)
+    if "split" in value:
+        return Split(**_decode_parts(value["split"], arrays))
+    if "step" in value:
+        return _decode_step(value["step"], arrays)
+    if "strategy" in value:
+        return _OPTIONS[value["strategy"]](**decode(value["parameters"], arrays, _decode_other))
+    if "algorithm" in value:
+        return _algorithm(value["algorithm"], decode(value["parameters"], arrays, _decode_other))
+    return decode_transform(value, arrays)
+
+
+def _sparse_columns(values: Any, columns: Any, width: Any) -> SparseColumns:
+    sound = (
+        isinstance(width, int)
+        and columns.dtype == np.int64
+        and columns.ndim == 1
+        and bool((np.diff(columns, prepend=-1, append=width) > 0).all())
+        and values.shape[-1:] == columns.shape
+    )
+    if not sound:
+        raise ValueError("columns of an array are no places in it, or others than those of its numbers")
+    return SparseColumns(values, columns, width)
+
+
+def _algorithm_class(name: str) -> Any:
+    """Return the class of an algorithm of gossip, or of a part of one; None if there is none of that name."""
+    return getattr(_ALGORITHMS[name], name) if name in _ALGORITHMS else None
+
+
+def _algorithm(name: str, parameters: dict[str, Any]) -> Any:
+    """Return an algorithm of gossip, or a part of one, whose parameters are in their ranges."""
+    kind = _algorithm_class(name)
+    if kind is None:
+        raise ValueError(f"there is no algorithm {name!r}")
+    made = kind(**parameters)
+    made.validate()
+    return made

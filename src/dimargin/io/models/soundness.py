@@ -1,0 +1,330 @@
+"""Checks that the contents of a model file fit together, before anything is computed with them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from dimargin.estimators import CoreSetSVDD, MulticlassKernelClassifier
+from dimargin.estimators.preprocessing import CalendarFeatures, FourierFeatures, SparseScaler
+from dimargin.estimators.preprocessing.calendar_features import check_format
+from dimargin.estimators.preprocessing.sparse_scaler import SCALERS
+from dimargin.estimators.wide_attributes import kept_of
+from dimargin.kernels.column_statistics import SparseColumns
+from dimargin.kernels.functions import MOST_DEGREE
+from dimargin.kernels.row_transform import RowTransform
+from dimargin.kernels.user import UserKernel
+from dimargin.strategies import Committee, Router
+
+_MOST_DAYS = 4e6  # since 1970, beyond the year 9999
+_LARGEST = 1e150  # norm of prepared rows: beyond, no kernel's values are computed
+
+
+# what prediction by a scaler reads, unless the parameter of this name is off
+_SCALERS: dict[str, dict[str, str | None]] = {
+    "MinMaxScaler": {"scale_": None, "min_": None},
+    "StandardScaler": {"scale_": "with_std", "mean_": "with_mean"},
+    "MaxAbsScaler": {"scale_": None},
+}
+
+
+def check_step(step: Any) -> None:
+    """Raise ValueError unless the attributes that every step needs, or that commands print, are of the right kinds."""
+    width, names = step.n_features_in_, vars(step).get("feature_names_in_", np.array([""], dtype=object))
+    threads = vars(step).get("n_jobs")
+    sound = (
+        _is_whole(width)
+        and 0 < width < 2**62
+        and isinstance(names, np.ndarray)
+        and ("feature_names_in_" not in vars(step) or names.shape == (width,))
+        and all(isinstance(name, str) for name in names.flat)
+        and (threads is None or (_is_whole(threads) and threads != 0))
+        and isinstance(vars(step).get("kernel", ""), str)
+    )
+    if not sound:
+        raise ValueError("its width, names of columns, kernel or n_jobs are none")
+    _check_certificate(vars(step))
+
+
+def _check_certificate(attributes: dict[str, Any]) -> None:
+    history = attributes.get("history_", [])
+    sound = (
+        all(isinstance(attributes.get(name, ""), str) for name in ("status_", "certificate_"))
+        and _is_amount(attributes.get("duality_gap_", 0.0))
+        and all(_is_amount(attributes.get(name, 0.0)) for name in ("objective_", "dual_objective_"))
+        and _is_whole(attributes.get("n_iter_", 1))
+        and isinstance(history, list)
+        and all(isinstance(entry, dict) for entry in history)
+    )
+    if not sound:
+        raise ValueError("its certificate or history is none")
+
+
+def _n_outputs(classes: Any) -> int:
+    """Return the number of decision functions; raises ValueError unless these are two or more different labels."""
+    sound = (
+        isinstance(classes, np.ndarray)
+        and classes.ndim == 1
+        and len(classes) >= 2
+        and (classes.dtype.kind in "biufU" or all(isinstance(label, (str, int, float)) for label in classes.tolist()))
+        and len(set(classes.tolist())) == len(classes)
+        and (classes.dtype.kind != "f" or bool(np.isfinite(classes).all()))
+    )
+    if not sound:
+        raise ValueError("its classes are no labels")
+    return 1 if len(classes) == 2 else len(classes)
+
+
+def check_machine(machine: Any) -> None:
+    """Raise ValueError for arrays that the compiled core would read beyond their ends."""
+    n_outputs = _n_outputs(machine.classes_)
+    if len(machine.dual_coef_) == n_outputs - 1 > 1:
+        _check_pairs(machine, n_outputs)
+        return
+    sound = (
+        _fits_vectors(machine, n_outputs)
+        and _is_real(machine.intercept_, (n_outputs,))
+        and (machine._router is None or _fits(machine._router, machine.support_vectors_))
+        and (machine._router is None or _fits_outputs(machine._router, n_outputs))
+    )
+    if not sound:
+        raise ValueError("its arrays do not fit together")
+
+
+def _check_pairs(machine: Any, n_classes: int) -> None:
+    """Raise ValueError unless the arrays of a machine for every pair of classes fit together."""
+    counts = machine.n_support_
+    sound = (
+        isinstance(machine, MulticlassKernelClassifier)
+        and _fits_vectors(machine, n_classes - 1)
+        and _is_real(machine.intercept_, (n_classes * (n_classes - 1) // 2,))
+        and machine._router is None
+        and counts.dtype.kind == "i"
+        and counts.shape == (n_classes,)
+        and bool((counts >= 0).all())
+        and int(counts.sum(dtype=np.int64)) == machine.dual_coef_.shape[1]
+    )
+    if not sound:
+        raise ValueError("the arrays of its pairs of classes do not fit together")
+
+
+def _fits_vectors(machine: Any, n_outputs: int) -> bool:
+    """Return whether support vectors, their indices, coefficients and kernel fit together and to rows to predict."""
+    if not (_is_matrix(machine.support_vectors_) and _is_matrix(machine.dual_coef_)):
+        return False
+    n_vectors, n_features = machine.support_vectors_.shape
+    given = machine.kernel == "precomputed"  # prediction takes columns of given values by `support_`
+    return (
+        machine.dual_coef_.shape == (n_outputs, n_vectors)
+        and _is_whole(machine._n_given)
+        and machine.support_.dtype.kind == "i"
+        and machine.support_.shape == (n_vectors,)
+        and bool(((machine.support_ >= 0) & (machine.support_ < machine._n_given)).all())
+        and n_features == (0 if given else machine.n_features_in_)
+        and (not given or machine._n_given == machine.n_features_in_)
+        and isinstance(machine._transform, UserKernel) == given
+        and _fits_transform(machine.support_vectors_, machine._transform)
+    )
+
+
+def check_linear_machine(machine: Any) -> None:
+    """Raise ValueError for arrays that do not fit together."""
+    n_outputs, width = _n_outputs(machine.classes_), machine.n_features_in_
+    coefficients = kept_of(machine, "coef_")
+    sound = (
+        _is_wide(coefficients, (n_outputs, width))
+        and _is_real(machine.intercept_, (n_outputs,))
+        and _fits_partial(vars(machine).get("_partial"), coefficients)
+    )
+    if not sound:
+        raise ValueError("its arrays do not fit together")
+
+
+def _fits_partial(partial: Any, coefficients: Any) -> bool:
+    """Return whether the parameters from which partial_fit goes on, if there are any, are kept as coefficients are."""
+    if partial is None:
+        return True
+    n_outputs, width = coefficients.shape
+    sound = len(partial) == 2 and _is_wide(partial[0], (n_outputs, width + 1)) and _finite(partial[1])
+    if not sound or isinstance(coefficients, np.ndarray) or isinstance(partial[0], np.ndarray):
+        return bool(sound and isinstance(coefficients, np.ndarray) and isinstance(partial[0], np.ndarray))
+    return np.array_equal(partial[0].columns, np.append(coefficients.columns, width))
+
+
+def check_detector(detector: Any) -> None:
+    """Raise ValueError for attributes that do not fit together, or that scores cannot be computed from."""
+    sound = (
+        detector.support_vectors_.shape[0] > 0
+        and _fits_vectors(detector, 1)
+        and _finite(detector.offset_, detector._square)
+        and _is_number(detector.objective_, detector.dual_objective_, detector.duality_gap_)
+        and isinstance(detector.status_, str)
+        and isinstance(detector.certificate_, str)
+        and (not isinstance(detector, CoreSetSVDD) or _fits_ball(detector))
+    )
+    if not sound:
+        raise ValueError("its attributes do not fit together")
+
+
+def _fits_ball(detector: CoreSetSVDD) -> bool:
+    # a ball needs the diagonal of the kernel matrix too, which is not among given values
+    sound = detector.kernel != "precomputed" and _finite(detector.radius_) and detector.radius_ >= 0
+    center = kept_of(detector, "center_")
+    return sound and (center is None or _is_wide(center, (detector.n_features_in_,)))
+
+
+def _is_matrix(values: Any) -> bool:
+    """Return whether this is an array or a CSR array of two dimensions, of finite floating-point numbers."""
+    return len(values.shape) == 2 and _is_real(values.data if sp.issparse(values) else values)
+
+
+def _is_real(values: Any, shape: tuple[int, ...] | None = None) -> bool:
+    """Return whether this is an array of finite floating-point numbers, and of this shape if one is given."""
+    sound = isinstance(values, np.ndarray) and values.dtype.kind == "f" and bool(np.isfinite(values).all())
+    return sound and shape in (None, values.shape)
+
+
+def _is_wide(value: Any, shape: tuple[int, ...]) -> bool:
+    """Return whether this is an array of finite numbers of this shape, of which some columns alone may be stored."""
+    if isinstance(value, SparseColumns):
+        return value.shape == shape and _is_real(value.values)
+    return _is_real(value, shape)
+
+
+def _is_number(*values: Any, of: Any = (int, float)) -> bool:
+    return all(isinstance(value, of) for value in values)
+
+
+def _is_whole(*values: Any) -> bool:
+    return all(isinstance(value, int) and not isinstance(value, bool) for value in values)
+
+
+def _is_amount(value: Any) -> bool:
+    """Return whether this is a number, or an array of one for every class."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.kind in "fi" and value.ndim == 1
+    return isinstance(value, float) or (_is_whole(value) and abs(value) < 2**63)
+
+
+def _finite(*values: Any) -> bool:
+    return _is_number(*values) and all(map(math.isfinite, values))
+
+
+def _fits_transform(X: Any, transform: Any) -> bool:
+    if isinstance(transform, UserKernel):
+        return bool(X.shape[1] == 0)
+    if not isinstance(transform, RowTransform):
+        return False
+    kernel, center = transform.kernel, transform.center
+    return (
+        _finite(kernel.gamma, kernel.coef0)
+        and kernel.gamma > 0
+        and _is_number(kernel.degree, of=int)
+        and 0 <= transform.size < _LARGEST
+        and 0 < kernel.degree <= MOST_DEGREE
+        and (center is None or (_is_real(center, X.shape[1:]) and not sp.issparse(X)))
+    )
+
+
+def _fits(router: Router, vectors: Any) -> bool:
+    """Return whether the rule can be applied to rows like these vectors, and gives a cluster that there is."""
+    rule = router.rule
+    n_splits, n_centres = len(rule.splits), sum(len(split.norms) for split in rule.splits)
+    if not (n_splits and 0 < rule.n_clusters <= n_centres and _whole(router.clusters, 0, rule.n_clusters)):
+        return False
+    return len(router.clusters) == vectors.shape[0] and all(
+        sp.issparse(split.vectors) == sp.issparse(vectors)
+        and split.vectors.ndim == 2
+        and split.vectors.shape[1] == vectors.shape[1]
+        and split.vectors.dtype.kind == "f"
+        and _fits_transform(split.vectors, rule.transform)
+        and _is_real(split.shares, split.vectors.shape[:1])
+        and _is_real(split.norms, (len(split.bounds) - 1,))
+        and split.targets.shape == split.norms.shape
+        and _whole(split.bounds, 0, len(split.shares) + 1)
+        and (split.bounds[0], split.bounds[-1]) == (0, len(split.shares))
+        and (np.diff(split.bounds) > 0).all()
+        and _whole(split.targets, -n_splits, rule.n_clusters)  # on to a later split, or to a cluster
+        and ((split.targets >= 0) | (split.targets < -1 - index)).all()
+        for index, split in enumerate(rule.splits)
+    )
+
+
+def _fits_outputs(router: Router, n_outputs: int) -> bool:
+    """Return whether what a router adds to decision values is there for every cluster and output."""
+    shape = (router.rule.n_clusters, n_outputs)
+    sound = router.intercepts is None or _is_real(router.intercepts, shape)
+    if isinstance(router, Committee):
+        sound = sound and _is_real(router.slopes, shape) and _is_real(router.prior, (n_outputs,))
+    return sound
+
+
+def _whole(values: Any, low: int, high: int) -> bool:
+    """Return whether these are whole numbers from `low` to below `high`."""
+    return values.dtype == np.int64 and values.ndim == 1 and bool(((low <= values) & (values < high)).all())
+
+
+def check_calendar(step: CalendarFeatures) -> None:
+    """Raise ValueError for attributes that do not fit its columns, or a format of dates that is none."""
+    shape = (step.n_features_in_,)
+    times = step.has_times_
+    if not (_is_real(step.days_, shape) and isinstance(times, np.ndarray) and times.dtype == bool):
+        raise ValueError("attributes of the CalendarFeatures are no numbers")
+    if times.shape != shape or not (np.abs(step.days_) < _MOST_DAYS).all():
+        raise ValueError("attributes of the CalendarFeatures do not fit its columns")
+    check_format(step.format)
+
+
+def check_quantiles(step: Any) -> None:
+    """Raise ValueError for attributes of a QuantileTransformer that do not fit together."""
+    step._validate_params()
+    n, shape = step.n_quantiles_, np.shape(step.quantiles_)
+    if not (_is_whole(n) and n > 0 and shape == (n, step.n_features_in_) and _is_real(step.references_, (n,))):
+        raise ValueError("quantiles of the QuantileTransformer do not fit its columns")
+    if not (_is_real(step.quantiles_) and (np.diff(step.quantiles_, axis=0) >= 0).all()):
+        raise ValueError("quantiles of the QuantileTransformer are no numbers that rise")
+
+
+def check_fourier(step: FourierFeatures) -> None:
+    """Raise ValueError unless frequencies are finite numbers, as many as columns and components ask for."""
+    components = step.n_components
+    if not (_is_whole(components) and 0 < components < 2**62):
+        raise ValueError("n_components of the FourierFeatures is no number of them")
+    if not _is_real(getattr(step, "frequencies_", None), (step.n_features_in_, components)):
+        raise ValueError("frequencies_ of the FourierFeatures do not fit its columns and components")
+
+
+def check_sparse_scaler(step: SparseScaler) -> None:
+    """Raise ValueError unless the columns of a SparseScaler are ascending ones of its rows, each with its scale."""
+    columns: Any = getattr(step, "columns_", None)
+    scale: Any = getattr(step, "scale_", None)
+    sound = (
+        isinstance(step.method, str)
+        and step.method in SCALERS
+        and isinstance(columns, np.ndarray)
+        and columns.dtype == np.int64
+        and columns.ndim == 1
+        and len(columns) > 0
+        and bool((np.diff(columns, prepend=-1, append=step.n_features_in_) > 0).all())
+        and _is_real(scale, columns.shape)
+        and bool((scale > 0).all())
+    )
+    if not sound:
+        raise ValueError("columns_ and scale_ of the SparseScaler are none, or do not fit together and to its width")
+
+
+def check_scaler(scaler: Any, attributes: tuple[str, ...]) -> None:
+    """Raise ValueError for attributes that are missing or no numbers, or of another number of columns."""
+    kind, shape = type(scaler).__name__, (scaler.n_features_in_,)
+    scaler._validate_params()
+    for name, parameter in _SCALERS[kind].items():
+        needed = parameter is None or getattr(scaler, parameter)
+        if needed and not _is_real(getattr(scaler, name, None), shape):
+            raise ValueError(f"{name} of the {kind} is not a finite number for each of its {shape[0]} columns")
+    for name in attributes:
+        values = getattr(scaler, name, None)
+        if isinstance(values, np.ndarray) and values.ndim and values.shape != shape:
+            raise ValueError(f"{name} of the {kind} does not fit its {shape[0]} columns")

@@ -1,0 +1,164 @@
+"""Training of linear machines, and its solver by generalised Newton, on a part of the rows and then on all.
+
+The method is described in docs/algorithms.md#variance-reduced-gradients, at its end.
+
+Linear solvers are written on the operations of an engine alone (`dimargin.shards.shards`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from dimargin import solvers
+from dimargin.kernels.row_transform import StoredRows
+from dimargin.problems.margin_losses import MarginLosses
+from dimargin.shards.shards import Shards
+from dimargin.solvers import Limits, LinearFeatures, PrimalSolution, Shard, solve
+from dimargin.solvers.primal import PrimalSolver
+from dimargin.strategies.strategy import Options, Progress, end_of_solve
+from dimargin.system.arrays import Floats, Indices
+
+_VALUES_OF_SHARD = 2**21  # about, whatever the number of threads, for the same sums
+# a first solve is on one row in _PART, on _ROWS_OF_PART rows at least, if there are _WORTH times as many
+_PART, _ROWS_OF_PART, _WORTH = 32, 2**14, 8
+# the Hessian is formed for at most _MOST features, and at most _SHORT and _LONG times the average values of a row
+_MOST, _SHORT, _LONG = 1024, 64, 10
+
+
+@dataclass(frozen=True)
+class LinearFacts:
+    """Facts about all rows together."""
+
+    n_rows: int
+    n_features: int
+    n_values: int  # that are stored: of sparse rows those that are not zero
+    n_outputs: int
+    mass: float  # weight of the rows
+    intercept: bool
+
+
+@dataclass(frozen=True)
+class LinearTraining:
+    """Everything that a linear solver needs."""
+
+    facts: LinearFacts
+    rows: Shards[Shard]  # each shard's follow one another; for a solver that deals rows, in the order of their keys
+    limits: Limits
+    random_state: int
+    start: Floats  # weights to start from, of shape (n_outputs, n_features + 1), with the intercept last
+    progress: Progress = field(default_factory=Progress)
+
+    def run(
+        self, solver: PrimalSolver[Any], rows: Shards[Shard], n_rows: int, level: int = 0, stopped: bool = False
+    ) -> PrimalSolution:
+        """Solve, and label the history; only evaluate the start, if training was stopped before."""
+        self.progress.level_begin(level, None)
+        ask = (lambda entry: True) if stopped else self.progress.check
+        limits = replace(self.limits, stop_requested=ask)
+        solution: PrimalSolution = solve(rows, solver, self.start, limits)
+        scope = "partitioned" if level else "global"
+        labels = {"level": level, "partitions": 1, "rows": n_rows, "scope": scope}
+        history, stop = end_of_solve(self.progress, solution.history, labels, lambda: solution.parameters)
+        return replace(solution, history=history, status="stopped" if stop and level else solution.status)
+
+
+def linear_shards(X: Any, losses: MarginLosses, order: Indices | None = None) -> list[Shard]:
+    """Return rows, dense or CSR, as shards of about the same size, whatever the number of threads, without a copy.
+
+    They follow one another in the `order`, or as they are stored.
+    """
+    n, stored = losses.n_rows, StoredRows(X)
+    step = max(1024, _VALUES_OF_SHARD * n // max(X.size, 1))
+    shards = []
+    for first in range(0, n, step):
+        last = min(first + step, n)
+        rows: Any = slice(first, last) if order is None else order[first:last]
+        features = LinearFeatures(stored.between(first, last)) if order is None else LinearFeatures(stored, rows)
+        shards.append(Shard(features, losses.of_rows(rows, losses.mass), first))
+    return shards
+
+
+class LinearSolver(Options, ABC):
+    """A way to train a linear machine.
+
+    Attributes
+    ----------
+    deals_rows : bool
+        Whether the solver samples rows or deals them to parts, and wants them in the order of their keys
+        (`dimargin.shards.keys`).
+    """
+
+    deals_rows: ClassVar[bool] = False
+
+    def n_levels(self, n_rows: int) -> int:
+        """Return the number of solves of a part of the rows before that of all."""
+        return 0
+
+    @abstractmethod
+    def train(self, training: LinearTraining) -> PrimalSolution:
+        """Train; the history has one entry for each step."""
+
+
+def forms_hessian(n_rows: int, n_features: int, n_values: int) -> bool:
+    """Return whether forming the Hessian is cheaper than conjugate gradients, for so many stored numbers."""
+    return n_features <= min(_MOST, _SHORT + _LONG * n_values / max(n_rows, 1))
+
+
+@dataclass(eq=False, repr=False)
+class LinearNewton(LinearSolver):
+    """Generalised Newton: few passes over the data, each an all-reduce.
+
+    Parameters
+    ----------
+    hessian : {"auto", "explicit", "conjugate_gradients"}, default="auto"
+        Choice whether to form the Hessian of ``n_features ** 2`` numbers, or only to multiply with it; "auto" forms it
+        up to 1,024 features that are not many more than ten times the values of a row.
+
+    Examples
+    --------
+    >>> from dimargin import LinearNewton, LinearODMClassifier
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> machine = LinearODMClassifier(solver=LinearNewton(hessian="conjugate_gradients")).fit(scale(X), y)
+    >>> round(machine.score(scale(X), y), 2)
+    0.99
+    """
+
+    hessian: Literal["auto", "explicit", "conjugate_gradients"] = "auto"
+
+    def n_levels(self, n_rows: int) -> int:
+        """Return 1 if there are so many rows that a sample is solved for first, else 0."""
+        return int(n_rows >= _WORTH * _ROWS_OF_PART)
+
+    def train(self, training: LinearTraining) -> PrimalSolution:
+        """Train on a part of the rows, whose optimum is near, and then on all."""
+        facts, history, stopped = training.facts, list[dict[str, Any]](), False
+        cheap = forms_hessian(facts.n_rows, facts.n_features, facts.n_values)
+        formed = cheap if self.hessian == "auto" else self.hessian == "explicit"
+        newton = solvers.Newton(facts.n_features, facts.intercept, explicit=formed)
+        if self.n_levels(facts.n_rows) and not training.start.any():
+            share = max(1 / _PART, _ROWS_OF_PART / facts.n_rows)
+            rows = training.rows.map(_sampled, (training.random_state, share, share * facts.mass))
+            coarse = training.run(newton, rows, round(share * facts.n_rows), level=1)
+            rows.release()
+            history = coarse.history
+            training = replace(training, start=coarse.parameters)
+            stopped = coarse.status == "stopped"
+        newton = replace(newton, explicit=formed and not stopped)  # an evaluation needs no Hessian
+        solution = training.run(newton, training.rows, facts.n_rows, stopped=stopped)
+        return replace(solution, history=history + solution.history, passes=len(history) + solution.passes)
+
+
+def _sampled(shard: Shard, value: tuple[int, float, float]) -> Shard:
+    """Task that samples rows, in a problem of some mass."""
+    seed, share, mass = value
+    n = shard.losses.n_rows
+    rng, size = np.random.default_rng([seed, shard.first]), max(1, round(share * n))
+    rows = np.sort(rng.choice(n, size, replace=False, shuffle=False))
+    features = LinearFeatures(StoredRows(shard.features.take(rows).matrix))
+    return Shard(features, shard.losses.of_rows(rows, mass), shard.first)

@@ -1,0 +1,47 @@
+"""Small data, their optimum by LIBLINEAR, and runs of an algorithm on them."""
+
+from functools import partial
+
+import numpy as np
+from sklearn.svm import LinearSVC
+
+from dimargin.gossip.programs.algorithm import Problem
+from dimargin.gossip.simulation.conditions import Conditions
+from dimargin.gossip.simulation.gossip_run import GossipRun, deal
+from dimargin.gossip.topology import make_graph
+
+ALPHA = 1e-2
+
+
+def overlapping(n=400, seed=0):
+    """Two overlapping classes of unequal size, with a constant feature."""
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([rng.normal(size=(n, 6)), np.ones(n)])
+    return X, np.where(X @ rng.normal(size=7) + rng.normal(size=n) > 0.7, 1.0, -1.0)
+
+
+def objective(X, y, w, alpha=ALPHA):
+    return alpha / 2 * w @ w + np.maximum(0, 1 - y * (X @ w)).mean()
+
+
+def optimum(X, y, alpha=ALPHA):
+    machine = LinearSVC(loss="hinge", C=1 / (alpha * len(y)), fit_intercept=False, tol=1e-9, max_iter=10**7)
+    return objective(X, y, machine.fit(X, y).coef_[0], alpha)
+
+
+def sites(
+    algorithm, X, y, n_sites=6, topology="ring", shards="random", conditions=None, seed=0, alpha=ALPHA, lease=20.0
+):
+    """A run that has not begun."""
+    algorithm.validate()
+    signs = y[None] if y.ndim == 1 else y
+    site = deal(shards, signs[0], np.random.default_rng(seed).permutation(X.shape[0]), n_sites)
+    problem = Problem(alpha, n_sites, X.shape[0], lease)
+    graph = make_graph(topology, n_sites) if isinstance(topology, str) else topology
+    make = partial(algorithm.program, problem)
+    return GossipRun(X, signs, site, n_sites, problem, graph, conditions or Conditions(), seed, make=make)
+
+
+def excess(run, X, y, best, alpha=ALPHA):
+    """By how much the worst site's objective is above the optimum, relative to it."""
+    return max(objective(X, y, w[0], alpha) for w in run.weights()) / best - 1

@@ -1,0 +1,211 @@
+"""Consensus ADMM and MoM-DSVM find the machine of all rows at every site, whatever the network does."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from fuzz.listening import heard
+from linear_sites import ALPHA, excess, objective, optimum, overlapping, sites
+from numpy.testing import assert_allclose
+from scipy.optimize import minimize
+from sklearn.svm import SVC
+
+from dimargin.gossip.messages import pack, unpack
+from dimargin.gossip.programs.algorithm import Problem
+from dimargin.gossip.rivals.mom_dsvm import MoMDSVM
+from dimargin.gossip.rounds.compression import Identity, Logarithmic, Quantised, TopK
+from dimargin.gossip.rounds.consensus_admm import ConsensusADMM
+from dimargin.gossip.rounds.public_copies import Difference
+from dimargin.gossip.rounds.turns import Turn
+from dimargin.gossip.simulation.conditions import Conditions, NetworkSplit, Outage
+from dimargin.gossip.topology import make_graph
+from dimargin.problems.hinge import HingeRows
+
+ROWS = overlapping()
+BEST = optimum(*ROWS)
+COMPRESSED = [ConsensusADMM(compression=Logarithmic()), MoMDSVM(compression=Logarithmic(3))]
+ALGORITHMS = [ConsensusADMM(), MoMDSVM(), *COMPRESSED]
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "topology", "shards"),
+    [
+        (ConsensusADMM(), "ring", "random"),
+        (ConsensusADMM(), "star", "sorted_unequal"),
+        (ConsensusADMM(over_relaxation=0.7), "complete", "sorted"),
+        (ConsensusADMM(0.3, 1.9), "ring", "sorted"),
+        (MoMDSVM(), "ring", "sorted"),
+        (MoMDSVM(), "star", "sorted_unequal"),
+        (ConsensusADMM(compression=Logarithmic()), "ring", "sorted"),
+        (ConsensusADMM(compression=Logarithmic(3)), "star", "sorted_unequal"),
+        (ConsensusADMM(compression=TopK(0.4)), "ring", "random"),
+        (MoMDSVM(compression=Quantised(7)), "ring", "sorted"),
+    ],
+)
+def test_every_site_has_the_machine_of_all_rows(algorithm, topology, shards):
+    run = sites(algorithm, *ROWS, topology=topology, shards=shards)
+    run.run(130)
+    assert -1e-6 < excess(run, *ROWS, BEST) < 1e-3
+    assert run.history[-1]["relative_gap"] < 2e-3  # by the sites' own dual coefficients
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_a_lossy_network_costs_time_only(algorithm):
+    run = sites(algorithm, *ROWS, shards="sorted", conditions=Conditions.asynchronous(loss=0.3, duplication=0.2))
+    run.run(250)
+    assert excess(run, *ROWS, BEST) < 1e-3
+    same = sites(algorithm, *ROWS, shards="sorted")
+    same.run(run.programs[0].rounds)
+    assert_allclose(run.programs[0].weights, same.programs[0].weights, rtol=1e-6, atol=1e-8)
+
+
+def by_scipy(rows, curvature, slope, c):
+    """The problem of a site, for a general solver: its dual is a quadratic program in a box."""
+    Z, signs = rows.X, rows.signs[0]
+
+    def dual(a):
+        w = (slope + Z.T @ (signs * a)) / curvature
+        return (curvature * w * w).sum() / 2 - a.sum(), signs * (Z @ w) - 1
+
+    found = minimize(
+        dual, np.full(len(signs), c / 2), jac=True, bounds=[(0, c)] * len(signs),
+        options={"ftol": 1e-16, "gtol": 1e-9, "maxiter": 20_000, "maxfun": 10**6, "maxcor": 30},
+    )  # fmt: skip
+    return (slope + Z.T @ (signs * found.x)) / curvature
+
+
+def test_mom_is_as_in_the_paper():
+    """Equations of Forero et al. with all multipliers of a site in one vector; the site does not do anything else."""
+    eta, J, (X, y) = 0.05, 4, overlapping(60)
+    run = sites(MoMDSVM(eta, True, 1e-10), X, y, n_sites=J)
+    run.run(12)
+    graph, c = make_graph("ring", J), J / len(y)
+    v, a, f = np.zeros((J, 7)), np.zeros((J, 7)), np.zeros((J, 7))
+    for _ in range(12):
+        for j in range(J):
+            U = np.array([ALPHA] * 6 + [0.0]) + 2 * eta * graph.degree(j)
+            own = run.site == j
+            v[j] = by_scipy(HingeRows(X[own], y[None, own]), U, -f[j], c)
+        new = [sum(v[j] - v[i] for i in graph.neighbors(j)) for j in range(J)]
+        a = a + eta / 2 * np.array(new)
+        f = np.array([2 * a[j] - eta * sum(v[j] + v[i] for i in graph.neighbors(j)) for j in range(J)])
+    assert_allclose(run.weights()[:, 0], v, atol=2e-4)
+
+
+def test_mom_is_admm_without_over_relaxation():
+    a = sites(MoMDSVM(0.07, tol=1e-10), *ROWS, topology="grid")
+    b = sites(ConsensusADMM(0.14, 1.0, tol=1e-10), *ROWS, topology="grid")
+    assert_allclose(a.run(30).weights(), b.run(30).weights(), atol=1e-4)
+
+
+def test_over_relaxation_saves_rounds():
+    found = []
+    for relaxation in (0.6, 1.0, 1.6):
+        run = sites(ConsensusADMM(0.05, relaxation), *ROWS, shards="sorted")
+        found.append(excess(run.run(60), *ROWS, BEST))
+    assert found[0] > found[1] > found[2]
+
+
+def test_a_free_intercept_is_that_of_libsvm():
+    X, y = ROWS
+    run = sites(MoMDSVM(free_intercept=True), X, y, shards="sorted")
+    run.run(300)
+    exact = SVC(kernel="linear", C=1 / (ALPHA * len(y)), tol=1e-8).fit(X[:, :-1], y)
+    best = ALPHA / 2 * (exact.coef_[0] ** 2).sum() + np.maximum(0, 1 - y * exact.decision_function(X[:, :-1])).mean()
+    for w in run.weights()[:, 0]:
+        found = objective(X, y, w) - ALPHA / 2 * w[-1] ** 2
+        assert best * (1 - 1e-6) < found < best * 1.001
+
+
+EVENTS = {
+    "one leaves": (Conditions(outages=(Outage("site2", 30.3),)), {2}),
+    "two leave one alone": (Conditions(outages=(Outage("site1", 30.3), Outage("site5", 30.3))), {0, 1, 5}),
+    "one comes late": (Conditions.asynchronous(loss=0.2, joins={"site2": 60.0}), set()),
+    "one crashes": (Conditions.asynchronous(loss=0.2, outages=(Outage("site2", 40.3, 50.0),)), set()),
+    "one crashes for long": (Conditions.asynchronous(loss=0.2, outages=(Outage("site2", 40.3, 90.0),)), set()),
+    "one forgets": (Conditions.asynchronous(loss=0.2, outages=(Outage("site2", 40.3, 50.0, True),)), set()),
+    "a split heals": (Conditions(splits=(NetworkSplit((frozenset({"site0", "site1"}),), 30.2, 90.2),)), set()),
+}
+
+
+CASES = [(ConsensusADMM(0.2), event) for event in EVENTS]
+CASES += [(ConsensusADMM(0.2, compression=Logarithmic()), event) for event in EVENTS]
+CASES += [(MoMDSVM(), "one comes late"), (MoMDSVM(), "one forgets")]
+
+
+@pytest.mark.parametrize(("algorithm", "event"), CASES)
+def test_sites_come_and_go(algorithm, event):
+    """Those that stay find the optimum of their own rows; where all are back, that of all rows."""
+    conditions, gone = EVENTS[event]
+    X, y = overlapping(120)
+    run = sites(algorithm, X, y, conditions=conditions)
+    run.run(230)
+    stay = [i for i in range(6) if i not in gone]
+    kept = np.isin(run.site, stay)
+    # losses still have the weight m/N, so that the regulariser of fewer sites weighs as much less
+    alpha = ALPHA * len(stay) / kept.sum() * len(y) / 6
+    rest = optimum(X[kept], y[kept], alpha)
+    for i in stay:
+        assert objective(X[kept], y[kept], run.weights()[i, 0], alpha) < rest * 1.005
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_one_site_is_the_machine_itself(algorithm):
+    run = sites(replace(algorithm, max_steps=300, tol=1e-9), *ROWS, n_sites=1, topology="complete")
+    run.run(3)
+    assert excess(run, *ROWS, BEST) < 1e-6
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_it_learns_several_outputs(algorithm):
+    X, y = ROWS
+    run = sites(algorithm, X, np.array([y, -y]))
+    run.run(100)
+    found = run.weights()
+    assert found.shape == (6, 2, 7)
+    assert_allclose(found[:, 0], -found[:, 1], atol=1e-3)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_a_checkpoint_is_the_whole_state(algorithm):
+    run = sites(algorithm, *ROWS)
+    run.run(20)
+    again = run._program(0, "site0")
+    again.restore(unpack(pack(run.programs[0].checkpoint())))
+    assert pack(again.checkpoint()) == pack(run.programs[0].checkpoint())
+
+
+@pytest.mark.parametrize("algorithm", [*ALGORITHMS, ConsensusADMM(compression=Identity())])
+def test_messages_of_no_site_are_refused(algorithm):
+    program = algorithm.program(Problem(ALPHA, 2, 400), "a", HingeRows(ROWS[0], ROWS[1][None]), (1,))
+    list(program.start(0.0, ["eve"]))
+    heard(program, 0.5, "eve", Difference(Turn(1, 1, 1, 1), 0, 1, "", whole=np.ones((2, 7))))
+    assert re.search(r"its weights have shape \(2, 7\), expected \(1, 7\)", program.neighbourhood.refused["eve"])
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "message"),
+    [
+        (ConsensusADMM(over_relaxation=2.4), "over_relaxation must be a number in (0, 2), got 2.4"),
+        (ConsensusADMM(over_relaxation=10.5), "over_relaxation must be a number in (0, 2), got 10.5"),
+        (ConsensusADMM(over_relaxation=2.0), "over_relaxation must be a number in (0, 2), got 2.0"),
+        (ConsensusADMM(over_relaxation=0), "over_relaxation must be a number in (0, 2), got 0"),
+        (ConsensusADMM(rho=0.0), "rho must be a number above 0, got 0.0"),
+        (ConsensusADMM(tol=-1), "tol must be a number above 0, got -1"),
+        (
+            ConsensusADMM(compression="quantised"),
+            "compression must be None or an operator such as Identity(), TopK(), RandomK(), Quantised() or "
+            "Logarithmic(), got 'quantised'",
+        ),
+        (MoMDSVM(compression=TopK(0.0)), "share must be a number in (0, 1], got 0.0"),
+        (ConsensusADMM(max_steps=0), "max_steps must be a whole number not below 1, got 0"),
+        (MoMDSVM(eta=np.inf), "eta must be a number above 0, got inf"),
+        (MoMDSVM(free_intercept=1), "free_intercept must be True or False, got 1"),
+        (MoMDSVM(max_steps=1.5), "max_steps must be a whole number not below 1, got 1.5"),
+        (MoMDSVM(tol="x"), "tol must be a number above 0, got 'x'"),
+    ],
+)
+def test_parameters_out_of_range_are_refused(algorithm, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        algorithm.validate()

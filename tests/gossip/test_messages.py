@@ -1,0 +1,123 @@
+"""Messages: whole and typed at the other end, or refused."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.testing import assert_array_equal
+
+from dimargin.gossip.messages import PROTOCOL_VERSION, Array, Message, MessageError, decoder, encode, pack, unpack
+
+
+class Numbers(Message, frozen=True, tag="numbers"):
+    count: int
+    values: Array
+
+
+class Text(Message, frozen=True, tag="text"):
+    text: str
+
+
+class Foreign(Message, frozen=True, tag="foreign"):
+    text: str
+
+
+read = decoder((Numbers, Text))
+dtypes = st.sampled_from(["f8", "f4", "i8", "i4", "?", "u1"])
+
+
+@given(
+    st.integers(-(2**60), 2**60), dtypes.flatmap(lambda d: arrays(d, st.sampled_from([(), (0,), (3,), (2, 5), (1, 0)])))
+)
+def test_messages_travel_bit_by_bit(count, values):
+    found = read(encode(Numbers(count, values)))
+    assert type(found) is Numbers and found.count == count
+    assert found.values.dtype == values.dtype and found.values.shape == values.shape
+    assert found.values.tobytes() == values.tobytes()
+
+
+def test_arrays_in_any_memory_order():
+    values = np.arange(12.0).reshape(3, 4)[::2, ::-1]
+    assert_array_equal(read(encode(Numbers(1, values))).values, values)
+    assert_array_equal(read(encode(Numbers(1, values.astype(">f8")))).values, values)
+
+
+def test_a_message_brings_no_writable_memory():
+    assert not read(encode(Numbers(1, np.ones(2)))).values.flags.writeable
+
+
+@given(st.binary(max_size=60))
+def test_noise_is_refused(data):
+    with pytest.raises(MessageError):
+        read(data)
+
+
+@given(st.integers(0, 200), st.integers(0, 255))
+def test_damaged_messages_are_refused_or_read_and_nothing_else(index, value):
+    data = bytearray(encode(Numbers(7, np.arange(10.0))))
+    data[index % len(data)] = value
+    try:
+        found = read(bytes(data))
+    except MessageError:
+        return
+    assert type(found) in (Numbers, Text)
+
+
+@pytest.mark.parametrize(
+    "data, text",
+    [
+        (b"dm", "no message of dimargin"),
+        (b"xx\x01abc", "no message of dimargin"),
+        (encode(Text("a"))[:-1], "truncated"),
+        (encode(Text("a")) + b"\x00", "trailing characters"),
+        (b"dm" + bytes([PROTOCOL_VERSION + 1]) + encode(Text("a"))[3:], "protocol version 2, expected version 1"),
+        (encode(Foreign("a")), "Invalid value 'foreign'"),
+    ],
+)
+def test_refusals_say_why(data, text):
+    with pytest.raises(MessageError, match=text):
+        read(data)
+
+
+def test_arrays_that_lie_about_their_shape_are_refused():
+    import msgspec
+
+    for fields in (
+        ["<f8", [2], b"1234567"],
+        ["<f8", [-1], b""],
+        ["object", [1], b"12345678"],
+        ["<f8", 3, b""],
+        5,
+        ["<f8", [2**27, 0], b""],
+    ):
+        data = (
+            b"dm"
+            + bytes([PROTOCOL_VERSION])
+            + msgspec.msgpack.encode({"kind": "numbers", "count": 1, "values": fields})
+        )
+        with pytest.raises(MessageError):
+            read(data)
+
+
+def test_messages_above_the_cap_are_refused():
+    small = decoder((Numbers,), largest=100)
+    with pytest.raises(MessageError, match="expected at most 100"):
+        small(encode(Numbers(1, np.ones(50))))
+
+
+def test_only_numbers_are_sent():
+    with pytest.raises(TypeError, match="dtype object"):
+        encode(Numbers(1, np.array([object()])))
+    with pytest.raises(TypeError, match="a complex cannot be sent"):
+        encode(Text(1j))
+
+
+def test_states_are_packed_and_unpacked():
+    state = {"a": np.arange(6).reshape(2, 3), "b": {"c": [1, 2.5, "x", None, True], "d": np.float64(2.5)}, "e": (1, 2)}
+    found = unpack(pack(state))
+    assert_array_equal(found["a"], state["a"])
+    assert found["a"].flags.writeable
+    assert found["b"] == {"c": [1, 2.5, "x", None, True], "d": 2.5} and found["e"] == [1, 2]
+    with pytest.raises(MessageError, match="no sound state"):
+        unpack(b"\xc1")

@@ -1,0 +1,58 @@
+"""Data files to read, written by libraries, and how to read them in small chunks."""
+
+import bz2
+import gzip
+import io
+import lzma
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from sklearn.datasets import dump_svmlight_file
+
+from dimargin.io.data import DataFileError, libsvm, read_data
+from dimargin.io.data import csv_text as csv_reader
+from dimargin.io.data import parquet as parquet_reader
+
+COMPRESS = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
+DENSE = np.random.default_rng(0).normal(size=(60, 5)).round(3)
+LABELS = np.resize([3, 1, 2], 60)
+
+same_file = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+finite = st.floats(allow_nan=False, allow_infinity=False, width=64)
+
+
+def small_chunks(monkeypatch, size):
+    """Chunks of so many bytes for each module that reads by chunks."""
+    monkeypatch.setattr(libsvm, "CHUNK", size)
+    monkeypatch.setattr(parquet_reader, "CHUNK", size)
+    monkeypatch.setattr(csv_reader, "CHUNK", size)
+
+
+def libsvm_text(X, y):
+    stream = io.BytesIO()
+    dump_svmlight_file(X, y, stream, zero_based=False)
+    return stream.getvalue()
+
+
+def csv_text(X, y, sep=",", header=True):
+    frame = pd.DataFrame(X, columns=list("abcde"))
+    frame.insert(2, "label", y)
+    return frame.to_csv(index=False, sep=sep, header=header)
+
+
+def parquet(path, columns, **options):
+    pq.write_table(pa.table(columns), path, **options)
+    return path
+
+
+def fault(path, *args, **kwargs):
+    """Message of the error of a file, which names the file."""
+    with pytest.raises(DataFileError) as caught:
+        read_data(path, *args, **kwargs)
+    assert str(path) in str(caught.value)
+    return str(caught.value).replace(str(path), "FILE")

@@ -1,0 +1,566 @@
+"""Files that grow: against the readers of whole files, which share no parser with it."""
+
+import bz2
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from data_files import COMPRESS, DENSE, LABELS, csv_text, finite, libsvm_text, same_file
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dimargin.io.data import DataFileError, GrowingFile, growing_file, read_data
+from dimargin.io.data.chunks import check_classes
+
+SPARSE = sp.random_array((60, 30), density=0.1, rng=0, format="csr")
+
+
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch):
+    monkeypatch.setattr(growing_file, "_PAUSE", 0)
+
+
+@pytest.fixture(params=[40, None], ids=lambda size: f"chunks of {size or 'default'} bytes")
+def chunk(request, monkeypatch):
+    if request.param:
+        monkeypatch.setattr(growing_file, "CHUNK", request.param)
+    return request.param
+
+
+def append(path, text):
+    with open(path, "ab") as file:
+        file.write(text.encode(errors="surrogateescape") if isinstance(text, str) else text)
+
+
+def as_dense(X):
+    return X.toarray() if sp.issparse(X) else X
+
+
+def assert_same(data, expected):
+    """All that the reader of whole files gives, but for zeros that are stored in one chunk and not in another."""
+    assert type(data.X) is type(expected.X) and data.X.dtype == expected.X.dtype == np.float64
+    if sp.issparse(data.X):
+        assert data.X.indices.dtype == data.X.indptr.dtype == np.int32 and data.X.has_canonical_format
+    np.testing.assert_array_equal(as_dense(data.X), as_dense(expected.X))
+    np.testing.assert_array_equal(data.y, expected.y)
+    assert data.y.dtype == expected.y.dtype
+    for name in ("feature_names", "label", "zero_based"):
+        assert getattr(data, name) == getattr(expected, name)
+
+
+def assert_read_alike(path, *args, **kwargs):
+    """The file is read, or refused for the same reason, as by the reader of whole files."""
+    try:
+        expected = read_data(path, *args, **kwargs)
+        check_classes(expected.fraction)
+    except DataFileError as error:
+        with pytest.raises(DataFileError) as caught:
+            GrowingFile(path, *args, **kwargs).read()
+        return str(caught.value), str(error)
+    assert_same(GrowingFile(path, *args, **kwargs).read(), expected)
+    return None
+
+
+def grown(path, parts, **options):
+    """What is read each time a part has been appended to a file."""
+    path.write_bytes(b"")
+    reader = GrowingFile(path, **options)
+    for part in parts:
+        append(path, part)
+        yield reader.read()
+
+
+# ---- whole files -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", COMPRESS)
+@pytest.mark.parametrize("X", [DENSE, SPARSE], ids=["dense", "sparse"])
+def test_libsvm_is_read_as_by_read_data(X, suffix, written, chunk):
+    path = written("rows.svm" + suffix, COMPRESS[suffix](libsvm_text(X, LABELS)))
+    assert assert_read_alike(path) is None
+    assert assert_read_alike(path, n_features=40, zero_based=True) is None
+
+
+@pytest.mark.parametrize("suffix", COMPRESS)
+@pytest.mark.parametrize("sep", [",", ";", "\t"], ids=["comma", "semicolon", "tab"])
+@pytest.mark.parametrize("header", [True, False])
+def test_csv_is_read_as_by_read_data(header, sep, suffix, written, chunk):
+    path = written("rows.csv" + suffix, COMPRESS[suffix](csv_text(DENSE, LABELS, sep, header).encode()))
+    assert assert_read_alike(path, label=None if header else 2) is None
+
+
+LIBSVM = [
+    "1 1:2 3:4\n-1 2:5 3:1\n",
+    "1 1:2 3:4\n-1 2:5 3:1",
+    "1 1:2 3:4\r\n-1 2:5 3:1\r\n",
+    "# a comment\n\n1 1:2 3:4 # the first\n\n  \n-1 2:5 3:1\n# end",
+    "+1  1:2\t3:4 \n-1.0 2:5 3:1\n",
+    "1 qid:7 1:2 3:4\n-1 qid:8 2:5 3:1\n2 qid:1\n",
+    "1 0:2 3:4\n",
+    "1 5:0 7:0\n2\n3 1:-0.0\n",
+    "1 +1:10 2:.5e-3\n",
+    "1 1:1e-999 2:0.1000000000000000055511151231257827\n",
+    # refused
+    "1.5 +1:10 2:.5e-3\n",
+    "1.5 +1:1_0 2:.5e-3\n",
+    "1 1:2 x\n",
+    "1 qid 1:1\n",
+    "ham 1:2\n",
+    "1 2:1 1:1\n",
+    "1 2:1 2:1\n",
+    "1 1:1\n1 -1:1\n",
+    "1 1:\n",
+    "1 1:2:3\n",
+    "1 1:ham\r\n",
+    "1 1:\udcff\n",
+    "1 1.0:1\n",
+    "1 1:nan\n",
+    "1 1:1 2:-inf\n",
+    "nan 1:1\n",
+    "1 1:1e999\n",
+    "1\n2\n",
+    "a,b,c\n",
+]
+
+
+@pytest.mark.parametrize("text", LIBSVM)
+@pytest.mark.parametrize("before", ["", "3 1:1\n" * 20 + "\n# comment\n"])
+def test_libsvm_lines(text, before, written, chunk):
+    refused = assert_read_alike(written("rows", (before + text).encode(errors="surrogateescape")))
+    assert (refused is None) == (text in LIBSVM[:10] or (bool(before) and text == "1\n2\n"))
+    if refused:  # in brackets stands what the parser says
+        assert refused[0].partition("(")[0] == refused[1].partition("(")[0]
+
+
+def test_the_largest_number_of_a_feature(written):
+    path = written("rows", "1 1:1\n1 7:1 2147483646:1\n")
+    ours, expected = GrowingFile(path).read().X, read_data(path).X
+    assert ours.shape == expected.shape and ours.indices.tolist() == expected.indices.tolist() == [0, 6, 2147483645]
+
+
+@pytest.mark.parametrize("feature", [2**31 - 1, 2**31])
+def test_sites_take_features_of_32_bits(feature, written):
+    path = written("rows", f"1 1:1\n2 {feature}:1\n")
+    assert read_data(path).X.shape == (2, feature)
+    with pytest.raises(DataFileError, match="line 2: "):
+        GrowingFile(path).read()
+
+
+@pytest.mark.parametrize("text", ["1 99999999999999999999:1\n"])
+def test_numbers_of_features_beyond_all_bounds(text, written):
+    ours, expected = assert_read_alike(written("rows", "1 1:1\n" + text))
+    assert ours.partition("(")[0] == expected.partition("(")[0] and "line 2" in ours
+
+
+CSV = [
+    "a,label,b\n1,x,2\n3,y,4\n",
+    "a,label,b\n1,x,2\n3,y,4",
+    "a,label,b\r\n1,x,2\r\n3,y,4\r\n",
+    "a,label,b\r1,x,2\r3,y,4\r",
+    "\ufeffa,label,b\n1,x,2\n3,y,4\n",
+    "a,label,b\n\n1,x,2\n\n3,y,4\n\n",
+    '"a","label","b"\n"1","x","2"\n"3","y","4"\n',
+    "a,label,b\n 1 , x,+2.0\n3e0,y ,4.\n",
+    '"a, b, c";label\n1;"x;y"\n2;"say ""no"""\n',
+    "a,y\n1,1.0\n2,-1\n",
+    "a,y\n1,0.0\n2,1.0\n",
+    "a,y\n.5e-3,inf\n0.1000000000000000055511151231257827,ä\n",
+    "a,y\n1,1_0\n2,2\n",
+    # refused
+    "a,label,b\n1,x\n",
+    "a,label,b\n1,x,2,3\n",
+    "a,label,b\n1,x,ham\n",
+    "a,label,b\n,x,1\n",
+    "a,label,b\n1,x,nan\n",
+    "a,label,b\n1,x,1e999\n",
+    "a,label,b\n-inf,x,1\n",
+    "a,label,b\n1,x,1_0\n",
+    "a,label,b\n1,x,\u0661\n",
+    "a,label,b\n1,,2\n",
+    "a,label,b\n1, ,2\n",
+    "a,label,b\n1,NaN,2\n",
+    "a,label,b\n1,0,2\n1,1,2\n1,NA,2\n",
+    "a,y\n1,0.5\n2,0.50\n",
+    "a,label,b\n1,\udcff,2\n",
+    "a,label,b\n1,x,1 2\n",
+    'a,y\n1,2\n1,"2\n' + "2,3\n" * 5,
+    "a,b\n1,2\n",
+    "y,a,class\n1,2,3\n",
+    "a,a,y\n1,2,3\n",
+    "y\n1\n",
+]
+
+
+@pytest.mark.parametrize("text", CSV)
+@pytest.mark.parametrize("n_before", [0, 20])
+def test_csv_lines(text, n_before, written, chunk):
+    header, end, rows = text.partition("\n")
+    row, _, _ = rows.partition("\n")
+    text = header + end + n_before * (row + end) + "\n" * (n_before > 0) + rows
+    refused = assert_read_alike(written("rows.csv", text.encode(errors="surrogateescape")))
+    if refused:
+        assert refused[0] == refused[1]
+
+
+@pytest.mark.parametrize(
+    "options", [{"label": "b"}, {"label": 0}, {"label": "-1"}, {"label": "q"}, {"label": 7}, {"n_features": 5}]
+)
+def test_options_of_csv(options, written):
+    refused = assert_read_alike(written("rows.csv", "a,b,y\n1,2,x\n3,4,z\n"), **options)
+    assert refused is None or refused[0] == refused[1]
+
+
+@pytest.mark.parametrize("label", ['"x\n"', '"\nx"', '"x\ny"'])
+def test_a_label_with_a_line_break_is_refused_wherever_it_stands(label, written):
+    """The next call may begin at this break."""
+    path = written("rows.csv", f"a,y\n1,z\n2,{label}\n3,z\n")
+    with pytest.raises(DataFileError, match=f"{path}, line 3: the label in column 'y' has a line break"):
+        GrowingFile(path).read()
+
+
+def test_a_byte_order_mark_without_names(written):
+    assert assert_read_alike(written("rows.csv", "\ufeff1,x\n2,y\n"), label=1) is None
+
+
+def test_names_of_any_bytes_and_quotes(written):
+    for line in (b'a,label,"', b'"a,label,b', b'a,label,"b\nc'):
+        refused = assert_read_alike(written("rows.csv", line + b'\n1,x,2\n3,"y",4\n'))
+        assert refused is not None and "line 1: a quote opens in this row" in refused[0] and refused[0] == refused[1]
+    path = written("rows.csv", b'"a ""\n(b)",label\n1,x\n3,"y"\n')
+    assert assert_read_alike(path) is None and read_data(path).feature_names == ['a "\n(b)']
+    refused = assert_read_alike(written("rows.csv", b"\xe4a,label,b\n1,x,2\n"))
+    assert refused is not None and "line 1: the name of a column, '\ufffda', is not UTF-8 text" in refused[0]
+    assert refused[0] == refused[1]
+
+
+def test_what_no_file_that_grows_can_be(written):
+    with pytest.raises(DataFileError, match=r"rows.pq is Parquet, .* cannot grow; CSV or LIBSVM text expected"):
+        GrowingFile(written("rows.pq", b"PAR1"))
+    with pytest.raises(DataFileError, match=r"rows is Parquet"):
+        GrowingFile(written("rows", b"PAR1\x15\x04")).read()
+    with pytest.raises(DataFileError, match="labels first"):
+        GrowingFile(written("rows", "1 1:1\n"), label=0).read()
+
+
+@pytest.mark.parametrize(
+    "name", ["a9a", "cod-rna", "ijcnn1", "phishing", "reuters", "skin_nonskin", "svmguide1", "svmguide1.t", "usps.t"]
+)
+def test_real_files(name, data_folder, tmp_path):
+    """Their first rows, because the rest has the same form."""
+    path = data_folder / f"{name}.bz2"
+    if not path.exists():
+        pytest.skip(f"no {path}")
+    with bz2.open(path) as file:
+        lines = [next(file) for _ in range(300)]
+    (tmp_path / "rows").write_bytes(b"".join(lines))
+    assert assert_read_alike(tmp_path / "rows") is None
+
+
+# ---- growing ---------------------------------------------------------------------------------------------------------
+
+
+whole = finite.map(round).map(float)
+rows_of_libsvm = st.lists(st.tuples(whole, st.dictionaries(st.integers(1, 12), finite, max_size=6)), max_size=4)
+
+
+@same_file
+@given(st.lists(rows_of_libsvm, min_size=1, max_size=4), st.integers(1, 100), st.sampled_from(["\n", "\r\n", " #\n\n"]))
+def test_libsvm_that_grows(tmp_path, groups, size, end):
+    parts = [
+        "".join(f"{y!r} " + " ".join(f"{k}:{v!r}" for k, v in sorted(x.items())) + end for y, x in rows)
+        for rows in groups
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(growing_file, "CHUNK", size)
+        read = list(grown(tmp_path / "rows", parts, n_features=12, zero_based=False))
+    for part, data in zip(parts, read, strict=True):
+        assert data.X.shape[1] == 12
+        if part:
+            (tmp_path / "part").write_text(part, newline="")
+            assert_same(data, read_data(tmp_path / "part", n_features=12, zero_based=False))
+        else:
+            assert data.X.shape[0] == 0 and data.y.shape == (0,)
+
+
+@pytest.mark.parametrize("names", ['1\t"3e4"', "1\t3e4"])
+@pytest.mark.parametrize("repeated", ['"1"\t3e4', "1\t3e4"])
+def test_names_that_are_repeated_with_other_quotes(tmp_path, names, repeated):
+    path = tmp_path / "rows.csv"
+    path.write_text(f"{names}\nx\t1\n{repeated}\n")
+    for read in (read_data, lambda *args, **given: GrowingFile(*args, **given).read()):
+        with pytest.raises(DataFileError, match="line 3: the names of the columns are repeated"):
+            read(path, label=0, header=True)
+
+
+def test_a_long_fraction_is_shortened(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text(f"a,label\n1,2.{'5' * 999}\n2,1\n")
+    assert len(read_data(path).fraction) < 250 + len(str(path))
+
+
+@pytest.mark.filterwarnings("ignore:.*it has the names or numbers of the rows")
+@pytest.mark.parametrize("separator", [" ", ","])
+@pytest.mark.parametrize("size", [20, 40, 1000])
+def test_a_text_whose_lines_are_in_several_blocks(written, monkeypatch, separator, size):
+    monkeypatch.setattr(growing_file, "CHUNK", size)
+    names = "label b1\n" if separator == " " else ",label,b1\n"  # as R and as pandas write the names of rows
+    rows = ['"' + "one line\n" * 9 + '"', "1", "2"], ["b", "3", "4"], ['"c\nd"', "5", "6"]
+    path = written("rows.csv", names + "".join(separator.join(row) + "\n" for row in rows))
+    assert assert_read_alike(path) is None and GrowingFile(path).read().X.tolist() == [[2], [4], [6]]
+    append(path, f'"{"one line" * 9}{separator}7{separator}8\n')
+    refused = assert_read_alike(path)
+    assert (
+        refused is not None
+        and "line 15: " in refused[0]
+        and "is a quote not closed?" in refused[0]
+        and refused[0] == refused[1]
+    )
+
+
+@pytest.mark.filterwarnings("ignore:.*it has the names or numbers of the rows")
+@pytest.mark.parametrize("width", [2, 1200])  # Wide tables have another reader.
+def test_letters_of_another_encoding_in_a_column_that_is_left_out(tmp_path, width):
+    path = tmp_path / "rows.csv"
+    names, values = ",".join(f"x{k}" for k in range(width)), ",".join(["1.5"] * width)
+    rows = "".join(f"caf\xe9,{k % 2},{values}\n" for k in range(4))
+    path.write_bytes(f"Unnamed: 0,label,{names}\n{rows}".encode("latin-1"))
+    for data in (GrowingFile(path, label="label").read(), read_data(path, label="label")):
+        assert data.X.shape == (4, width) and data.y.tolist() == [0, 1, 0, 1]
+    path.write_bytes(f"label,{names}\ncaf\xe9,{values}\ntea,{values}\n".encode("latin-1"))
+    for read in (read_data, lambda *args, **given: GrowingFile(*args, **given).read()):
+        with pytest.raises(DataFileError, match="line 2: not UTF-8 text; name its encoding"):
+            read(path, label="label")
+
+
+texts = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Zs", "Zl", "Zp"]), min_size=1, max_size=5)
+rows_of_csv = st.lists(st.tuples(finite, texts.map(lambda text: "t" + text), finite), max_size=4)
+
+
+@pytest.mark.slow
+@same_file
+@given(st.lists(rows_of_csv, min_size=1, max_size=4), st.integers(1, 100), st.sampled_from(["\n", "\r\n", "\n\n"]))
+def test_csv_that_grows(tmp_path, groups, size, end):
+    def quoted(text):
+        return '"' + text.replace('"', '""') + '"'
+
+    header = f"u,label,v{end}"
+    parts = ["".join(f"{u!r},{quoted(label)},{v!r}{end}" for u, label, v in rows) for rows in groups]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(growing_file, "CHUNK", size)
+        nothing, *read = grown(tmp_path / "rows.csv", [header, *parts])
+    assert nothing.X.shape == (0, 2) and nothing.feature_names == ["u", "v"] and nothing.label == "label"
+    for part, data in zip(parts, read, strict=True):
+        if part:
+            (tmp_path / "part.csv").write_text(header + part, newline="")
+            assert_same(data, read_data(tmp_path / "part.csv"))
+        else:
+            assert data.X.shape == (0, 2) and data.y.shape == (0,)
+
+
+@pytest.mark.parametrize("name", ["rows.svm", "rows.csv"])
+def test_written_byte_by_byte(name, tmp_path):
+    """However a writer's buffer cuts the file, every row is read once, and whole."""
+    text = csv_text(DENSE[:4], ["ä", "b", "ä", "c"]).encode() if "csv" in name else libsvm_text(DENSE[:4], LABELS[:4])
+    read = list(grown(tmp_path / name, [b"", *(text[k : k + 1] for k in range(len(text)))]))
+    rows = [data for data in read if data.X.shape[0]]
+    assert [data.X.shape[0] for data in rows] == [1] * 4
+    expected = read_data(tmp_path / name)
+    np.testing.assert_array_equal(np.concatenate([as_dense(data.X) for data in rows]), expected.X)
+    np.testing.assert_array_equal(np.concatenate([data.y for data in rows]), expected.y)
+
+
+def test_nothing_new(written):
+    path = written("rows.csv", "a,y\n1,x\n")
+    reader = GrowingFile(path)
+    assert reader.read().X.shape == (1, 1) and reader.read().X.shape == (0, 1) and reader.read().y.shape == (0,)
+
+
+def test_a_file_that_is_not_there_yet(tmp_path):
+    reader = GrowingFile(tmp_path / "rows")
+    with pytest.raises(FileNotFoundError):
+        reader.read()
+    append(tmp_path / "rows", "")
+    assert reader.read().X.shape == (0, 0)
+    append(tmp_path / "rows", "1 2:1\n")
+    assert reader.read().X.tolist() == [[0.0, 1.0]]
+
+
+def test_libsvm_may_get_wider_but_not_count_anew(written):
+    path = written("rows", "1 1:5 3:1\n")
+    reader = GrowingFile(path)
+    assert reader.read().X.shape == (1, 3)
+    append(path, "1 1:2\n")
+    assert as_dense(reader.read().X).tolist() == [[2, 0, 0]]
+    append(path, "1 4:2\n")
+    assert as_dense(reader.read().X).tolist() == [[0, 0, 0, 2]]
+    append(path, "1 0:2\n")
+    with pytest.raises(DataFileError, match=f"{path} has a feature 0; features are counted from 1 here"):
+        reader.read()
+
+
+def test_an_unfinished_line_counts_at_the_first_read_only(written):
+    path = written("rows", "1 1:5\n2 1:7")
+    reader = GrowingFile(path)
+    assert reader.read().y.tolist() == [1, 2]
+    append(path, "\n3 1:8\n4 1:")
+    assert reader.read().y.tolist() == [3]
+    append(path, "9")
+    assert reader.read().y.shape == (0,)
+    append(path, "0\n")
+    assert reader.read().X.tolist() == [[90]]
+
+
+def test_an_unfinished_line_of_a_file_being_written_is_left(written, monkeypatch):
+    path = written("rows", "1 1:5\n2 1:7")
+    monkeypatch.setattr(growing_file.time, "sleep", lambda seconds: append(path, "0\n"))
+    reader = GrowingFile(path)
+    assert reader.read().X.tolist() == [[5]] and reader.read().X.tolist() == [[70]]
+
+
+@pytest.mark.parametrize(("name", "start"), [("rows", "1 1:5\n2 1:7"), ("rows.csv", "y,a\n1,5\n2,7")])
+def test_a_line_that_goes_on_after_it_was_read_is_an_error(name, start, written):
+    path = written(name, start)
+    reader = GrowingFile(path)
+    assert reader.read().y.tolist() == [1, 2]
+    append(path, "0\n")
+    line = start.count("\n") + 1
+    for _ in range(2):
+        with pytest.raises(DataFileError, match=rf"{path}, line {line}: it had no end when it was read, and went on"):
+            reader.read()
+
+
+@pytest.mark.parametrize(
+    ("name", "start", "bad", "message"),
+    [
+        ("rows", "1 1:5\n\n", "2 1:6\n1 1:x\n", "line 4: '1 1:x' is not LIBSVM text"),
+        ("rows.csv", "a,y\n5,1\n\n", "6,2\nx,1\n", "line 5: column 'a' is 'x'; a finite number expected"),
+    ],
+)
+def test_lines_are_counted_from_the_beginning_of_the_file(name, start, bad, message, written, chunk):
+    path = written(name, start)
+    reader = GrowingFile(path)
+    reader.read()
+    append(path, bad)
+    for _ in range(2):  # what could not be read is not passed over
+        with pytest.raises(DataFileError, match=rf"{path}, {message}"):
+            reader.read()
+
+
+def shrunk(path):
+    os.truncate(path, 10)
+
+
+def rewritten(path):
+    path.write_bytes(path.read_bytes().replace(b"5", b"6"))
+
+
+def replaced(path):
+    new = path.with_name("new")
+    new.write_bytes(path.read_bytes())
+    os.replace(new, path)
+
+
+@pytest.mark.parametrize(
+    ("harm", "message"),
+    [(shrunk, "shrank to 10 bytes after 12"), (rewritten, "replaced or rewritten"), (replaced, "replaced or rew")],
+)
+@pytest.mark.parametrize("then", ["", "3 1:9\n"])
+def test_a_file_that_does_not_just_grow(harm, message, then, written):
+    path = written("rows", "1 1:5\n2 1:7\n")
+    reader = GrowingFile(path)
+    reader.read()
+    harm(path)
+    if harm is not shrunk:
+        append(path, then)
+    with pytest.raises(DataFileError, match=f"{path} .*{message}"):
+        reader.read()
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz"])
+def test_compressed_files_do_not_grow(suffix, written):
+    content = COMPRESS[suffix](b"1 1:5\n2 1:7")
+    path = written("rows" + suffix, content)
+    reader = GrowingFile(path)
+    assert reader.read().y.tolist() == [1, 2] and reader.read().X.shape == (0, 1)
+    append(path, content)
+    with pytest.raises(DataFileError, match=f"{path} is compressed, and so cannot grow"):
+        reader.read()
+    path.write_bytes(content[:-4])
+    with pytest.raises(DataFileError, match=f"{path} is damaged or cut short"):
+        GrowingFile(path).read()
+
+
+# ---- memory ----------------------------------------------------------------------------------------------------------
+
+READ = """
+import sys
+from dimargin.io.data import GrowingFile, growing_file
+
+def memory(which):
+    return next(int(line.split()[1]) / 1024 for line in open("/proc/self/status") if line.startswith(which))
+
+growing_file.CHUNK = 2**16
+GrowingFile(sys.argv[2]).read()
+before = memory("VmRSS")
+X = GrowingFile(sys.argv[1]).read().X
+print(memory("VmHWM") - before, X.nbytes / 2**20)
+print(sorted({"sklearn", "pyarrow", "pandas", "matplotlib"} & set(sys.modules)))
+"""
+
+
+@pytest.mark.slow_after(1)
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("name", ["rows.svm", "rows.csv"])
+def test_memory_is_that_of_the_rows(name, tmp_path):
+    X = np.tile(DENSE, (800, 1))
+    line = " ".join("{}:{}".format(k, "{}") for k in range(1, 6)) if "svm" in name else "{},{},{},{},{}"
+    lines = [("1 " if "svm" in name else "1,") + line.format(*row) for row in X.tolist()]
+    header = "" if "svm" in name else "y,a,b,c,d,e\n"
+    path, small = tmp_path / name, tmp_path / f"small-{name}"
+    path.write_text(header + "\n".join(lines) + "\n")
+    small.write_text(header + "\n".join(lines[:60]) + "\n")
+    done = subprocess.run([sys.executable, "-c", READ, path, small], capture_output=True, text=True, check=True)
+    numbers, heavy = done.stdout.splitlines()
+    peak, own = map(float, numbers.split())
+    assert heavy == "[]" and peak < 2 * own + 4  # 4: a block of text as objects
+
+
+@pytest.mark.parametrize("text", ["a,b\n1,2\n", "a,y\n1,2\n", "1,2\n3,4\n"])
+def test_csv_that_needs_no_label(text, written, chunk):
+    """Its rows have none, from one read to the next, whatever a column that is called so holds."""
+    path = written("rows.csv", text)
+    growing_file = GrowingFile(path, needs_label=False)
+    first, expected = growing_file.read(), read_data(path, needs_label=False)
+    np.testing.assert_array_equal(first.X, expected.X)
+    assert (first.y is None) == (expected.y is None) and first.label == expected.label
+    assert first.y is None or first.y.tolist() == expected.y.tolist()
+    assert first.feature_names == expected.feature_names and growing_file.read().X.shape == (0, first.X.shape[1])
+    append(path, "5,6\n")
+    second = growing_file.read()
+    assert second.X[:, 0].tolist() == [5.0] and (second.y is None) == (first.y is None)
+    assert first.y is None
+    append(path, "7,oops\n")
+    if "y" in text:
+        assert growing_file.read().X.tolist() == [[7.0]]
+    else:
+        with pytest.raises(DataFileError, match="oops"):
+            growing_file.read()
+        with pytest.raises(DataFileError, match="which column holds the labels"):
+            GrowingFile(path).read()
+
+
+def test_labels_that_were_texts_stay_so(written):
+    """Whatever the labels of later rows are: 10 beside 007 is a text, and so it is by itself."""
+    path = written("rows.csv", "a,y\n1,007\n2,10\n")
+    growing_file = GrowingFile(path)
+    assert growing_file.read().y.tolist() == ["007", "10"]
+    append(path, "3,10\n")
+    assert growing_file.read().y.tolist() == ["10"]
+    append(path, "4,7,8\n")
+    with pytest.raises(DataFileError, match="line 5: 3 fields"):
+        growing_file.read()
+    numbers = GrowingFile(written("numbers.csv", "a,y\n1,7\n2,10\n"))
+    assert numbers.read().y.tolist() == [7, 10]

@@ -1,0 +1,623 @@
+"""Model files whose parts do not fit together are refused before anything is computed with them."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import make_blobs, make_moons
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
+from test_conversion import tampered
+
+import dimargin as dm
+from dimargin.estimators.preprocessing import SparseScaler
+from dimargin.io.models import ModelFileError
+
+STORAGES = {"dense": np.asarray, "sparse": sp.csr_array}
+
+
+@pytest.fixture(params=STORAGES)
+def routed(request, tmp_path):
+    """A level model with clusters divided again, and its arrays by their indices in the rule."""
+    X, y = make_moons(200, noise=0.2, random_state=0)
+    strategy = dm.DivideAndConquer(sample_size=40, max_cluster_size=30)
+    machine = dm.SVMClassifier(strategy=strategy, n_levels=1, stop_level=1, random_state=0).fit(
+        STORAGES[request.param](X), y
+    )
+    assert len(machine._router.rule.splits) > 2
+    dm.save(machine, tmp_path / "m")
+    assert np.array_equal(dm.load(tmp_path / "m").decision_function(X), machine.decision_function(X))
+    return tmp_path / "m"
+
+
+def put(name, value, index=-1):
+    """Write into an array of the router."""
+
+    def lie(arrays):
+        arrays[f"machine._router.{name}"][index] = value
+
+    return lie
+
+
+def swap(name, make):
+    """Another array for one of the router."""
+
+    def lie(arrays):
+        arrays[f"machine._router.{name}"] = np.ascontiguousarray(make(arrays[f"machine._router.{name}"]))
+
+    return lie
+
+
+LIES = {
+    "a vector of a cluster that there is not": put("clusters", 10**6),
+    "a vector of a negative cluster": put("clusters", -1),
+    "too few clusters of vectors": swap("clusters", lambda a: a[:-1]),
+    "clusters of another type": swap("clusters", lambda a: a.astype(np.int32)),
+    "clusters of fractions": swap("clusters", lambda a: a.astype(np.float64)),
+    "two columns of clusters": swap("clusters", lambda a: np.stack([a, a])),
+    "a target beyond the clusters": put("splits.0.targets", 2**60),
+    "a target beyond the splits": put("splits.0.targets", -(10**6)),
+    "a split that leads to itself": put("splits.1.targets", -2),
+    "a split that leads back": put("splits.2.targets", -2),
+    "targets of another type": swap("splits.0.targets", lambda a: a.astype(np.int16)),
+    "too few targets": swap("splits.0.targets", lambda a: a[:-1]),
+    "a bound beyond the vectors": put("splits.0.bounds", 10**9),
+    "a negative bound": put("splits.0.bounds", -1, 0),
+    "bounds that do not rise": put("splits.0.bounds", 0, 1),
+    "bounds that end early": swap("splits.0.bounds", lambda a: np.r_[a[:-1], a[-1] - 1]),
+    "bounds that begin late": put("splits.0.bounds", 1, 0),
+    "bounds of fractions": swap("splits.0.bounds", lambda a: a.astype(np.float64)),
+    "too few bounds": swap("splits.0.bounds", lambda a: a[[0, -1]]),
+    "too few shares": swap("splits.0.shares", lambda a: a[:-1]),
+    "shares of whole numbers": swap("splits.0.shares", lambda a: a.astype(np.int64)),
+    "an infinite share": put("splits.0.shares", np.inf),
+    "a norm that is no number": put("splits.0.norms", np.nan),
+    "too few norms": swap("splits.0.norms", lambda a: a[:-1]),
+}
+DENSE = {
+    "wider vectors": swap("splits.0.vectors", lambda a: np.c_[a, a]),
+    "fewer vectors": swap("splits.0.vectors", lambda a: a[:-1]),
+    "vectors of whole numbers": swap("splits.0.vectors", lambda a: a.astype(np.int64)),
+    "deep vectors": swap("splits.0.vectors", lambda a: a[..., None]),
+    "flat vectors": swap("splits.0.vectors", np.ravel),
+    "a short centre": swap("transform.center", lambda a: a[:1]),
+}
+SPARSE = {
+    "a column beyond the last": put("splits.0.vectors.indices", 2),
+    "a negative column": put("splits.0.vectors.indices", -1),
+    "an offset beyond the data": put("splits.0.vectors.indptr", 10**6),
+    "fewer offsets": swap("splits.0.vectors.indptr", lambda a: a[:-1]),
+}
+
+
+@pytest.mark.parametrize(
+    ("routed", "lie"),
+    [(storage, lie) for storage, more in (("dense", DENSE), ("sparse", SPARSE)) for lie in LIES | more],
+    indirect=["routed"],
+)
+def test_a_router_that_lies_is_refused(routed, lie):
+    tampered(routed, lambda header, arrays: (LIES | DENSE | SPARSE)[lie](arrays))
+    with pytest.raises(ModelFileError, match="no sound model"):
+        dm.load(routed)
+
+
+def router(header):
+    return header["steps"][0]["attributes"]["_router"]["router"]
+
+
+HEADERS = {
+    "no splits": lambda r: r["splits"]["tuple"].clear(),
+    "a missing split": lambda r: r["splits"]["tuple"].pop(),
+    "a number for a split": lambda r: r["splits"]["tuple"].append(3),
+    "a split with a part that there is not": lambda r: r["splits"]["tuple"][0]["split"].update({"command": "x"}),
+    "a split without targets": lambda r: r["splits"]["tuple"][0]["split"].pop("targets"),
+    "no transform": lambda r: r.update({"transform": None}),
+    "a number for a rule": lambda r: r.update({"splits": 3}),
+    "no clusters": lambda r: r.pop("clusters"),
+}
+
+
+@pytest.mark.parametrize("lie", sorted(HEADERS))
+def test_a_header_that_lies_about_the_router_is_refused(routed, lie):
+    tampered(routed, lambda header, arrays: HEADERS[lie](router(header)))
+    with pytest.raises(ModelFileError, match="no sound model"):
+        dm.load(routed)
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        swap("slopes", lambda a: a[:-1]),
+        swap("slopes", lambda a: np.c_[a, a]),
+        swap("slopes", lambda a: a.astype(np.int64)),
+        put("slopes", np.nan),
+        swap("prior", lambda a: np.r_[a, a]),
+        put("prior", np.inf),
+    ],
+)
+def test_a_committee_that_lies_is_refused(tmp_path, lie):
+    X, y = make_moons(200, noise=0.2, random_state=0)
+    machine = dm.SVMClassifier(strategy=dm.DivideAndConquer(prediction="bcm"), n_levels=1, stop_level=1)
+    dm.save(machine.fit(X, y), tmp_path / "m")
+    assert np.array_equal(dm.load(tmp_path / "m").decision_function(X), machine.decision_function(X))
+    tampered(tmp_path / "m", lambda header, arrays: lie(arrays))
+    with pytest.raises(ModelFileError, match="no sound model"):
+        dm.load(tmp_path / "m")
+
+
+def test_a_rule_for_rows_of_the_other_storage_is_refused(routed, tmp_path):
+    X, y = make_moons(200, noise=0.2, random_state=0)
+    machine = dm.load(routed)
+    other = np.asarray if sp.issparse(machine.support_vectors_) else sp.csr_array
+    foreign = dm.SVMClassifier(**machine.get_params(deep=False)).fit(other(X), y)
+    machine._router = foreign._router.take(np.zeros(len(machine.support_), dtype=np.int64))
+    dm.save(machine, tmp_path / "foreign")
+    with pytest.raises(ModelFileError, match="no sound model"):
+        dm.load(tmp_path / "foreign")
+
+
+# ---- pairs of classes ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def paired(tmp_path):
+    """A machine for every pair of four classes."""
+    X, y = make_blobs(120, 3, centers=4, cluster_std=3.0, random_state=0)
+    machine = dm.SVMClassifier(multi_class="one_vs_one", fit_intercept=True).fit(X, y)
+    dm.save(machine, tmp_path / "m")
+    restored = dm.load(tmp_path / "m")
+    assert np.array_equal(restored.decision_function(X), machine.decision_function(X))
+    assert np.array_equal(restored.certify(X, y).objective_, machine.certify(X, y).objective_)
+    return tmp_path / "m"
+
+
+def other(name, make):
+    """Another array for one of the machine's."""
+
+    def lie(arrays):
+        arrays[f"machine.{name}"] = np.ascontiguousarray(make(arrays[f"machine.{name}"]))
+
+    return lie
+
+
+PAIRS = {
+    "too few coefficients": other("dual_coef_", lambda a: a[:2]),
+    "too few vectors": other("dual_coef_", lambda a: a[:, 1:]),
+    "intercepts of one class against the rest": other("intercept_", lambda a: a[:4]),
+    "an intercept that is no number": other("intercept_", lambda a: a * np.nan),
+    "vectors that no class has": other("n_support_", lambda a: a - 1),
+    "vectors of too many classes": other("n_support_", lambda a: np.r_[a, 0].astype(a.dtype)),
+    "a negative number of vectors": other("n_support_", lambda a: a + np.array([-2000, 2000, 0, 0], dtype=a.dtype)),
+    "half a vector": other("n_support_", lambda a: a.astype(np.float64)),
+}
+
+
+@pytest.mark.parametrize("lie", PAIRS)
+def test_pairs_that_lie_are_refused(paired, lie):
+    tampered(paired, lambda header, arrays: PAIRS[lie](arrays))
+    with pytest.raises(ModelFileError, match="no sound model"):
+        dm.load(paired)
+
+
+# ---- detectors -------------------------------------------------------------------------------------------------------
+
+CLOUD = np.random.default_rng(0).normal(size=(60, 3))
+DETECTED = {
+    "ball": (dm.CoreSetSVDD(), CLOUD),
+    "ball of features": (dm.CoreSetSVDD(C=5.0, kernel="linear"), CLOUD),
+    "plane": (dm.OneClassCoreSetSVM(), CLOUD),
+    "sparse ball": (dm.CoreSetSVDD(), sp.csr_array(CLOUD)),
+    "sparse plane": (dm.OneClassCoreSetSVM(kernel="poly", degree=2, coef0=1.0), sp.csr_array(CLOUD)),
+    "given values": (dm.OneClassCoreSetSVM(kernel="precomputed"), CLOUD @ CLOUD.T),
+}
+
+
+@pytest.fixture
+def detector(request, tmp_path):
+    make, X = DETECTED[request.param]
+    dm.save(make.fit(X), tmp_path / "m")
+    assert np.array_equal(dm.load(tmp_path / "m").score_samples(X), make.score_samples(X))
+    return tmp_path / "m"
+
+
+def told(**values):
+    """Other attributes than those of the detector; None takes one away."""
+
+    def lie(header, arrays):
+        attributes = header["steps"][0]["attributes"]
+        for name, value in values.items():
+            del attributes[name]
+            if value is not None:
+                attributes[name] = value
+
+    return lie
+
+
+def kernel(**values):
+    return lambda h, a: h["steps"][0]["attributes"]["_transform"]["row_transform"]["kernel"].update(values)
+
+
+def transform(**values):
+    return lambda h, a: h["steps"][0]["attributes"]["_transform"]["row_transform"].update(values)
+
+
+def made(name, make):
+    """Another array for one of the detector."""
+
+    def lie(header, arrays):
+        arrays[f"machine.{name}"] = np.ascontiguousarray(make(arrays[f"machine.{name}"]))
+
+    return lie
+
+
+def written(name, value, index=-1):
+    def lie(header, arrays):
+        arrays[f"machine.{name}"].flat[index] = value
+
+    return lie
+
+
+OF_ALL = {
+    "longer coefficients": made("dual_coef_", lambda a: np.ones((1, 9999))),
+    "fewer coefficients": made("dual_coef_", lambda a: a[:, :-1]),
+    "flat coefficients": made("dual_coef_", np.ravel),
+    "coefficients of two outputs": made("dual_coef_", lambda a: np.r_[a, a]),
+    "whole coefficients": made("dual_coef_", lambda a: a.astype(np.int64)),
+    "an infinite coefficient": written("dual_coef_", np.inf),
+    "a place beyond the rows": written("support_", 60),
+    "a negative place": written("support_", -1, 0),
+    "too few places": made("support_", lambda a: a[:-1]),
+    "places of fractions": made("support_", lambda a: a.astype(np.float64)),
+    "places of text": told(support_={"labels": ["a"], "dtype": "<U1"}),
+    "no places": told(support_=None),
+    "an offset that is no number": told(offset_=float("nan")),
+    "an offset of text": told(offset_="low"),
+    "a huge offset": told(offset_=10**400),
+    "no offset": told(offset_=None),
+    "an infinite square": told(_square=float("inf")),
+    "no square": told(_square=None),
+    "no transform": told(_transform=None),
+    "a number for a transform": told(_transform=3),
+    "no rows": told(_n_given=0),
+    "half a row": told(_n_given=60.5),
+    "rows of text": told(_n_given="many"),
+    "another width": told(n_features_in_=4),
+    "a width of text": told(n_features_in_="wide"),
+    "no certificate": told(certificate_=None),
+    "a gap of text": told(duality_gap_="small"),
+    "no status": told(status_=None),
+    "a number for an array": told(dual_coef_=3),
+    "an array for a number": told(offset_={"array": "machine.dual_coef_"}),
+}
+OF_KERNEL = {
+    "a gamma that is no number": kernel(gamma=float("nan")),
+    "an infinite gamma": kernel(gamma=float("inf")),
+    "no gamma": kernel(gamma=0),
+    "a gamma of text": kernel(gamma="scale"),
+    "half a degree": kernel(degree=0.5),
+    "a huge degree": kernel(degree=10**400),
+    "a degree of a minute": kernel(degree=1025),
+    "an infinite constant": kernel(coef0=float("inf")),
+    "a constant below zero": kernel(name="poly", coef0=-0.5),
+    "a size that is no number": transform(size=float("nan")),
+    "a negative size": transform(size=-1.0),
+    "a huge size": transform(size=1e300),
+    "an unknown kernel": kernel(name="sigmoid"),
+    "values that were not given": lambda h, a: h["steps"][0]["parameters"].update({"kernel": "precomputed"}),
+    "no kernel": told(_transform={"precomputed_kernel": True}),
+}
+OF_DENSE = {
+    "wider vectors": made("support_vectors_", lambda a: np.c_[a, a]),
+    "fewer vectors": made("support_vectors_", lambda a: a[:-1]),
+    "no vectors": made("support_vectors_", lambda a: a[:0]),
+    "whole vectors": made("support_vectors_", lambda a: a.astype(np.int64)),
+    "nothing at all": lambda h, a: a.update(
+        {f"machine.{name}": a[f"machine.{name}"][..., :0] for name in ("dual_coef_", "support_")}
+        | {"machine.support_vectors_": np.zeros((0, 3))}
+    ),
+    "flat vectors": made("support_vectors_", np.ravel),
+    "deep vectors": made("support_vectors_", lambda a: a[..., None]),
+    "a vector that is no number": written("support_vectors_", np.nan),
+}
+OF_CENTRE = {
+    "a short centre": made("_transform.center", lambda a: a[:1]),
+    "a whole centre": made("_transform.center", lambda a: a.astype(np.int64)),
+    "a centre that is no number": written("_transform.center", np.nan),
+}
+OF_SPARSE = {
+    "a column beyond the last": written("support_vectors_.indices", 3),
+    "a negative column": written("support_vectors_.indices", -1),
+    "an offset beyond the data": written("support_vectors_.indptr", 10**6),
+    "offsets that fall": written("support_vectors_.indptr", 0, 2),
+    "fewer offsets": made("support_vectors_.indptr", lambda a: a[:-1]),
+    "offsets that end with zero": written("support_vectors_.indptr", 0),
+    "offsets below zero": written("support_vectors_.indptr", -5),
+    "offsets of fractions": made("support_vectors_.indptr", lambda a: a.astype(np.float64)),
+    "fewer numbers": made("support_vectors_.data", lambda a: a[:-1]),
+    "whole numbers": made("support_vectors_.data", lambda a: a.astype(np.int64)),
+    "a centre": lambda h, a: (a.update(centre=np.zeros(3)), transform(center={"array": "centre"})(h, a)),
+    "an infinite number": written("support_vectors_.data", np.inf),
+}
+OF_BALL = {
+    "a negative radius": told(radius_=-1.0),
+    "a radius that is no number": told(radius_=float("nan")),
+    "an infinite radius": told(radius_=float("inf")),
+    "no radius": told(radius_=None),
+    "a middle of text": told(center_="here"),
+}
+OF_MIDDLE = {
+    "a short middle": made("center_", lambda a: a[:1]),
+    "a middle that is no number": written("center_", np.nan),
+}
+OF_VALUES = {
+    "vectors of values": made("support_vectors_", lambda a: np.ones((len(a), 3))),
+    "a kernel of rows that there are not": told(
+        _transform={
+            "row_transform": {
+                "kernel": {"name": "rbf"},
+                "center": None,
+                "dtype": "float64",
+                "difference": False,
+                "size": 1.0,
+            }
+        }
+    ),
+    "fewer columns than rows": told(n_features_in_=59),
+    "a ball of values": lambda h, a: (
+        h["steps"][0].update({"class": "CoreSetSVDD"}),
+        h["steps"][0]["attributes"].update({"radius_": 1.0, "center_": None}),
+    ),
+}
+OF = {
+    "ball": OF_ALL | OF_KERNEL | OF_DENSE | OF_CENTRE | OF_BALL,
+    "ball of features": OF_ALL | OF_KERNEL | OF_DENSE | OF_BALL | OF_MIDDLE,
+    "plane": OF_ALL | OF_KERNEL | OF_DENSE | OF_CENTRE,
+    "sparse ball": OF_ALL | OF_KERNEL | OF_SPARSE | OF_BALL,
+    "sparse plane": OF_ALL | OF_KERNEL | OF_SPARSE,
+    "given values": OF_ALL | OF_VALUES,
+}
+
+
+@pytest.mark.parametrize(("detector", "lie"), [(kind, lie) for kind in OF for lie in OF[kind]], indirect=["detector"])
+def test_a_detector_that_lies_is_refused(detector, lie, request):
+    kind = request.node.callspec.params["detector"]
+    tampered(detector, OF[kind][lie])
+    with pytest.raises(ModelFileError, match="no sound model"):
+        dm.load(detector)
+
+
+JUNK = st.sampled_from([None, True, 0, -1, 0.5, 1e300, 10**400, float("nan"), "x", [], {}, {"list": []}, {"tuple": []}])
+
+
+def leaves(value, path=()):
+    """Paths to all that is no container."""
+    if isinstance(value, (dict, list)):
+        pairs = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, inner in list(pairs):
+            yield from leaves(inner, (*path, key))
+    else:
+        yield path
+
+
+@pytest.mark.slow
+@settings(max_examples=150, deadline=None)
+@given(kind=st.sampled_from(sorted(DETECTED)), junk=JUNK, data=st.data())
+def test_whatever_stands_in_a_header_is_refused_or_scores(tmp_path_factory, kind, junk, data):
+    make, X = DETECTED[kind]
+    path = tmp_path_factory.mktemp("junk") / "m"
+    dm.save(make.fit(X), path)
+
+    def lie(header, arrays):
+        attributes = header["steps"][0]["attributes"]
+        *to, last = data.draw(st.sampled_from(sorted(leaves(attributes), key=str)))
+        for key in to:
+            attributes = attributes[key]
+        attributes[last] = junk
+
+    tampered(path, lie)
+    try:
+        loaded = dm.load(path)
+    except ModelFileError as error:
+        assert "no sound model" in str(error)
+    else:
+        assert loaded.score_samples(X).shape == (60,)
+
+
+# ---- classifiers and scalers -----------------------------------------------------------------------------------------
+
+MOONS = make_moons(40, noise=0.2, random_state=0)
+FAR = sp.csr_array((MOONS[0].ravel(), np.tile([3, 10**6], 40), 2 * np.arange(41)), shape=(40, 10**7))
+TRAINED = {
+    "odm": lambda: dm.ODMClassifier().fit(*MOONS),
+    "svm of values": lambda: dm.SVMClassifier(kernel="precomputed").fit(MOONS[0] @ MOONS[0].T, MOONS[1]),
+    "linear": lambda: dm.LinearODMClassifier().fit(*MOONS),
+    "minmax": lambda: make_pipeline(MinMaxScaler(), dm.LinearODMClassifier()).fit(*MOONS),
+    "standard": lambda: make_pipeline(StandardScaler(), dm.LinearODMClassifier()).fit(*MOONS),
+    "maxabs": lambda: make_pipeline(MaxAbsScaler(), dm.LinearODMClassifier()).fit(*MOONS),
+    "wide": lambda: dm.LinearODMClassifier().fit(FAR, MOONS[1]),
+    "wide ball": lambda: dm.CoreSetSVDD(kernel="linear").fit(FAR),
+    "sparse": lambda: make_pipeline(SparseScaler(), dm.SVMClassifier()).fit(FAR, MOONS[1]),
+}
+
+
+def set_parameter(**values):
+    return lambda h, a: h["steps"][0]["parameters"].update(values)
+
+
+def named(names):
+    return lambda h, a: h["steps"][0]["attributes"].update(feature_names_in_=names)
+
+
+def left_out(*names):
+    def lie(header, arrays):
+        for name in names:
+            del header["steps"][0]["attributes"][name]
+
+    return lie
+
+
+def array_of(name, make):
+    def lie(header, arrays):
+        name_of_step = header["steps"][0]["name"]
+        arrays[f"{name_of_step}.{name}"] = np.ascontiguousarray(make(arrays[f"{name_of_step}.{name}"]))
+
+    return lie
+
+
+def kept(name, **values):
+    """Something else in the columns that are kept of an array."""
+
+    def lie(header, arrays):
+        own = header["steps"][0]["attributes"][name]
+        (own["tuple"][0] if "tuple" in own else own).update(values)
+
+    return lie
+
+
+def labels(*values, dtype="|O"):
+    return {"labels": list(values), "dtype": dtype}
+
+
+OF_STEPS = {
+    "no width": left_out("n_features_in_"),
+    "a width of text": told(n_features_in_="2"),
+    "a width that is true": told(n_features_in_=True),
+    "half a width": told(n_features_in_=2.0),
+    "one name of two": named(labels("a")),
+    "names that are numbers": named(labels(1, 2)),
+    "a list of names": named({"list": ["a", "b"]}),
+}
+OF_CLASSIFIERS = OF_STEPS | {
+    "threads of text": set_parameter(n_jobs="many"),
+    "half a thread": set_parameter(n_jobs=1.5),
+    "no thread": set_parameter(n_jobs=0),
+    "a status that is a number": told(status_=3),
+    "a gap of text": told(duality_gap_="small"),
+    "an objective of text": told(objective_="low"),
+    "a history of text": told(history_="long"),
+    "a history of numbers": told(history_={"list": [1]}),
+    "half a pass": told(n_iter_=1.5),
+    "one class twice": told(classes_=labels("a", "a")),
+    "one class": told(classes_=labels("a")),
+    "a class that is none": told(classes_=labels("a", None)),
+    "classes in a list": told(classes_={"list": [0, 1]}),
+    "classes that are lists": told(classes_=labels({"list": []}, {"list": [1]})),
+    "an infinite intercept": array_of("intercept_", lambda a: np.full_like(a, np.inf)),
+    "an intercept of whole numbers": array_of("intercept_", lambda a: a.astype(np.int64)),
+}
+OF_MACHINES = OF_CLASSIFIERS | {
+    "places of fractions": array_of("support_", lambda a: a.astype(np.float64)),
+    "a negative place": array_of("support_", lambda a: a - 100),
+    "a place beyond the rows": array_of("support_", lambda a: a + 100),
+    "rows of text": told(_n_given="many"),
+    "a kernel that is a number": set_parameter(kernel=3),
+}
+OF_CLASSES = {
+    "odm": OF_MACHINES
+    | {
+        "a vector that is no number": array_of("support_vectors_", lambda a: a * np.nan),
+        "values that were not given": told(_transform={"precomputed_kernel": True}),
+    },
+    "svm of values": OF_MACHINES | {"fewer columns than rows": told(n_features_in_=39)},
+    "linear": OF_CLASSIFIERS
+    | {
+        "coefficients of whole numbers": array_of("coef_", lambda a: a.astype(np.int64)),
+        "weights that are no number": array_of("_partial.0", lambda a: a * np.nan),
+        "a weight of text": lambda h, a: h["steps"][0]["attributes"]["_partial"]["tuple"].__setitem__(1, "x"),
+    },
+    "minmax": OF_STEPS
+    | {
+        "no scale": left_out("scale_"),
+        "no minimum": left_out("min_"),
+        "nothing at all": left_out("scale_", "min_", "data_min_", "data_max_", "data_range_"),
+        "a scale of text": told(scale_="wide"),
+        "a scale that is no number": array_of("scale_", lambda a: a * np.nan),
+        "one range": array_of("scale_", lambda a: a[:1]),
+        "a clip of text": set_parameter(clip="some"),
+    },
+    "standard": OF_STEPS
+    | {
+        "no mean": left_out("mean_"),
+        "no scale": left_out("scale_"),
+        "a mean of none": told(mean_={"tuple": []}),
+        "whole means": array_of("mean_", lambda a: a.astype(np.int64)),
+        "a copy of text": set_parameter(copy="some"),
+    },
+    "wide": OF_CLASSIFIERS
+    | {
+        "another width": kept("coef_", width=10**6),
+        "a width of text": kept("coef_", width="x"),
+        "columns beyond the width": array_of("coef_.columns", lambda a: a + 10**7),
+        "negative columns": array_of("coef_.columns", lambda a: a - 10**7),
+        "columns in no order": array_of("coef_.columns", lambda a: a[::-1]),
+        "one column twice": array_of("coef_.columns", lambda a: np.full_like(a, a[0])),
+        "columns of fractions": array_of("coef_.columns", lambda a: a.astype(np.float64)),
+        "fewer columns": array_of("coef_.columns", lambda a: a[:1]),
+        "fewer coefficients": array_of("coef_.values", lambda a: a[:, :1]),
+        "coefficients that are no number": array_of("coef_.values", lambda a: a * np.nan),
+        "one coefficient": array_of("coef_.values", lambda a: a[0, 0]),
+        "no columns": kept("coef_", sparse_columns={}),
+        "another width of parameters": kept("_partial", width=10**7),
+        "other columns of parameters": array_of("_partial.0.columns", lambda a: a - (np.arange(len(a)) == 0)),
+        "dense parameters": lambda h, a: h["steps"][0]["attributes"]["_partial"]["tuple"].__setitem__(0, 3.0),
+    },
+    "wide ball": {
+        "another width": kept("center_", width=10**7 - 1),
+        "a middle that is no number": array_of("center_.values", lambda a: a * np.inf),
+        "two middles": array_of("center_.values", lambda a: np.stack([a, a])),
+    },
+    "sparse": OF_STEPS
+    | {
+        "no scale": left_out("scale_"),
+        "no columns": left_out("columns_"),
+        "another method": set_parameter(method="quantile"),
+        "a method that is a number": set_parameter(method=1),
+        "one scale": array_of("scale_", lambda a: a[:1]),
+        "a scale of zero": array_of("scale_", lambda a: 0 * a),
+        "a scale that is no number": array_of("scale_", lambda a: a * np.nan),
+        "a negative column": array_of("columns_", lambda a: a - 10),
+        "a column beyond the width": array_of("columns_", lambda a: a + 10**7),
+        "columns in no order": array_of("columns_", lambda a: a[::-1]),
+        "columns of 32 bits": array_of("columns_", lambda a: a.astype(np.int32)),
+        "a scale of text": told(scale_="x"),
+    },
+    "maxabs": OF_STEPS | {"no scale": left_out("scale_"), "two scales": array_of("scale_", lambda a: np.stack([a, a]))},
+}
+
+
+@pytest.fixture(scope="module")
+def trained_files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trained")
+    for kind, train in TRAINED.items():
+        dm.save(train(), folder / kind)
+    return folder
+
+
+@pytest.mark.parametrize(("kind", "lie"), [(kind, lie) for kind in OF_CLASSES for lie in OF_CLASSES[kind]])
+def test_a_step_that_lies_is_refused(kind, lie, trained_files, tmp_path):
+    path = tmp_path / "m"
+    path.write_bytes((trained_files / kind).read_bytes())
+    dm.load(path)
+    tampered(path, OF_CLASSES[kind][lie])
+    with pytest.raises(ModelFileError, match="no sound model"):
+        dm.load(path)
+
+
+@pytest.mark.parametrize(
+    "notes", [None, [], {"label": 1.5}, {"label": ["y"]}, {"zero_based": "x"}, {"zero_based": []}], ids=repr
+)
+def test_notes_that_commands_cannot_read_are_refused(notes, trained_files, tmp_path):
+    path = tmp_path / "m"
+    path.write_bytes((trained_files / "odm").read_bytes())
+    tampered(path, lambda header, arrays: header.update(notes=notes))
+    with pytest.raises(ModelFileError, match="no sound model"):
+        dm.load(path)
+
+
+def test_a_scaler_needs_only_what_it_scales_by(tmp_path):
+    scaler = StandardScaler(with_mean=False)
+    model = make_pipeline(scaler, dm.LinearODMClassifier()).fit(sp.csr_array(MOONS[0]), MOONS[1])
+    dm.save(model, tmp_path / "m")
+    tampered(tmp_path / "m", left_out("mean_") if hasattr(scaler, "mean_") and scaler.mean_ is not None else left_out())
+    assert dm.load(tmp_path / "m").predict(MOONS[0]).shape == (40,)
