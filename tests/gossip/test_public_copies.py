@@ -7,8 +7,6 @@ from linear_sites import ALPHA, excess, objective, optimum, overlapping, sites
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dimargin.gossip.programs.algorithm import Problem
-from dimargin.gossip.rivals.choco import ChocoSGD
-from dimargin.gossip.rivals.mom_dsvm import MoMDSVM
 from dimargin.gossip.rounds.compression import Code, Identity, Logarithmic, Quantised, RandomK, TopK
 from dimargin.gossip.rounds.consensus_admm import ConsensusADMM
 from dimargin.gossip.rounds.public_copies import Difference, PublicCopies
@@ -47,7 +45,7 @@ def recorded(run, monkeypatch):
 
 
 @pytest.mark.parametrize("conditions", NETWORKS.values(), ids=NETWORKS)
-@pytest.mark.parametrize("algorithm", [ConsensusADMM(compression=c) for c in OPERATORS] + [ChocoSGD(TopK(0.3), 0.4)])
+@pytest.mark.parametrize("algorithm", [ConsensusADMM(compression=c) for c in OPERATORS])
 def test_copies_are_the_same_wherever_they_are(algorithm, conditions, monkeypatch):
     """Whatever a neighbour keeps of a site, that site has published, bit for bit."""
     run = sites(algorithm, *ROWS, conditions=conditions)
@@ -64,7 +62,6 @@ def test_copies_are_the_same_wherever_they_are(algorithm, conditions, monkeypatc
 
 COMPRESSED = [
     ConsensusADMM(0.2, compression=Logarithmic()), ConsensusADMM(0.2, compression=TopK(0.3)),
-    MoMDSVM(compression=Logarithmic(3)),
 ]  # fmt: skip
 
 
@@ -75,7 +72,7 @@ def test_sites_that_have_forgotten_learn_on(algorithm):
     assert excess(run, *ROWS, BEST) < 0.01
 
 
-@pytest.mark.parametrize("algorithm", [*COMPRESSED, ChocoSGD(TopK(0.3), 0.4)])
+@pytest.mark.parametrize("algorithm", COMPRESSED)
 def test_a_copy_that_is_another_one_is_made_anew(algorithm, monkeypatch):
     run = sites(algorithm, *ROWS)
     published = recorded(run, monkeypatch)
@@ -130,7 +127,7 @@ def test_a_copy_comes_to_a_vector_that_stays(operator):
 
 
 def test_without_compression_whole_vectors_are_sent():
-    run = sites(MoMDSVM(), *ROWS)
+    run = sites(ConsensusADMM(), *ROWS)
     run.run(20)
     for program in run.programs:
         assert_array_equal(program.public, program.weights)

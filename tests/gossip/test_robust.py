@@ -1,4 +1,4 @@
-"""Decentralised subgradient descent with merge rules; members who lie are in tests/gossip/simulation/test_liars.py."""
+"""Decentralised subgradient descent with merge rules; members who lie are in bench/tests/gossip_rivals."""
 
 import linear_sites
 import msgspec

@@ -19,7 +19,7 @@ from sklearn.preprocessing import MaxAbsScaler
 
 import dimargin as dm
 from dimargin.estimators.preprocessing import CalendarFeatures, FourierFeatures, SparseScaler
-from dimargin.gossip import rivals, rounds
+from dimargin.gossip import rounds
 from dimargin.gossip.simulation import Conditions, LinkFaults, NetworkSplit, Outage
 from dimargin.strategies import LINEAR_SOLVERS, STRATEGIES, Options
 
@@ -34,17 +34,14 @@ FAULTS = Conditions(
     splits=(NetworkSplit((frozenset({"site0"}),), at=3.0, until=5.0),),
 )
 ALGORITHMS = (
-    rivals.ChocoSGD(rounds.RandomK(0.5), merge=rounds.ClippedMean(0)),
-    rivals.ChocoSGD(rounds.TopK(0.5), merge=rounds.TrimmedMean(0)),
-    rivals.ChocoSGD(rounds.Quantised(16)),
     rounds.ConsensusADMM(compression=rounds.Logarithmic(3)),
-    rivals.decentralised_sgd(),
+    rounds.ConsensusADMM(compression=rounds.RandomK(0.5)),
+    rounds.ConsensusADMM(compression=rounds.TopK(0.5)),
+    rounds.ConsensusADMM(compression=rounds.Quantised(16)),
     rounds.ConsensusADMM(),
-    rivals.MoMDSVM(),
-    rivals.GossipLearning(),
     rounds.RobustGossip(rounds.NearestMixing(0), gradient="tracked", flow=np.inf),
-    rivals.SetGossip(),
-    rivals.UniformGadget(),
+    rounds.RobustGossip(rounds.ClippedMean(0)),
+    rounds.RobustGossip(rounds.TrimmedMean(0)),
 )
 
 

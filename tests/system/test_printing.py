@@ -4,7 +4,6 @@ import pickle
 
 import pytest
 
-from dimargin.datasets import ChangedFileError, FetchError
 from dimargin.gossip.links import LinkError
 from dimargin.gossip.messages import MessageError, UnsoundError
 from dimargin.gossip.state_file import StateError
@@ -12,7 +11,7 @@ from dimargin.io.data import DataFileError
 from dimargin.io.models import ModelFileError
 from dimargin.system.printing import printable
 
-FILES = (DataFileError, ModelFileError, StateError, ChangedFileError, FetchError)
+FILES = (DataFileError, ModelFileError, StateError)
 PEERS = (MessageError, UnsoundError, LinkError)
 
 

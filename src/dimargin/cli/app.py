@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dimargin.cli.root import COMMANDS, new_app, register
+from dimargin.cli.root import all_commands, new_app, register
 
 app = new_app()
 
-for name in dict.fromkeys(command.module for command in COMMANDS.values()):
+for name in dict.fromkeys(command.module for command in all_commands().values()):
     register(app, name)

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import typer
 
-from dimargin.cli.root import COMMANDS, new_app, overview, register
+from dimargin.cli.root import COMMANDS, all_commands, new_app, overview, register
 from dimargin.cli.streams import open_streams
 from dimargin.system.extras import MissingExtra
 from dimargin.system.printing import printable
@@ -28,7 +28,8 @@ def _app() -> typer.Typer:
         from dimargin.cli.app import app  # loads everything
 
         return app
-    command = COMMANDS.get(sys.argv[1].replace("_", "-")) if len(sys.argv) > 1 else None
+    name = sys.argv[1].replace("_", "-") if len(sys.argv) > 1 else ""
+    command = COMMANDS.get(name) or all_commands().get(name)
     if command is None:
         return overview()
     alone = new_app()

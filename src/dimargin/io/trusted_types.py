@@ -8,15 +8,14 @@ from dimargin.estimators import MACHINES, CoreSetSVDD, CoreSetSVMClassifier, Gos
 from dimargin.estimators.callbacks import LevelScores
 from dimargin.estimators.preprocessing import CalendarFeatures, FourierFeatures, SparseScaler
 from dimargin.estimators.search import ODMClassifierCV
-from dimargin.gossip import rivals, rounds
 from dimargin.gossip.simulation.conditions import Conditions, LinkFaults, NetworkSplit, Outage
+from dimargin.io.models.algorithms import algorithm_homes
 from dimargin.kernels.column_statistics import SparseColumns
 from dimargin.kernels.functions import Kernel
 from dimargin.kernels.row_transform import RowTransform
 from dimargin.kernels.user import UserKernel
 from dimargin.shards.partition import KernelClusters, Split
 from dimargin.strategies import LINEAR_SOLVERS, STRATEGIES, Committee, Router
-from dimargin.system.lazy import homes
 
 _ESTIMATORS = (
     *MACHINES.values(), ODMClassifierCV, CoreSetSVMClassifier, CoreSetSVDD, OneClassCoreSetSVM, GossipSVMClassifier,
@@ -28,13 +27,8 @@ _PARAMETERS = (
     *STRATEGIES.values(), *LINEAR_SOLVERS.values(), LevelScores, Conditions, LinkFaults, Outage, NetworkSplit, frozenset
 )  # fmt: skip
 _FITTED = (SparseColumns, Kernel, RowTransform, UserKernel, Router, Committee, KernelClusters, Split, sp.csr_array)
-# by name, since their modules need the extra "peers"; functions, which have small letters, make them
-_ALGORITHMS = {
-    f"{module}.{name}"
-    for package in (rivals, rounds)
-    for name, module in homes(package.__name__).items()
-    if name[0].isupper()
-}
+# by name, since their modules need the extra "peers"
+_ALGORITHMS = {f"{module}.{name}" for name, module in algorithm_homes().items()}
 
 TRUSTED_TYPES: tuple[str, ...] = tuple(
     sorted(_ALGORITHMS | {f"{kind.__module__}.{kind.__qualname__}" for kind in (*_ESTIMATORS, *_PARAMETERS, *_FITTED)})

@@ -2,7 +2,7 @@
 
 "permutation": once a pass the rows that are nonzero or violated, in random blocks or, every second pass, in blocks of
 near neighbours, whose strongly coupled coefficients are solved for together. On ten fits of five data sets this took
-0.62 to 1.00 times the kernel evaluations of random blocks alone (figures here are those of benchmarks/bench_cited.py);
+0.62 to 1.00 times the kernel evaluations of random blocks alone (figures are those of bench/scripts/bench_cited.py);
 neighbours in all passes but the first can take many more. With several outputs three passes of four are of neighbours,
 rows that the same outputs move. Rows whose coefficient is zero at its optimality condition are left out of a pass,
 which saves most on Optimal margin Distribution Machines with large ``lam``.
@@ -35,7 +35,7 @@ _PASSES_AWAKE = 2  # before rows may rest
 _PASSES_ASLEEP = 20  # after which they wake in any case
 _SURE = 0.1  # margin beyond the kink, in units of the slope there, at which a zero coefficient rests
 # All rows wake when the gap of the active ones has come down to this part of the last whole gap. On five data sets 0.4
-# took 1.06 to 1.32 times the kernel values, and 0.02 0.97 to 1.10 times (benchmarks/bench_cited.py).
+# took 1.06 to 1.32 times the kernel values, and 0.02 0.97 to 1.10 times (bench/scripts/bench_cited.py).
 _WAKE = 0.05
 
 

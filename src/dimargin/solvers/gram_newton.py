@@ -59,7 +59,7 @@ class GramNewton:
     The iterate need not be inside the box of the dual; what is certified is the nearest point that is. Kernel values
     are float64: single precision is too little for a factor where ``d_i`` is small, which is where this method is good.
     Factors in single precision, made up for by conjugate gradients, took longer, or rows changed pieces without end; to
-    come from the solution at a smaller `lam` took as many steps (benchmarks/TARGETS.md says what was tried).
+    come from the solution at a smaller `lam` took as many steps (bench/TARGETS.md says what was tried).
     With an intercept c, the margins are ``y_i ((Kb)_i + c)`` and the coefficients of a minimum sum to zero.
     """
 

@@ -5,7 +5,7 @@ margin machines that is the row of the smallest margin. Here a core-set may doub
 but by no more than the gap is due to; rows whose coefficient has become zero leave. The machine of the core-set is
 solved by block coordinate descent, no better than its gap over all rows deserves, and a fused pass brings the margins
 of all others up to date. At a gap of 1e-3 the core-set is 4% smaller than the support of the exact solver (squared
-hinge on svmguide1, cod-rna and covtype; benchmarks/bench_cited.py).
+hinge on svmguide1, cod-rna and covtype; bench/scripts/bench_cited.py).
 
 With `epsilon` the ball decides. The squared hinge with ``phi_i(g) = -g + g^2 / (2 C_i)`` is a ball (core-set paper,
 equation 6 and what follows; Tsang, Kwok, Zurada 2006 for kernels whose diagonal is not constant): ``x = g / sum g``

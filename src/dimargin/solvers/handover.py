@@ -3,7 +3,7 @@
 Work is counted, not timed, so that the choice depends neither on the machine nor on its threads. Its unit is an
 operation of a large factorisation. An operation within a block weighs six, and a kernel value the numbers of a row and
 nine more, which is how long they took on two cores with AVX-512. On the 75 problems of
-`benchmarks/bench_ill_conditioned.py` with ``lam`` of 1e4 and more the rule below takes Newton's method in 18.
+`bench/scripts/bench_ill_conditioned.py` with ``lam`` of 1e4 and more the rule below takes Newton's method in 18.
 """
 
 from __future__ import annotations

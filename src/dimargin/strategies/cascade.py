@@ -17,7 +17,7 @@ Rounds are for parts that are far from each other: in one place the whole proble
 less, wherever it was measured. With few support vectors, 10,000 rows of ijcnn1 in 4 parts, two more rounds took 0.98
 n^2 kernel values and the whole problem 0.27; with many, 16,000 rows of cod-rna in 16 parts, one more round 18.9 and the
 whole problem 2.5. So the first round only has to start it: its last part, too, is solved to `level_tol`, and left out
-where that would be more than a third of the rows. Figures are those of benchmarks/bench_cited.py. See
+where that would be more than a third of the rows. Figures are those of bench/scripts/bench_cited.py. See
 docs/algorithms.md#cascades.
 """
 

@@ -13,7 +13,7 @@ their own cluster: on 20,000 rows of ijcnn1 in 16 clusters that gave an accuracy
 
     logit P_c(y|x) = logit P(y) + a_c f_c(x),   a_c >= 0     (96.0%; all machines summed 96.6%, early prediction 98.4%)
 
-Figures are those of benchmarks/bench_cited.py. See docs/algorithms.md#early-prediction.
+Figures are those of bench/scripts/bench_cited.py. See docs/algorithms.md#early-prediction.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ all rows so near are support vectors. The SODM authors' code passes on support v
 (docs/algorithms.md#distribution-preserving-cascades). Rounds lead to the same optimum; the two rules differ in what one
 round gives. On 16,000 rows in 16 parts, hinge, it reached 98.2% on ijcnn1 and 95.3% on cod-rna with the rows near the
 boundary, 97.5 and 95.2% with support vectors, 97.5 and 95.1% by random parts; the optimum has 98.2 and 95.3%
-(benchmarks/bench_cited.py).
+(bench/scripts/bench_cited.py).
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class Landmark(Strategy):
         Whether an exact solve of the whole problem follows, from the coefficients that answer the margins of the
         landmarks' machine; the certificate is global then. Where few landmarks describe the machine well this saves
         work: on 24,000 rows of SUSY (lam=1e5, gamma=0.5) it takes 3.1 n^2 kernel values with 300 landmarks, 3.6
-        without; on 20,000 of cod-rna, with a local kernel, 3.8 and 3.1 (benchmarks/bench_cited.py).
+        without; on 20,000 of cod-rna, with a local kernel, 3.8 and 3.1 (bench/scripts/bench_cited.py).
 
     Examples
     --------

@@ -11,8 +11,6 @@ EXTRA_OF = {
     "matplotlib": "report",
     "msgspec": "peers",
     "networkx": "peers",
-    "pooch": "bench",
-    "sklearnex": "bench",
     "zenoh": "peers",
     "pyspark": "spark",
 }

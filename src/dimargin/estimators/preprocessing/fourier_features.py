@@ -41,7 +41,7 @@ class FourierFeatures(PlainNumbers, ClassNamePrefixFeaturesOutMixin, Transformer
 
     See Also
     --------
-    dimargin.baselines.FastFood : Features of many columns in less time.
+    dimargin_bench.kernel_rivals.FastFood : Features of many columns in less time.
 
     References
     ----------

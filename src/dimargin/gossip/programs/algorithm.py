@@ -49,7 +49,7 @@ class SiteAlgorithm(ABC):
         What leaves a site; rows only where its owner has allowed it.
     vectors : tuple of str
         Names of the fields of its messages that hold what was learnt, as arrays, which
-        `dimargin.gossip.simulation.liars` lies about.
+        `dimargin_bench.gossip_rivals.liars` lies about.
     needs_answers : bool
         Whether edges must be undirected, since sites wait for messages of those to whom they send.
     """

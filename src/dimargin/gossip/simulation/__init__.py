@@ -5,16 +5,10 @@ from typing import TYPE_CHECKING
 from dimargin.system.lazy import lazily
 
 if TYPE_CHECKING:
-    from dimargin.gossip.simulation.attacks import InnerProduct as InnerProduct
-    from dimargin.gossip.simulation.attacks import LabelFlip as LabelFlip
-    from dimargin.gossip.simulation.attacks import LittleIsEnough as LittleIsEnough
-    from dimargin.gossip.simulation.attacks import RandomNoise as RandomNoise
-    from dimargin.gossip.simulation.attacks import SignFlip as SignFlip
     from dimargin.gossip.simulation.conditions import Conditions as Conditions
     from dimargin.gossip.simulation.conditions import LinkFaults as LinkFaults
     from dimargin.gossip.simulation.conditions import NetworkSplit as NetworkSplit
     from dimargin.gossip.simulation.conditions import Outage as Outage
-    from dimargin.gossip.simulation.liars import lying as lying
     from dimargin.gossip.simulation.simulator import Simulator as Simulator
 else:
     __all__, __getattr__, __dir__ = lazily(__name__)

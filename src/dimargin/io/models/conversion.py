@@ -34,8 +34,8 @@ from dimargin.estimators import (
 )
 from dimargin.estimators.preprocessing import CalendarFeatures, FourierFeatures, SparseScaler
 from dimargin.estimators.wide_attributes import kept_of
-from dimargin.gossip import rivals, rounds
 from dimargin.io.data.chunks import short
+from dimargin.io.models.algorithms import algorithm_class
 from dimargin.io.models.model_format import ModelFileError, Step, read_raw, write_model
 from dimargin.io.models.model_values import decode_transform, encode_transform
 from dimargin.io.models.soundness import (
@@ -92,7 +92,6 @@ _CLASSES: dict[str, tuple[type[BaseEstimator], tuple[str, ...]]] = {
     "SparseScaler": (SparseScaler, ("columns_", "scale_")),
     **{name: (step, ()) for name, step in TABLE_STEPS.items()},
 }
-_ALGORITHMS = {name: package for package in (rivals, rounds) for name in vars(package)["__all__"] if name[0].isupper()}
 _OPTIONS: dict[str, type[Options]] = {
     options.__name__: options for options in (*STRATEGIES.values(), *LINEAR_SOLVERS.values())
 }
@@ -296,9 +295,7 @@ def _encode_other(value: Any, where: str, arrays: Arrays) -> Any:
     if isinstance(value, Options) and _OPTIONS.get(type(value).__name__) is type(value):
         parameters = value.get_params(deep=False)
         return {"strategy": type(value).__name__, "parameters": encode(parameters, where, arrays, _encode_other)}
-    if type(value).__name__ in _ALGORITHMS and type(value) is getattr(
-        _ALGORITHMS[type(value).__name__], type(value).__name__
-    ):
+    if type(value) is algorithm_class(type(value).__name__):
         known = {field.name: getattr(value, field.name) for field in fields(value)}
         return {"algorithm": type(value).__name__, "parameters": encode(known, where, arrays, _encode_other)}
     if isinstance(value, BaseEstimator):
@@ -349,14 +346,9 @@ def _sparse_columns(values: Any, columns: Any, width: Any) -> SparseColumns:
     return SparseColumns(values, columns, width)
 
 
-def _algorithm_class(name: str) -> Any:
-    """Return the class of an algorithm of gossip, or of a part of one; None if there is none of that name."""
-    return getattr(_ALGORITHMS[name], name) if name in _ALGORITHMS else None
-
-
 def _algorithm(name: str, parameters: dict[str, Any]) -> Any:
     """Return an algorithm of gossip, or a part of one, whose parameters are in their ranges."""
-    kind = _algorithm_class(name)
+    kind = algorithm_class(name)
     if kind is None:
         raise ValueError(f"there is no algorithm {name!r}")
     made = kind(**parameters)

@@ -11,11 +11,11 @@ The paper is mended in three ways. *The kernel*: to a local one (large gamma) ne
 far from each other, so that any clustering of it is as good as another, and most rows end where the centre is most
 diffuse. On covtype with gamma = 32 and 64 clusters from a sample of 1,000, one cluster took 304,914 of 464,810 rows,
 and 0.61 of the kernel's sum lay inside clusters; with clusters by the same kernel with gamma = 0.24 none had more than
-4 times the mean, and 0.92 lay inside (benchmarks/bench_cited.py). Theorem 1 bounds the loss by the kernel's sum between
-clusters, so that the second clustering is better *for the first kernel*. So a stationary kernel clusters with gamma
-lowered to one over the median distance in the sample (``wide=False`` is the paper's way). *The start* is k-means++ in
-the kernel's space, the best of five, for random labels collapse. *Empty clusters* take the row furthest from its
-centre, and those that no row is nearest to are dropped.
+4 times the mean, and 0.92 lay inside (bench/scripts/bench_cited.py). Theorem 1 bounds the loss by the kernel's sum
+between clusters, so that the second clustering is better *for the first kernel*. So a stationary kernel clusters with
+gamma lowered to one over the median distance in the sample (``wide=False`` is the paper's way). *The start* is
+k-means++ in the kernel's space, the best of five, for random labels collapse. *Empty clusters* take the row furthest
+from its centre, and those that no row is nearest to are dropped.
 """
 
 from __future__ import annotations

@@ -1,0 +1,194 @@
+"""Methods of the core-set experiment, made by functions that the process of a cell finds by their module."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline, make_pipeline
+
+from dimargin.estimators import CoreSetSVMClassifier, GossipSVMClassifier, minimum_enclosing_ball
+from dimargin.estimators.preprocessing import FourierFeatures
+from dimargin.gossip.rounds import ConsensusADMM, Quantised
+from dimargin.system.arrays import Floats
+from dimargin_bench.experiments.declarations import Method
+from dimargin_bench.gossip_rivals import ChocoSGD, SetGossip
+
+RADII, NORMS = "squared_radius", "centre_norm"
+"""Traces of a run: the paper's Figures 1 and 2."""
+
+_EDGES, _QUIET, _MOST = 0.01, 15, 400  # probability of an edge; rounds without news; rounds
+_MORE_QUIET = 40  # likewise in bad weather, where news take longer
+N_SITES = 10
+_SHARED: dict[str, Any] = {"n_sites": N_SITES, "topology": "ring", "shards": "sorted"}
+_CUTS = (4, 8, 16)  # rounds after which sites that agree on a core-set may be asked for their model
+_ROUNDS = (30, 100, 300, 1000)  # of gossip
+_NETWORK = "the network"
+
+
+class Ball(BaseEstimator):
+    """Base of balls around points: a point is predicted to be inside, which is 1, or outside, 0.
+
+    Points are inside within ``1 + epsilon`` times the radius of the smallest ball, the rounding of both aside.
+    """
+
+    def __init__(self, epsilon: float = 0.1, random_state: int = 0) -> None:
+        self.epsilon, self.random_state = epsilon, random_state
+
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """Return ones for points within `epsilon` of the ball, zeros for others."""
+        distances = np.linalg.norm(X - self.centre_, axis=1)
+        inside: NDArray[np.int64] = (distances <= (1 + self.epsilon) * self.radius_ * (1 + 1e-9)).astype(np.int64)
+        return inside
+
+    def _found(self, X: Any, centre: Floats, squared_radius: float) -> None:
+        """Keep a ball, and its metrics beside those of the smallest one."""
+        self.centre_, self.radius_ = centre, minimum_enclosing_ball(X, 0).radius
+        reach = float(np.linalg.norm(X - centre, axis=1).max())
+        self.metrics_ = {"squared_radius": squared_radius, "radius_ratio": math.sqrt(squared_radius) / self.radius_,
+                         "reach_ratio": reach / self.radius_}  # fmt: skip
+
+
+class SmallestBall(Ball):
+    """The smallest ball around all points, in one place."""
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Find it."""
+        best = minimum_enclosing_ball(X, 0)
+        assert best.center is not None  # the kernel is linear
+        self._found(X, best.center, best.radius**2)
+        self.support_ = best.core_set_indices
+        return self
+
+
+class ConsensusBall(Ball):
+    """The ball on which nodes of one point each agree, on a random digraph that is drawn again at every step.
+
+    Messages are lost with probability `loss`; with one above zero nodes do not keep step, a message takes up to a
+    round, and a fifth arrive twice.
+    """
+
+    def __init__(self, epsilon: float = 0.1, loss: float = 0.0, random_state: int = 0) -> None:
+        super().__init__(epsilon, random_state)
+        self.loss = loss
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Let the nodes agree, and keep squared radius and norm of the centre of every node at every step."""
+        from dimargin.gossip.programs.core_set_settings import CoreSetSettings
+        from dimargin.gossip.simulation.conditions import Conditions
+        from dimargin.gossip.simulation.core_set_run import CoreSetRun
+        from dimargin.gossip.topology import changing_digraphs
+
+        n, is_lossy = len(X), self.loss > 0
+        quiet = _MORE_QUIET if is_lossy else _QUIET
+        settings = CoreSetSettings(epsilon=self.epsilon, size=math.ceil(1 / self.epsilon), quiet_rounds=quiet)
+        conditions = Conditions.asynchronous(self.loss, duplication=0.2) if is_lossy else Conditions()
+        graph = changing_digraphs(n, _EDGES, self.random_state)
+        run = CoreSetRun(X, np.ones(n), np.arange(n), n, settings, graph, conditions, self.random_state)
+        rounds: list[int] = []
+        radii: list[list[float]] = []
+        norms: list[list[float]] = []
+
+        def watch(entry: dict[str, Any]) -> bool:
+            chosen = [program.chosen for program in run.programs]
+            if all(one is not None for one in chosen):
+                rounds.append(entry["round"])
+                radii.append([max(one.value, 0.0) for one in chosen])
+                norms.append([float(np.linalg.norm(one.weights @ one.points.X)) for one in chosen])
+            return False
+
+        run.run(_MOST, watch=watch)
+        best, last = run.best, run.history[-1]
+        self._found(X, best.weights @ best.points.X, max(best.value, 0.0))
+        self.metrics_ |= {"rounds": run.agreed_after or last["round"], "rows_shared": run.rows_shared,
+                          "core_sets": last["core_sets"]}  # fmt: skip
+        self.support_, self.history_ = run.indices(best), run.history
+        smallest = self.radius_**2
+        self.traces_ = {
+            RADII: {"x": rounds, "lines": _lines(radii), "level": smallest},
+            NORMS: {"x": rounds, "lines": _lines(norms), "level": float(np.linalg.norm(self.centre_))},
+        }
+        return self
+
+
+def _lines(values: list[list[float]]) -> list[list[float]]:
+    """Return a line for every node of the values of all nodes at every step, to six digits."""
+    return [[float(f"{value:.6g}") for value in line] for line in zip(*values, strict=True)]
+
+
+def core_set(kernel: str, random_state: int, max_iter: int = 2000, **parameters: Any) -> CoreSetSVMClassifier:
+    """Make a core-set machine of sites, whose gap alone ends it where they do not have `max_iter` rounds only."""
+    return CoreSetSVMClassifier(kernel=kernel, max_iter=max_iter, random_state=random_state, **_SHARED, **parameters)
+
+
+def gadget(random_state: int, max_iter: int, **parameters: Any) -> GossipSVMClassifier:
+    """Make GADGET of sites, which ends after so many rounds, if not before."""
+    return GossipSVMClassifier(max_iter=max_iter, random_state=random_state, **_SHARED, **parameters)
+
+
+def kernel_gadget(
+    random_state: int, max_iter: int, gamma: float, n_components: int = 250, **parameters: Any
+) -> Pipeline:
+    """Make GADGET on random Fourier features, which no row leaves either: `n_components` pairs of a shared seed."""
+    return make_pipeline(FourierFeatures(gamma, n_components), gadget(random_state, max_iter, **parameters))
+
+
+def alone(kernel: str, random_state: int, **parameters: Any) -> CoreSetSVMClassifier:
+    """Make the core-set machine of all rows in one place."""
+    return CoreSetSVMClassifier(kernel=kernel, random_state=random_state, **parameters)
+
+
+SMALLEST = Method("smallest ball", SmallestBall, "of all points, in one place: the least squared radius there is")
+AGREEING = (
+    Method("consensus", ConsensusBall, "core-set consensus in step, nothing lost", simulated=_NETWORK),
+    Method("consensus, bad weather", partial(ConsensusBall, loss=0.3),
+           "nodes out of step, messages up to a round late, 30% of them lost and 20% doubled", simulated=_NETWORK),
+)  # fmt: skip
+
+
+def _machines(kernel: str) -> tuple[Method, ...]:
+    name, about = f"core-set, {kernel}", f"core-set consensus, {kernel} kernel"
+    own: dict[str, Any] = {"problem": f"L2, {kernel}", "simulated": _NETWORK, "line": name}
+    return (
+        *(Method(f"{name}, {cut} rounds", partial(core_set, kernel, max_iter=cut),
+                 f"{about}: the best model of any site after {cut} rounds", ends_early=True, **own) for cut in _CUTS),
+        Method(f"{name}, agreed", partial(core_set, kernel), f"{about}: the model that all sites have", **own),
+        Method(f"{name}, one place", partial(alone, kernel), f"the machine of all rows together, {kernel} kernel",
+               problem=f"L2, {kernel}"),
+    )  # fmt: skip
+
+
+GADGET = tuple(
+    Method(f"GADGET, {rounds} rounds", partial(gadget, max_iter=rounds), f"GADGET, mended, linear: {rounds} rounds",
+           simulated=_NETWORK, problem="hinge", line="GADGET", ends_early=True)
+    for rounds in _ROUNDS
+)  # fmt: skip
+KERNEL_GADGET = tuple(
+    Method(f"kernel GADGET, {rounds} rounds", partial(kernel_gadget, max_iter=rounds),
+           f"GADGET, mended, on 500 random Fourier features of the rbf kernel: {rounds} rounds",
+           simulated=_NETWORK, problem="hinge, rbf", line="kernel GADGET", ends_early=True)
+    for rounds in _ROUNDS[:3]
+)  # fmt: skip
+CORE_SETS = tuple(method for kernel in ("linear", "rbf") for method in _machines(kernel))
+
+
+def rival(algorithm: Any, random_state: int, max_iter: int, **parameters: Any) -> GossipSVMClassifier:
+    """Make a machine of sites that learn by one of GADGET's rivals."""
+    share_rows = isinstance(algorithm, SetGossip)
+    return gadget(random_state, max_iter, algorithm=algorithm, share_rows=share_rows, **parameters)
+
+
+RIVALS = tuple(
+    Method(f"{name}, {rounds} rounds", partial(rival, algorithm, max_iter=rounds), f"{what}: {rounds} rounds",
+           simulated=_NETWORK, problem="hinge", line=name, ends_early=True)
+    for name, algorithm, what in (
+        ("admm", ConsensusADMM(rho=0.3, over_relaxation=1.6), "consensus ADMM"),
+        ("choco", ChocoSGD(Quantised(7), gamma=0.9, step_size=1.0, decay=300.0), "CHOCO-SGD, four bits a number"),
+        ("msg-svm", SetGossip(), "gossip of support vectors, which leave their sites"),
+    )
+    for rounds in _ROUNDS
+)  # fmt: skip

@@ -1,0 +1,117 @@
+"""Further metrics of a fitted machine: by hand from its coefficients, or by further fits."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.metrics.pairwise import pairwise_kernels
+
+from dimargin.estimators import SVMClassifier
+from dimargin.kernels.column_statistics import row_chunks
+from dimargin_bench.experiments.replay import REPLAYED, TaskTimes
+from dimargin_bench.experiments.split_data import Split
+
+_REFERENCE_TOL = 1e-5  # of the machine that tells which rows are support vectors, and what the optimum is
+_REPEATS = 3  # of a fit that is timed; the fastest counts
+_OF_PROBLEM = ("C", "gamma", "kernel", "degree", "coef0")
+
+
+def dual_objective(machine: Any, split: Split) -> dict[str, float]:
+    r"""Return the dual objective ``sum_i a_i - 1/2 a'Qa`` of the whole problem at a machine's coefficients.
+
+    Those of local machines are put together, whatever rule predicts with them. In float64, with scikit-learn's kernels,
+    so that the objectives of all machines are the judge's and not their own.
+
+    Parameters
+    ----------
+    machine : SVMClassifier or scikit-learn's SVC
+        Of two classes, with the hinge. ``dual_coef_`` has ``a_i y_i``.
+    split : Split
+        Its training rows are those of the fit.
+    """
+    signed, rows = machine.dual_coef_[0], split.X[machine.support_]
+    kernel = {name: getattr(machine, name) for name in _OF_PROBLEM[1:]}
+    quadratic = 0.0
+    for some in row_chunks(len(signed)):
+        quadratic += signed[some] @ (_kernel(rows[some], rows, split, **kernel) @ signed)
+    return {"dual_objective": float(np.abs(signed).sum() - quadratic / 2)}
+
+
+def _kernel(X: Any, Y: Any, split: Split, kernel: str, gamma: Any, degree: int, coef0: float) -> Any:
+    if kernel == "linear":
+        return pairwise_kernels(X, Y, "linear")
+    rate = 1 / (split.X.shape[1] * split.X.var()) if gamma == "scale" else gamma
+    own = {"degree": degree, "coef0": coef0} if kernel == "poly" else {}
+    return pairwise_kernels(X, Y, kernel, gamma=rate, **own)
+
+
+def support_vectors(machine: Any, split: Split) -> dict[str, float]:
+    """Return which share of a machine's support vectors are the optimum's, and which share of the optimum's it has.
+
+    The optimum is the exact machine without intercept, to a gap of 1e-5.
+    """
+    found, wanted = set(machine.support_.tolist()), set(_optimum(machine, split).support_.tolist())
+    shared = len(found & wanted)
+    return {"support_precision": shared / max(len(found), 1), "support_recall": shared / max(len(wanted), 1)}
+
+
+def theorem_1(machine: Any, split: Split) -> dict[str, float]:
+    """Return Theorem 1's bound and what it bounds: how far local solutions, put together, are from the optimum.
+
+    Both are relative to the optimum, which is the exact machine's to a gap of 1e-5.
+    """
+    optimum = float(_optimum(machine, split).dual_objective_)
+    return {
+        "partitions": machine.history_[-1]["partitions"],
+        "bound": machine.history_[-1]["theorem_1_bound"] / optimum,
+        "distance": (optimum - dual_objective(machine, split)["dual_objective"]) / optimum,
+    }
+
+
+def _optimum(machine: Any, split: Split) -> SVMClassifier:
+    exact = SVMClassifier(strategy="exact", tol=_REFERENCE_TOL, random_state=0)
+    exact.set_params(**{name: getattr(machine, name) for name in _OF_PROBLEM})
+    exact.fit(split.X, split.y)
+    return exact
+
+
+def sizes(_: Any, split: Split) -> dict[str, float]:
+    """Return the number of all rows, and of features."""
+    return {"all_rows": len(split.y) + len(split.y_test), "features": split.X.shape[1]}
+
+
+def of_all_rows(machine: Any, split: Split) -> dict[str, float]:
+    """Return objective and gap of the whole problem at a machine that may have solved those of its parts.
+
+    A machine without ``certify`` knows no gap.
+    """
+    if not hasattr(machine, "certify"):
+        return {"global_objective": float(machine.objective_)}
+    machine.certify(split.X, split.y)
+    return {"global_objective": float(machine.objective_), "global_gap": float(machine.duality_gap_)}
+
+
+def speed_up(machine: Any, split: Split) -> dict[str, float]:
+    """Return how many times faster a fit is on two cores, measured, and on more, replayed; see `TaskTimes`.
+
+    The machine's strategy or solver is one of `dimargin_bench.experiments.replay`. It is fitted again, three times on
+    one core and on two, of which the fastest count.
+    """
+    name = "strategy" if hasattr(machine, "strategy") else "solver"
+    fits: dict[int, list[TaskTimes]] = {1: [], 2: []}
+    for _, (cores, found) in itertools.product(range(_REPEATS), fits.items()):
+        again = clone(machine).set_params(n_jobs=cores)
+        began = time.perf_counter()
+        again.fit(split.X, split.y)
+        found.append(TaskTimes(time.perf_counter() - began, getattr(again, name).stages_))
+    times, on_two = (min(found, key=lambda one: one.seconds) for found in fits.values())
+    return {
+        "one_core": times.seconds,
+        "measured_2": times.seconds / on_two.seconds,
+        **{f"replayed_{cores}": times.seconds / times.on(cores) for cores in REPLAYED},
+        "between_tasks": times.between / times.seconds,
+    }

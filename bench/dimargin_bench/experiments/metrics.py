@@ -1,0 +1,164 @@
+"""Metrics of a fit: how each is measured, and how it is shown."""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dimargin.display.report.words import count, number, size
+from dimargin_bench.experiments.declarations import Examination
+from dimargin_bench.experiments.replay import REPLAYED
+from dimargin_bench.experiments.split_data import Split
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric's heading, how its values are shown, and what it is."""
+
+    heading: str
+    shown: Callable[[Any], str]
+    about: str
+    factor: float = 1.0  # from its values to those of a picture's axis
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2f}"
+
+
+def _above(share: float) -> str:
+    return f"{100 * share:,.0f}" if share >= 0.995 else number(100 * share, 2)
+
+
+def _seconds(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else number(value, 3)
+
+
+def _times(ratio: float) -> str:
+    return number(ratio, 3)
+
+
+METRICS = {
+    "accuracy": Metric("accuracy, %", _percent, "share of the test rows that are predicted right", 100.0),
+    "objective": Metric(
+        "objective", lambda value: number(value, 6), "as the method defines it, of its partitions if it ends with them"
+    ),
+    "gap": Metric("gap", lambda value: f"{value:.1e}", "relative duality gap, of the partitions if it ends with them"),
+    "dual_objective": Metric(
+        "dual objective", lambda value: number(value, 6), "of the whole problem, by hand from the coefficients"
+    ),
+    "bound": Metric("bound", lambda value: number(value, 3), "of Theorem 1, over the optimum"),
+    "distance": Metric(
+        "distance", lambda value: f"{value:.1e}", "from the dual objective to the optimum, over the optimum"
+    ),
+    "support_precision": Metric("precision, %", _percent, "share of the support vectors that are the optimum's", 100.0),
+    "support_recall": Metric("recall, %", _percent, "share of the optimum's support vectors that are found", 100.0),
+    "all_rows": Metric("all rows", count, "training and test rows"),
+    "features": Metric("features", count, "columns"),
+    "global_objective": Metric(
+        "objective of all rows", lambda value: number(value, 6), "of the whole problem, whatever the method solved"
+    ),
+    "global_gap": Metric("gap of all rows", lambda value: f"{value:.1e}", "relative duality gap of the whole problem"),
+    "one_core": Metric("1 core, s", _seconds, "of a fit on one core"),
+    "measured_2": Metric("2 cores, measured, times", _times, "as fast as on one, both measured"),
+    **{
+        f"replayed_{cores}": Metric(
+            f"{cores} cores, replayed, times",
+            _times,
+            "as fast as on one, simulated: the tasks of the fit on one core, dealt to so many by list scheduling",
+        )
+        for cores in REPLAYED
+    },
+    "between_tasks": Metric("between tasks, %", _percent, "share of the seconds on one core that no task took", 100.0),
+    "partitions": Metric("clusters", count, "into which the rows are divided"),
+    "seconds": Metric(
+        "seconds", _seconds, "of the fit, the first of its process: some tenths of a second are those of first use"
+    ),
+    "prediction_seconds": Metric("prediction, s", _seconds, "of the prediction of all test rows"),
+    "kernel_evaluations": Metric("kernel evaluations", lambda value: f"{value:.2e}", "kernel values that the fit took"),
+    "support_vectors": Metric("support vectors", count, "rows that the model holds"),
+    "bytes": Metric("sent", size, "bytes of all messages"),
+    "messages": Metric("messages", count, "sent by all sites"),
+    "rounds": Metric("rounds", count, "of the sites, or until all of them had the same core-set"),
+    "rows_shared": Metric("rows shared", count, "rows, or points, that have left their site"),
+    "worst_accuracy": Metric(
+        "worst site, %", _percent, "share of the test rows that the worst site predicts right", 100.0
+    ),
+    "honest_accuracy": Metric(
+        "worst honest site, %", _percent, "the same of the sites that do not lie, where some do", 100.0
+    ),
+    "balanced_accuracy": Metric("balanced, %", _percent, "mean over the classes of the share predicted right", 100.0),
+    "excess": Metric("above the optimum, %", _above, "objective of all rows over LIBLINEAR's, less one", 100.0),
+    "worst_excess": Metric("worst site above, %", _above, "the same of the worst site", 100.0),
+    "core_sets": Metric("core-sets", count, "different ones at the end"),
+    "squared_radius": Metric("squared radius", lambda value: number(value, 5), "of the ball"),
+    "radius_ratio": Metric("radius / smallest", lambda value: number(value, 5), "of the ball, over the smallest"),
+    "reach_ratio": Metric(
+        "farthest / smallest", lambda value: number(value, 5), "distance from the centre, over the smallest radius"
+    ),
+    "peak_memory": Metric("peak memory", size, "of the process of the cell, with Python, its libraries and the data"),
+}
+"""All metrics, by the keys that cells, tables and files have; a method without one lacks its key."""
+
+
+def measure(
+    make: Callable[[], Any], split: Split, examine: Examination | None = None
+) -> tuple[dict[str, float], dict[str, Any]]:
+    """Fit an estimator to the training rows, predict the test rows, and return all metrics and traces that it has.
+
+    The metrics of `examine` come last, and its time and memory are not in the others.
+
+    Raises
+    ------
+    FloatingPointError
+        If predictions or a metric are not finite numbers.
+    """
+    estimator = make()
+    began = time.perf_counter()
+    estimator.fit(split.X, split.y)
+    fitted = time.perf_counter()
+    predicted = np.asarray(estimator.predict(split.X_test))
+    ended = time.perf_counter()
+    if predicted.dtype.kind == "f" and not np.isfinite(predicted).all():
+        raise FloatingPointError(f"{np.sum(~np.isfinite(predicted))} of {len(predicted)} predictions are not finite")
+    found = {
+        "accuracy": float(np.mean(predicted == split.y_test)),
+        "seconds": fitted - began,
+        "prediction_seconds": ended - fitted,
+        "peak_memory": _peak_memory(),
+        **of_model(estimator),
+        **(examine(estimator, split) if examine is not None else {}),
+    }
+    for name, value in found.items():
+        if not np.isfinite(value):
+            raise FloatingPointError(f"{name} is {value}")
+    return {name: found[name] for name in METRICS if name in found}, getattr(estimator, "traces_", {})
+
+
+def of_model(estimator: Any) -> dict[str, float]:
+    """Return the metrics that a fitted model says of itself: objectives and counts of several classes are summed up."""
+    found: dict[str, float] = {}
+    if hasattr(estimator, "objective_"):
+        found["objective"] = float(np.sum(estimator.objective_))
+    if hasattr(estimator, "duality_gap_"):
+        found["gap"] = float(np.max(estimator.duality_gap_))
+    if hasattr(estimator, "support_"):
+        found["support_vectors"] = len(estimator.support_)
+    history = getattr(estimator, "history_", None) or [{}]
+    if "kernel_evaluations" in history[0]:
+        found["kernel_evaluations"] = int(sum(entry["kernel_evaluations"] for entry in history))
+    for name in ("bytes", "messages"):
+        if name in history[-1]:
+            found[name] = int(history[-1][name])
+    return found
+
+
+def _peak_memory() -> int:
+    """Return the bytes that this process had at most in memory."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

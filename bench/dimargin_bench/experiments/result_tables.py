@@ -1,0 +1,259 @@
+"""Tables of results as text, the same for all forms in which they are written."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from dimargin.display.report.words import number
+from dimargin_bench.experiments.declarations import Comparison, Method, Table
+from dimargin_bench.experiments.experiment_run import DataFacts, PartResults, Record, Results
+from dimargin_bench.experiments.metrics import METRICS
+from dimargin_bench.experiments.outcome import DONE, NOT_INSTALLED
+
+NOTHING = "—"
+SIMULATED = "†"
+WHAT_SIMULATED_IS = (
+    "† simulated: in one process, in place of several machines. The list of methods says what of each is simulated."
+)
+
+
+@dataclass(frozen=True)
+class _Row:
+    """The cells whose medians are a row of a table, and their data."""
+
+    name: str
+    facts: DataFacts
+    records: list[Record]
+
+    def published(self, table: Table, metric: str) -> float | None:
+        """Return the paper's figure, of this sample or of the whole data set, of this case or of all."""
+        cell = self.records[0].cell
+        for data in (self.facts.name, self.facts.set_name):
+            for method in (f"{cell.method.name}, {cell.case}", cell.method.name):
+                if (data, method, metric) in table.published:
+                    return table.published[data, method, metric]
+        return None
+
+
+@dataclass(frozen=True)
+class ShownTable:
+    """A table of texts; the first of its columns are names, the others right-aligned."""
+
+    title: str
+    headings: list[str]
+    rows: list[list[str]]
+    note: str = ""
+    n_names: int = 1
+
+
+def named(method: Method) -> str:
+    """Return the name of a method, marked if some of it is simulated."""
+    return method.name + SIMULATED * bool(method.simulated)
+
+
+def metric_tables(found: PartResults, data: str) -> list[ShownTable]:
+    """Return the tables of a data set, with the figures of the paper beside ours."""
+    tables: list[ShownTable] = []
+    for table in found.part.tables:
+        if isinstance(table, Table) and table.rows == "method":
+            tables.append(_of_metrics(table, "method", _methods_of(found, data)))
+        elif isinstance(table, Comparison) and table.rows != "data":
+            shown = _compared(table, found.of(data), lambda record: record.cell.case)
+            tables.append(_turned(shown, "method") if table.rows == "method" else shown)
+    return tables
+
+
+def part_tables(found: PartResults) -> list[ShownTable]:
+    """Return the tables of a part that have all its data sets, and one of figures whose data are not here."""
+    tables: list[ShownTable] = []
+    for table in found.part.tables if found.records else ():
+        if isinstance(table, Comparison) and table.rows == "data":
+            tables.append(_compared(table, found.records, _data_and_case))
+        elif isinstance(table, Table) and table.rows == "data":
+            tables.append(_of_metrics(table, "data", _all_rows(found)))
+    return tables + [table for table in (_of_missing_data(found),) if table.rows]
+
+
+def _data_and_case(record: Record) -> str:
+    return f"{record.cell.data}, {record.cell.case}" if record.cell.case else record.cell.data
+
+
+def labelled(record: Record) -> str:
+    """Return the name of a method, with that of the case if there are several."""
+    name = named(record.cell.method)
+    return f"{name}, {record.cell.case}" if record.cell.case else name
+
+
+def _grouped(records: Iterable[Record], label: Callable[[Record], str]) -> dict[str, list[Record]]:
+    groups: dict[str, list[Record]] = {}
+    for record in records:
+        groups.setdefault(label(record), []).append(record)
+    return groups
+
+
+def _methods_of(found: PartResults, data: str) -> list[_Row]:
+    facts = next(facts for facts in found.data if facts.name == data)
+    return [_Row(name, facts, records) for name, records in _grouped(found.of(data), labelled).items()]
+
+
+def _all_rows(found: PartResults) -> list[_Row]:
+    """Return the rows of all data sets, with the names of methods where there are several."""
+    rows = [row for facts in found.data for row in _methods_of(found, facts.name)]
+    several = len({row.name for row in rows}) > 1
+    return [replace(row, name=f"{row.facts.name}, {row.name}" if several else row.facts.name) for row in rows]
+
+
+def _of_metrics(table: Table, heading: str, rows: list[_Row]) -> ShownTable:
+    """Return a table with a column for each metric."""
+    columns = [_column(table, metric, rows) for metric in table.metrics]
+    shown = [part for column in columns for part in column]
+    names = [row.name for row in rows]
+    lines = [[name, *texts] for name, *texts in zip(names, *(texts for _, texts in shown), strict=True)]
+    has_paper = any(len(column) > 1 for column in columns)
+    return ShownTable(table.title, [heading, *(h for h, _ in shown)], lines, table.note if has_paper else "")
+
+
+def _column(table: Table, metric: str, rows: list[_Row]) -> list[tuple[str, list[str]]]:
+    """Return heading and texts of a metric, none if no method has it, and of the paper's figures if there are any."""
+    theirs = [row.published(table, metric) for row in rows]
+    if all(figure is None for figure in theirs) and not any(_values(row.records, metric) for row in rows):
+        return []
+    column = [(METRICS[metric].heading, [summary(row.records, metric) for row in rows])]
+    if any(figure is not None for figure in theirs):
+        column.append(("paper", [_figure(figure, metric) for figure in theirs]))
+    return column
+
+
+def _figure(figure: float | None, metric: str) -> str:
+    return NOTHING if figure is None else METRICS[metric].shown(figure)
+
+
+def _compared(table: Comparison, records: Sequence[Record], label: Callable[[Record], str]) -> ShownTable:
+    """Return a table with a column for each method."""
+    methods = list(dict.fromkeys(named(record.cell.method) for record in records))
+    by_row = {
+        name: _grouped(group, lambda record: named(record.cell.method))
+        for name, group in _grouped(records, label).items()
+    }
+    rows = []
+    for name, cells in by_row.items():
+        base = middle(cells.get(table.relative_to, ()), table.metric)
+        rows.append([name, *(_beside(cells.get(method, ()), table.metric, base) for method in methods)])
+    if table.total:
+        sums = [[middle(cells.get(method, ()), table.metric) for cells in by_row.values()] for method in methods]
+        rows.append(["all", *(_sum(values, table.metric) for values in sums)])
+    return ShownTable(f"{table.title}: {METRICS[table.metric].heading}", ["", *methods], rows, table.note)
+
+
+def _turned(table: ShownTable, heading: str) -> ShownTable:
+    """Return a table with its columns as rows, whose names are below a heading."""
+    (_, *headings), *rows = zip(table.headings, *table.rows, strict=True)
+    return replace(table, headings=[heading, *headings], rows=[list(row) for row in rows])
+
+
+def _beside(records: Sequence[Record], metric: str, base: float | None) -> str:
+    """Return the median of a metric, and how often it has another; the base itself is once the base."""
+    own = middle(records, metric)
+    if own is None:
+        return summary(records, metric) if records else NOTHING
+    times = "" if base is None or own == base else f" ({number(own / base, 2)} times)"
+    return METRICS[metric].shown(own) + times
+
+
+def _sum(values: Sequence[float | None], metric: str) -> str:
+    """Return a sum, of which it is said what is not in it."""
+    known = [value for value in values if value is not None]
+    missing = f", without {len(values) - len(known)} of {len(values)}" if len(known) < len(values) else ""
+    return METRICS[metric].shown(sum(known)) + missing
+
+
+def _of_missing_data(found: PartResults) -> ShownTable:
+    """Return the paper's figures on data sets that are not here, with the reason in the place of ours."""
+    published = {key: value for table in found.part.tables if isinstance(table, Table)
+                 for key, value in table.published.items() if key[0] in found.missing}  # fmt: skip
+    metrics = list(dict.fromkeys(metric for _, _, metric in published))
+    rows = [
+        [*pair, "missing data", *(_figure(published.get((*pair, metric)), metric) for metric in metrics)]
+        for pair in dict.fromkeys(key[:2] for key in published)
+    ]
+    headings = ["data", "method", "here", *(f"{METRICS[metric].heading}, paper" for metric in metrics)]
+    return ShownTable("Figures of the paper whose data are missing", headings, rows, n_names=3)
+
+
+def middle(records: Iterable[Record], metric: str) -> float | None:
+    """Return the median of a metric over the seeds, or None if no cell has it."""
+    values = _values(records, metric)
+    return statistics.median(values) if values else None
+
+
+def _values(records: Iterable[Record], metric: str) -> list[float]:
+    return [record.outcome.metrics[metric] for record in records if metric in record.outcome.metrics]
+
+
+def summary(records: Sequence[Record], metric: str) -> str:
+    """Return the median over the seeds with the range, or why there is none, and how many failed."""
+    failed = [record.outcome.status for record in records if record.outcome.status != DONE]
+    if len(failed) == len(records):
+        return ", ".join(dict.fromkeys(failed))
+    values, shown = _values(records, metric), METRICS[metric].shown
+    if not values:
+        return NOTHING
+    text, low, high = (shown(choose(values)) for choose in (statistics.median, min, max))
+    of_seeds = f" ({low} to {high})" if low != high else ""
+    return text + of_seeds + (f", {len(failed)} of {len(records)} failed" if failed else "")
+
+
+def data_table(results: Results) -> ShownTable:
+    """Return the table of the data sets, those that are not here among them."""
+    rows = [
+        [facts.name, f"{facts.rows:,}", f"{facts.test_rows:,}", f"{facts.features:,}", f"{facts.classes:,}",
+         facts.digest[:12]] for facts in results.data
+    ]  # fmt: skip
+    rows += [[name, *["missing"] * 5] for name in results.missing]
+    headings = ["data", "training rows", "test rows", "features", "classes", "SHA-256"]
+    note = "Features are scaled by the ranges of the training rows: to [0, 1], or, of wide sparse rows, to [-1, 1]."
+    return ShownTable("Data", headings, rows, note)
+
+
+def method_table(results: Results) -> ShownTable:
+    """Return the table of what the methods are."""
+    chosen = dict.fromkeys(record.cell.method.name for record in results.records)
+    lacking = {record.cell.method.name for record in results.records if record.outcome.status == NOT_INSTALLED}
+    rows = [
+        [named(method), _about(method, method.name in lacking), method.threads]
+        for method in results.experiment.methods
+        if method.name in chosen
+    ]
+    return ShownTable("Methods", ["method", "what it is", "threads"], rows, n_names=2)
+
+
+def _about(method: Method, is_left_out: bool) -> str:
+    simulated = f"; simulated: {method.simulated}" if method.simulated else ""
+    return method.about + simulated + (f"; left out: {method.requires} is not installed" if is_left_out else "")
+
+
+def estimator_table(results: Results) -> ShownTable:
+    """Return the table of the estimators, as Python would make them: of every part and method the first cell's."""
+    firsts: dict[tuple[str, str], Record] = {}
+    for found in results.parts:
+        for record in found.records:
+            firsts.setdefault((found.part.name, named(record.cell.method)), record)
+    rows = [[part, str(record.cell), record.estimator] for (part, _), record in firsts.items()]
+    note = "Of every part and method the first cell; the others differ in parameters that tables name, and in the seed."
+    return ShownTable("Estimators", ["part", "cell", "estimator"], rows, note, n_names=3)
+
+
+def failure_table(results: Results) -> ShownTable:
+    """Return the table of the cells without a result."""
+    rows = [[str(record.cell), record.outcome.status, record.outcome.reason] for record in results.failures]
+    rows = [list(row) for row in dict.fromkeys(map(tuple, rows))]  # parts may share cells
+    return ShownTable("Failures", ["cell", "what happened", "reason"], rows, n_names=3)
+
+
+def warning_table(results: Results) -> ShownTable:
+    """Return the table of what the fits warned of."""
+    said = ((str(record.cell), text) for record in results.records for text in record.outcome.warnings)
+    rows = [list(row) for row in dict.fromkeys(said)]
+    return ShownTable("Warnings", ["cell", "warning"], rows, n_names=2)

@@ -1,0 +1,124 @@
+"""`dimargin datasets`, with a server on this computer; what fetching does when things fail is in tests/datasets."""
+
+import bz2
+import json
+import os
+import pty
+import subprocess
+import sys
+
+import pytest
+from file_server import file_server
+
+from dimargin_bench.datasets.catalogue import CATALOGUE, Entry, PublicFile
+
+CONTENT = bz2.compress(b"+1 1:74 2:85 3:123\n-1 1:207 2:215\n")
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("DIMARGIN_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("DIMARGIN_DATA", raising=False)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setenv("COLUMNS", "200")
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def server(monkeypatch):
+    """A server with the data sets "toy", of two files, and "gone", whose file it has not."""
+    with file_server() as running:
+        running.files.update({"toy.bz2": CONTENT, "toy.t": b"-1 1:1\n"})
+        train, test, gone = (PublicFile(name, 2000, running.home) for name in ("toy.bz2", "toy.t", "gone"))
+        monkeypatch.setitem(CATALOGUE, "toy", Entry("toy", 3, train, test, ("DC-SVM", "DiODM")))
+        monkeypatch.setitem(CATALOGUE, "gone", Entry("gone", 3, gone))
+        yield running
+
+
+def line_of(name, out):
+    (line,) = [line for line in out.splitlines() if line.split()[:1] == [name]]
+    return line.split(maxsplit=1)[1].rstrip()
+
+
+def test_from_missing_to_fetched(dimargin, server, cache):
+    status, out, err = dimargin("datasets", "list")
+    assert status == 0 and line_of("toy", out).split() == ["2,000", "2,000", "3", "DC-SVM,", "DiODM", "missing"]
+    assert line_of("cifar", out).endswith("missing, not public") and "covtype.libsvm.binary " in out
+    assert err == f"DIMARGIN_DATA: not set\ncache: {cache}\n"
+    status, out, err = dimargin("datasets", "path", "toy")
+    assert (status, out) == (1, "") and "`dimargin datasets fetch toy` gets" in err
+    status, out, err = dimargin("datasets", "fetch", "toy")
+    assert (status, out) == (0, "") and f"{cache / 'toy.bz2'}: cache, unverified (fetched 20" in err
+    record = json.loads((cache / "toy.bz2.record.json").read_text())
+    assert f"\n  SHA256 {record['sha256']}, recorded because no public checksum is known\n" in err
+    assert dimargin("datasets", "path", "toy") == (0, f"{cache / 'toy.bz2'}\n{cache / 'toy.t'}\n", "")
+    assert "cache, unverified (fetched" in line_of("toy", dimargin("datasets", "list")[1])
+    assert dimargin("datasets", "fetch", "toy", "--quiet") == (0, "", "") and len(server.requests) == 2
+
+
+def test_the_list_says_where_each_file_is(dimargin, server, tmp_path, monkeypatch):
+    monkeypatch.setenv("DIMARGIN_DATA", str(tmp_path))
+    (tmp_path / "toy").write_bytes(CONTENT)
+    _, out, err = dimargin("datasets", "list")
+    assert line_of("toy", out).endswith("DIMARGIN_DATA; toy.t: missing") and err.startswith(
+        f"DIMARGIN_DATA: {tmp_path}"
+    )
+    facts = json.loads(dimargin("datasets", "list", "--json")[1])
+    assert facts["data_folder"] == str(tmp_path) and facts["data_sets"].keys() == CATALOGUE.keys()
+    assert facts["data_sets"]["toy"] == {
+        "rows": 2000, "test_rows": 2000, "features": 3, "papers": ["DC-SVM", "DiODM"],
+        "addresses": [f"{server.home}toy.bz2", f"{server.home}toy.t"],
+        "where": "DIMARGIN_DATA; toy.t: missing", "note": "",
+    }  # fmt: skip
+
+
+def test_mistakes_are_a_line(dimargin, server, cache):
+    for arguments, words in (
+        (["fetch", "toy", "tya"], "there is no data set 'tya'"),
+        (["path", "covtype"], "did you mean 'covtype.libsvm.binary'?"),
+        (["fetch", "reuters"], "reuters and reuters.t are missing: sparse text"),
+        (["fetch", "gone"], "404"),
+    ):
+        status, out, err = dimargin("datasets", *arguments)
+        assert (status, out) == (1, "") and err.startswith("dimargin: ") and words in err and err.count("\n") == 1
+    assert not server.files.keys() & {file.name for file in cache.iterdir()}  # names come before the first fetch
+    status, _, err = dimargin("datasets", "fetch")
+    assert status == 2 and "Missing argument" in err
+
+
+def test_an_interrupt_keeps_what_has_come(dimargin, server, cache, monkeypatch):
+    monkeypatch.setattr("dimargin_bench.cli.datasets.TransferDisplay.__call__", lambda *_: os.kill(os.getpid(), 2))
+    status, _, err = dimargin("datasets", "fetch", "toy")
+    assert status == 1 and err == "Interrupted: what has come is kept, and the next fetch goes on from there\n"
+    assert not (cache / "toy.bz2").exists()
+
+
+ON_A_TERMINAL = """
+import sys
+from dimargin.cli import main
+from dimargin_bench.datasets.catalogue import CATALOGUE, Entry, PublicFile
+CATALOGUE["toy"] = Entry("toy", 3, PublicFile("toy.bz2", 2, sys.argv.pop()))
+main()
+"""
+
+
+@pytest.mark.slow
+def test_a_terminal_shows_progress(server, cache):
+    server.files["toy.bz2"] = bytes(30_000_000)
+    leader, follower = pty.openpty()
+    command = [sys.executable, "-c", ON_A_TERMINAL, "datasets", "fetch", "toy", server.home]
+    with subprocess.Popen(command, stdout=follower, stderr=follower, env={**os.environ, "TERM": "xterm"}) as process:
+        os.close(follower)
+        shown = b""
+        while part := read(leader):
+            shown += part
+    os.close(leader)
+    assert process.returncode == 0 and b"/30.0 MB" in shown and b"unverified" in shown, shown
+    assert (cache / "toy.bz2").stat().st_size == 30_000_000
+
+
+def read(leader):
+    try:
+        return os.read(leader, 4096)
+    except OSError:  # the other side is closed
+        return b""

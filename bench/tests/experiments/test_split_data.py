@@ -1,0 +1,99 @@
+"""Data sets by name, and files of one's own."""
+
+import bz2
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import load_svmlight_file
+from text_files import write_csv, write_moons
+
+from dimargin.io.data import DataFileError
+from dimargin_bench.datasets.access import DataRows
+from dimargin_bench.experiments.split_data import MissingDataError, Split, load, load_file
+
+
+def test_features_are_scaled_by_the_ranges_of_the_training_rows(moons):
+    split = load("svmguide1")
+    for ours, name in ((split.X, "svmguide1"), (split.X_test, "svmguide1.t")):
+        X = load_svmlight_file(str(moons / name))[0].toarray()
+        low, high = (f(load_svmlight_file(str(moons / "svmguide1"))[0].toarray(), axis=0) for f in (np.min, np.max))
+        np.testing.assert_allclose(ours, (X - low) / (high - low), rtol=1e-12, atol=1e-12)
+    assert split.X.min() == 0 and split.X.max() == pytest.approx(1) and split.y_test.shape == (80,)
+
+
+def test_without_test_rows_a_fifth_is_set_apart(moons):
+    split = load("skin_nonskin")
+    assert (len(split.y), len(split.y_test)) == (96, 24)
+    assert np.mean(split.y_test == 1) == np.mean(split.y == 1) == 0.5  # stratified
+    assert split.digest == load("skin_nonskin").digest
+    assert len(load("skin_nonskin", 40).y) == 40 and len(load("skin_nonskin", 10).y_test) == 10
+
+
+def test_the_digest_is_that_of_every_number():
+    X, y = np.arange(6.0).reshape(3, 2), np.array([0, 1, 0])
+    first = Split(X, y, X, y).digest
+    assert Split(X.copy(), y, X, y.copy()).digest == first
+    others = [Split(X + 1e-12, y, X, y), Split(X, y, X + 1e-12, y), Split(X, 1 - y, X, y), Split(X, y, X, 1 - y),
+              Split(X.reshape(2, 3), y, X, y), Split(sp.csr_array(X), y, X, y)]  # fmt: skip
+    assert len({first, *(other.digest for other in others)}) == 7
+
+
+def test_compressed_and_missing_data(moons, monkeypatch):
+    (moons / "cod-rna.bz2").write_bytes(bz2.compress((moons / "skin_nonskin").read_bytes()))
+    assert len(load("cod-rna").y) == 96
+    with pytest.raises(MissingDataError, match=r"^phishing is missing\. .*datasets fetch phishing"):
+        load("phishing")
+    (moons / "svmguide1.t").unlink()
+    with pytest.raises(MissingDataError, match=r"^svmguide1\.t is missing"):
+        load("svmguide1")
+    monkeypatch.delenv("DIMARGIN_DATA")
+    with pytest.raises(MissingDataError, match="a folder that DIMARGIN_DATA names"):
+        load("skin_nonskin")
+
+
+def test_a_file_of_ones_own(tmp_path):
+    split = load_file(write_moons(tmp_path / "mine.csv", 100))
+    assert (len(split.y), len(split.y_test)) == (80, 20) and set(split.y) == {"ham", "spam"}
+    for labels, said in (([0] * 9, r"two classes or more, got those of \[0\] only"), ([0] * 8 + [1], "got one of 1")):
+        write_csv(tmp_path / "odd.csv", np.arange(9.0)[:, None], labels)
+        with pytest.raises(DataFileError, match=f"odd.csv: expected .*{said}"):
+            load_file(tmp_path / "odd.csv")
+
+
+def test_what_was_scaled_before_is_left_as_it_is(moons):
+    for ending in ("", ".t"):
+        (moons / f"ijcnn1{ending}").write_bytes((moons / f"svmguide1{ending}").read_bytes())
+    split = load("ijcnn1")
+    given = load_svmlight_file(str(moons / "svmguide1"))[0].toarray()
+    np.testing.assert_array_equal(split.X[:, : given.shape[1]], given)
+    assert given.min() > 1
+
+
+@pytest.mark.parametrize("first", [0.0, 1.0])  # the digits, and as LIBSVM's page has them
+def test_two_of_ten_digits(first):
+    y = np.arange(200) % 10 + first
+    digits = DataRows(np.arange(200.0)[:, None], y, np.arange(100.0)[:, None], y[:100])
+    found = load("usps, 4 or 9", read={"usps": digits}.__getitem__)
+    assert sorted(set(found.y)) == sorted(set(found.y_test)) == [4 + first, 9 + first]
+    assert (len(found.y), len(found.y_test)) == (40, 20)
+
+
+def test_the_digits_of_real_data(data_folder):
+    found = load("usps, 4 or 9")
+    assert np.unique(found.y, return_counts=True)[1].tolist() == [652, 644]
+    assert len(set(found.y_test)) == 2
+
+
+def test_a_class_of_which_few_rows_are_left():
+    rare = DataRows(np.arange(12_000.0)[:, None], np.repeat([-1.0, 1.0], [9940, 2060]), None, None)
+    found = load("cod-rna, 0.6% positive", read={"cod-rna": rare}.__getitem__)
+    labels = np.concatenate([found.y, found.y_test])
+    assert (len(labels), (labels == 1).sum()) == (10_000, 60) and (found.y_test == 1).sum() == 12
+
+
+def test_what_is_missing_is_the_data_set_of_which_it_is_made(monkeypatch, tmp_path):
+    monkeypatch.setenv("DIMARGIN_DATA", str(tmp_path))
+    monkeypatch.setenv("DIMARGIN_CACHE", str(tmp_path))
+    with pytest.raises(MissingDataError, match="usps"):
+        load("usps, 4 or 9")
