@@ -142,6 +142,7 @@ def _site(
     from dimargin.gossip.live import LiveSite
     from dimargin.gossip.sites.learning_site import LearningSite, json_log
     from dimargin.gossip.zenoh_link import ZenohLink
+    from dimargin.io.models.model_values import content_of_site
 
     reserve_descriptors()
     tls = _tls(certificate, key, authority, allow, router_name)
@@ -157,7 +158,7 @@ def _site(
         data, label=_column(label), zero_based=zero_based, needs_label=options.uses_labels, format=reading.format,
         header=reading.header, encoding=reading.encoding, quotes=reading.quotes,
     )  # fmt: skip
-    learning = LearningSite(name, growing, folder_of_site, options, random_state)
+    learning = LearningSite(name, growing, folder_of_site, options, content_of_site, random_state)
     with _lines(log) as write:
         live = LiveSite(learning, link, state=folder_of_site.state, log=json_log(name, write), bandwidth=bandwidth)
         learning.live = live

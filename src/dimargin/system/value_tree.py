@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,31 @@ EncodeOther = Callable[[Any, str, Arrays], Any]
 """Called as `encode` is for a value of another kind: with the value, its name and the arrays to add to."""
 DecodeOther = Callable[[Mapping[str, Any], Mapping[str, NDArray[Any]]], Any]
 """Called with JSON of another kind, and the arrays."""
+
+
+class Step(NamedTuple):
+    """A step of a model, as plain values.
+
+    Attributes
+    ----------
+    name : str
+        Name of the step; "machine" for a machine without a pipeline.
+    class_name : str
+        Name of its class, such as "LinearODMClassifier".
+    parameters : mapping of str to value
+        All or some of the parameters of its class; the others get their defaults.
+    attributes : mapping of str to value
+        Attributes that fitting sets, with ``n_features_in_``. To predict, a LinearODMClassifier of d features needs
+        besides ``classes_`` of shape (n_classes,), ``coef_`` of shape (n_outputs, d), ``intercept_`` of shape
+        (n_outputs,) and ``_partial``, a tuple of an array of shape (n_outputs, d + 1) and a number (where
+        ``partial_fit`` goes on, and the weight of the rows seen). There is one output for two classes, else one for
+        each. What machines with support vectors and detectors need is in `dimargin.io.models.soundness`.
+    """
+
+    name: str
+    class_name: str
+    parameters: Mapping[str, Any]
+    attributes: Mapping[str, Any]
 
 
 def refuse_value(value: Any, where: str, arrays: Arrays) -> Any:

@@ -18,6 +18,7 @@ from dimargin.gossip.sites.learning_site import LearningSite
 from dimargin.gossip.sites.site_folder import SiteFolder
 from dimargin.gossip.topology import make_graph
 from dimargin.io.data.growing_file import GrowingFile
+from dimargin.io.models.model_values import content_of_site
 
 FAST = {"interval": 1.0, "lease": 5.0, "settle": 3.0, "poll": 2.0}
 DETECTORS = {"svdd": dimargin.CoreSetSVDD, "one-class": dimargin.OneClassCoreSetSVM}
@@ -27,7 +28,7 @@ def sites(tmp_path, parts, options, suffix="csv"):
     def make(name):
         (tmp_path / name).mkdir(exist_ok=True)
         data = GrowingFile(tmp_path / f"{name}.{suffix}", needs_label=options.uses_labels)
-        return LearningSite(name, data, SiteFolder(tmp_path / name), options)
+        return LearningSite(name, data, SiteFolder(tmp_path / name), options, content_of_site)
 
     return {name: lambda name=name: make(name) for name in parts}
 

@@ -18,6 +18,7 @@ from dimargin.gossip.sites.learning_site import LearningSite
 from dimargin.gossip.sites.site_folder import SiteFolder
 from dimargin.gossip.topology import make_graph
 from dimargin.io.data.growing_file import GrowingFile
+from dimargin.io.models.model_values import content_of_site
 
 FAST = {"alpha": 1e-2, "interval": 1.0, "lease": 5.0, "settle": 3.0, "poll": 2.0}
 RBF = {"kernel": "rbf", "gamma": 8.0, "components": 30, "feature_seed": 3}
@@ -32,7 +33,9 @@ def circles():
 def sites(tmp_path, parts, **options):
     def make(name, own):
         (tmp_path / name).mkdir(exist_ok=True)
-        return LearningSite(name, GrowingFile(tmp_path / f"{name}.csv"), SiteFolder(tmp_path / name), own)
+        return LearningSite(
+            name, GrowingFile(tmp_path / f"{name}.csv"), SiteFolder(tmp_path / name), own, content_of_site
+        )
 
     return {name: lambda name=name: make(name, GossipOptions(**FAST, **{**RBF, **options})) for name in parts}
 

@@ -26,6 +26,7 @@ from dimargin.gossip.sites.site_folder import SiteFolder
 from dimargin.gossip.topology import make_graph
 from dimargin.io.data import DataFileError, read_data
 from dimargin.io.data.growing_file import GrowingFile
+from dimargin.io.models.model_values import content_of_site
 
 OPTIONS = GossipOptions(alpha=1e-2, interval=1.0, lease=5.0, settle=3.0, poll=2.0)
 
@@ -49,7 +50,9 @@ def sites(tmp_path, parts, options=OPTIONS, suffix="csv"):
     def make(name):
         folder = tmp_path / name
         folder.mkdir(exist_ok=True)
-        return LearningSite(name, GrowingFile(tmp_path / f"{name}.{suffix}"), SiteFolder(folder), options)
+        return LearningSite(
+            name, GrowingFile(tmp_path / f"{name}.{suffix}"), SiteFolder(folder), options, content_of_site
+        )
 
     return {name: lambda name=name: make(name) for name in parts}
 
@@ -338,7 +341,7 @@ from dimargin.gossip.zenoh_link import ZenohLink
 from dimargin.gossip.sites.site_folder import SiteFolder
 from dimargin.gossip.sites.learning_site import LearningSite
 from dimargin.gossip.sites.{module}_options import {options}
-LearningSite("a", GrowingFile({str(tmp_path / "a.csv")!r}), SiteFolder(Path({str(tmp_path)!r})), {options}())
+LearningSite("a", GrowingFile({str(tmp_path / "a.csv")!r}), SiteFolder(Path({str(tmp_path)!r})), {options}(), None)
 print(sorted({{"sklearn", "pyarrow", "pandas", "matplotlib", "networkx"}} & set(sys.modules)))
 print(next(line for line in open("/proc/self/status") if line.startswith("VmRSS")).split()[1])
 """

@@ -16,11 +16,11 @@ from dimargin.gossip.programs.core_set_settings import Chosen, CoreSetSettings
 from dimargin.gossip.programs.learner_parameters import CoreSetParameters
 from dimargin.gossip.schema import Schema
 from dimargin.gossip.sites.options import SiteOptions, certificate, longest_row, width_of
-from dimargin.io.models.model_format import Step
 from dimargin.kernels.functions import MOST_DEGREE, Kernel, check_semi_definite
 from dimargin.kernels.matrix import KernelMatrix
 from dimargin.kernels.row_transform import RowTransform
 from dimargin.problems.losses import LEAST, MOST
+from dimargin.system.value_tree import Step
 
 _OWN = tuple(field.name for field in fields(CoreSetParameters))
 _BEYOND = 1e3  # times as long as rows within the limits, that rows appended later may be

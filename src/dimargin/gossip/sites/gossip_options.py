@@ -24,9 +24,9 @@ from dimargin.gossip.sites.kernel_gossip import (
     with_features,
 )
 from dimargin.gossip.sites.options import SiteOptions, certificate, longest_row, width_of
-from dimargin.io.models.model_format import Step
 from dimargin.problems.hinge import LOSSES, HingeRows, loss_of
 from dimargin.problems.losses import LEAST, MOST, Loss
+from dimargin.system.value_tree import Step
 
 
 @dataclass(frozen=True)

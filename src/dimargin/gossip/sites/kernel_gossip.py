@@ -17,10 +17,10 @@ from dimargin.gossip.programs.gadget import Gadget
 from dimargin.gossip.programs.learner_parameters import GossipParameters
 from dimargin.gossip.schema import Schema
 from dimargin.gossip.sites.options import width_of
-from dimargin.io.models.model_format import Step
 from dimargin.kernels.fourier import fourier_features, fourier_frequencies
 from dimargin.problems.losses import LEAST, MOST
 from dimargin.system.arrays import Floats
+from dimargin.system.value_tree import Step
 
 FEATURE_ROW = 2**0.5
 """Length that no row of features exceeds: one, and the constant of an intercept."""

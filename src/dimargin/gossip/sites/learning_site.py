@@ -19,11 +19,9 @@ from dimargin.gossip.program import Action, Report, Wake
 from dimargin.gossip.programs.agreement import Agreement
 from dimargin.gossip.schema import Schema
 from dimargin.gossip.sites.options import SiteOptions, scaler
+from dimargin.gossip.sites.row_source import Rows, RowSource
 from dimargin.gossip.sites.site_folder import SiteFolder
-from dimargin.io.data.chunks import DataFileError, DataSet
-from dimargin.io.data.growing_file import GrowingFile
-from dimargin.io.models.model_format import model_content
-from dimargin.io.models.model_values import encode_transform
+from dimargin.system.value_tree import Step
 from dimargin.system.writing import write_file
 
 _TIMER = "files"
@@ -32,11 +30,15 @@ _TIMER = "files"
 class LearningSite(Agreement):
     """Agreement that reads rows from a file as they come, and writes the model and its status to files.
 
-    Raises DataFileError or OSError if the data cannot be read.
+    `content_of` makes the content of a model file of the steps of a model and notes. Raises ValueError or OSError if
+    the data cannot be read.
     """
 
-    def __init__(self, name: str, data: GrowingFile, folder: SiteFolder, options: SiteOptions, seed: int = 0) -> None:
-        self.folder, self.options, self._data = folder, options, data
+    def __init__(
+        self, name: str, data: RowSource, folder: SiteFolder, options: SiteOptions,
+        content_of: Callable[[list[Step], dict[str, Any]], bytes], seed: int = 0,
+    ) -> None:  # fmt: skip
+        self.folder, self.options, self._data, self._content_of = folder, options, data, content_of
         self.live: LiveSite | None = None  # which runs this program, for its counters
         self._first = first = data.read()
         self._terms = options.terms(first)
@@ -93,19 +95,19 @@ class LearningSite(Agreement):
                 yield from self.append(now, new.X, self._labels(new), self._schema(new))
                 yield Report("rows appended", {"rows": new.X.shape[0], "all": self.n_rows})
             self._trouble = ""
-        except (DataFileError, OSError, ValueError) as error:
+        except (OSError, ValueError) as error:
             if str(error) != self._trouble:
                 self._trouble = str(error)
                 yield Report("data refused", {"file": str(self._data.path), "reason": str(error)})
 
-    def _labels(self, data: DataSet) -> Any:
+    def _labels(self, data: Rows) -> Any:
         """Return the labels of the file, or ones where the program uses no labels."""
         if not self.options.uses_labels:
             return np.ones(data.X.shape[0], dtype=np.int64)
         assert data.y is not None  # files without labels have been refused
         return data.y
 
-    def _schema(self, data: DataSet) -> Schema:
+    def _schema(self, data: Rows) -> Schema:
         names = None if data.feature_names is None else tuple(data.feature_names)
         labels = self._labels(data) if self.options.uses_labels else np.zeros(0)
         return Schema.of(data.X, labels, self._terms, names)
@@ -141,7 +143,7 @@ class LearningSite(Agreement):
         status = "converged" if self._has_finished else "learning"
         machine = machine._replace(attributes={**machine.attributes, "status_": status})
         steps = [*scaler(self.schema, self.n_rows), *self.options.extra_steps(self.schema), machine]
-        content = model_content(steps, self._notes(), pipeline=True, encode_other=encode_transform)
+        content = self._content_of(steps, self._notes())
         if durable or content != self._written or not self.folder.model.exists():
             write_file(self.folder.model, content, durable, private=True)
             self._written = content

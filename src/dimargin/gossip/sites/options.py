@@ -12,9 +12,9 @@ import numpy as np
 from dimargin.gossip.identity import Identity
 from dimargin.gossip.programs.learner import LearnerFactory
 from dimargin.gossip.schema import Schema
-from dimargin.io.data.chunks import DataSet
-from dimargin.io.models.model_format import Step
+from dimargin.gossip.sites.row_source import Rows
 from dimargin.problems.objectives import relative
+from dimargin.system.value_tree import Step
 
 _LEAST_MESSAGES = 200.0  # a second, of one neighbour, that nobody is refused for
 _TIMES_THE_INTERVAL = 20.0  # likewise, as a multiple of a site's own
@@ -43,7 +43,7 @@ class SiteOptions(LearnerFactory):
         """Return whether rows need labels."""
         return self.least_labels > 0
 
-    def terms(self, data: DataSet) -> dict[str, Any]:
+    def terms(self, data: Rows) -> dict[str, Any]:
         """Return the settings that must be the same at all sites."""
         return {
             "program": self.program,

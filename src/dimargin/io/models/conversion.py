@@ -36,7 +36,7 @@ from dimargin.estimators.preprocessing import CalendarFeatures, FourierFeatures,
 from dimargin.estimators.wide_attributes import kept_of
 from dimargin.io.data.chunks import short
 from dimargin.io.models.algorithms import algorithm_class
-from dimargin.io.models.model_format import ModelFileError, Step, read_raw, write_model
+from dimargin.io.models.model_format import ModelFileError, read_raw, write_model
 from dimargin.io.models.model_values import decode_transform, encode_transform
 from dimargin.io.models.soundness import (
     check_calendar,
@@ -55,7 +55,7 @@ from dimargin.kernels.user import UserKernel
 from dimargin.shards.partition import KernelClusters, Split
 from dimargin.strategies import LINEAR_SOLVERS, STRATEGIES, Committee, Options, Router
 from dimargin.system.memory import out_of_memory
-from dimargin.system.value_tree import Arrays, decode, encode, encode_parts
+from dimargin.system.value_tree import Arrays, Step, decode, encode, encode_parts
 
 _CERTIFICATE = ("objective_", "dual_objective_", "duality_gap_", "certificate_", "status_", "n_iter_", "history_")
 _MACHINE = (

@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from dimargin.system.memory import out_of_memory
 from dimargin.system.printing import PrintableError
 from dimargin.system.reading import read_rest
 from dimargin.system.value_tree import Arrays, EncodeOther, encode_parts, refuse_value
+from dimargin.system.value_tree import Step as Step
 from dimargin.system.writing import write_file
 from dimargin.version import __version__
 
@@ -35,31 +36,6 @@ _LONGEST_HEADER = 32 * 2**20  # letters of JSON, which become up to twenty times
 
 class ModelFileError(PrintableError, ValueError):
     """Error for a model file that cannot be used; the message names the file and the reason."""
-
-
-class Step(NamedTuple):
-    """A step of a model, as plain values.
-
-    Attributes
-    ----------
-    name : str
-        Name of the step; "machine" for a machine without a pipeline.
-    class_name : str
-        Name of its class, such as "LinearODMClassifier".
-    parameters : mapping of str to value
-        All or some of the parameters of its class; the others get their defaults.
-    attributes : mapping of str to value
-        Attributes that fitting sets, with ``n_features_in_``. To predict, a LinearODMClassifier of d features needs
-        besides ``classes_`` of shape (n_classes,), ``coef_`` of shape (n_outputs, d), ``intercept_`` of shape
-        (n_outputs,) and ``_partial``, a tuple of an array of shape (n_outputs, d + 1) and a number (where
-        ``partial_fit`` goes on, and the weight of the rows seen). There is one output for two classes, else one for
-        each. What machines with support vectors and detectors need is in `dimargin.io.models.soundness`.
-    """
-
-    name: str
-    class_name: str
-    parameters: Mapping[str, Any]
-    attributes: Mapping[str, Any]
 
 
 # ---- files -----------------------------------------------------------------------------------------------------------

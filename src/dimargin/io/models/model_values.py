@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dimargin.io.models.model_format import model_content
 from dimargin.kernels.functions import KERNEL_NAMES, Kernel
 from dimargin.kernels.row_transform import RowTransform
-from dimargin.system.value_tree import Arrays, decode, encode, refuse_kind, refuse_value
+from dimargin.system.value_tree import Arrays, Step, decode, encode, refuse_kind, refuse_value
 
 
 def encode_transform(value: Any, where: str, arrays: Arrays) -> Any:
@@ -53,3 +54,8 @@ def decode_transform(value: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]
         center = decode(given["center"], arrays)
         return RowTransform(kernel, center, precision, bool(given["difference"]), float(given["size"]))  # type: ignore[arg-type]
     return refuse_kind(value, arrays)
+
+
+def content_of_site(steps: Sequence[Step], notes: Mapping[str, Any]) -> bytes:
+    """Return the content of the model file of a site: a pipeline, whatever its steps are."""
+    return model_content(steps, notes, pipeline=True, encode_other=encode_transform)
