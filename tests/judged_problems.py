@@ -28,10 +28,10 @@ LOSSES = st.one_of(
 
 
 @st.composite
-def data(draw, most_rows=60, least_rows=2, n_classes=None):
+def data(draw, max_rows=60, min_rows=2, n_classes=None):
     """Rows with ties, duplicates and constant columns, of any scale, with weights: easy to separate or not at all."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    n, d = draw(st.integers(least_rows, most_rows)), draw(st.integers(1, 4))
+    n, d = draw(st.integers(min_rows, max_rows)), draw(st.integers(1, 4))
     n_classes = n_classes or draw(st.sampled_from([2, 2, 2, 3]))
     X = rng.normal(size=(n, d))
     shape = draw(

@@ -218,7 +218,7 @@ def gap_of_decision_values(machine, problem):
 
 @pytest.mark.slow
 @rarely
-@given(data(most_rows=900, least_rows=513), LOSSES, KERNELS, st.booleans(), st.sampled_from([1e-1, 1e-3, 1e-4, 1e-6]))
+@given(data(max_rows=900, min_rows=513), LOSSES, KERNELS, st.booleans(), st.sampled_from([1e-1, 1e-3, 1e-4, 1e-6]))
 def test_more_rows_than_a_block(data, loss, kernel, intercept, tol):
     X, y, weights = data
     intercept &= not isinstance(loss, Odm)
@@ -239,7 +239,7 @@ WAYS = [*STRATEGIES, {"strategy": dimargin.Exact(across_shards=True, working_set
 @pytest.mark.slow
 @rarely
 @given(
-    data(most_rows=900, least_rows=513, n_classes=3), LOSSES, KERNELS, st.booleans(), st.sampled_from(WAYS),
+    data(max_rows=900, min_rows=513, n_classes=3), LOSSES, KERNELS, st.booleans(), st.sampled_from(WAYS),
     st.sampled_from([1e-1, 1e-3, 1e-4, 1e-6]),
 )  # fmt: skip
 def test_certify_and_fits_of_more_rows_than_a_block(data, loss, kernel, intercept, way, tol):

@@ -24,14 +24,14 @@ FACTORS = (1.0, 16.0)  # covtype at 16 times "scale" is near the paper's gamma o
 LOSSES = {"cod-rna": ("ODM",), "ijcnn1": ("hinge",), "covtype.libsvm.binary": ("hinge", "ODM")}
 STRATEGIES = ("exact", "diodm", "dc", "cascade", "dip")
 LIMITS = {"hinge": (3.0, 10.0), "ODM": (6.0, 20.0)}
-MOST_TEST_ROWS = 20_000
+MAX_TEST_ROWS = 20_000
 
 
 def draw(name, n):
     """`n` training rows and others for the test, scaled."""
     X, y = load(name)
     order = np.random.default_rng(0).permutation(len(y))
-    train, test = order[:n], order[n : n + MOST_TEST_ROWS]
+    train, test = order[:n], order[n : n + MAX_TEST_ROWS]
     return *scaled(X[train], X[test]), y[train], y[test]
 
 

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from dimargin import ODMClassifier, SVMClassifier
 
 SETS = ("svmguide1", "phishing", "a9a", "cod-rna", "ijcnn1", "SUSY-30k", "covtype.libsvm.binary", "skin_nonskin")
-TOLS, EXACT, DRAWS, MOST_ROWS = (0.3, 0.1, 0.03, 1e-2, 1e-3, 1e-4), 1e-5, 3, 10_000
+TOLS, EXACT, DRAWS, MAX_ROWS = (0.3, 0.1, 0.03, 1e-2, 1e-3, 1e-4), 1e-5, 3, 10_000
 
 
 def machines(X):
@@ -31,7 +31,7 @@ def machines(X):
 def draw(name, seed):
     X, y = load(name)
     order = np.random.default_rng(seed).permutation(len(y))
-    n = min(MOST_ROWS, len(y) // 2)
+    n = min(MAX_ROWS, len(y) // 2)
     return *scaled(X[order[:n]], X[order[n : 2 * n]]), y[order[:n]], y[order[n : 2 * n]]
 
 

@@ -19,7 +19,7 @@ from dimargin import (
     OneClassCoreSetSVM,
     SVMClassifier,
 )
-from dimargin.estimators.validation import LEAST, MOST, check_objectives
+from dimargin.estimators.validation import MAX_PARAMETER, MIN_PARAMETER, check_objectives
 
 EXTREMES = (5e-324, 1e-320, 1e-300, 1e-100, 1e100, 1e300)
 SCALES = (1e-320, 1e-300, 1e-160, 1e-100, 1e-20, 1e20, 1e50, 1e100, 1e155, 1e200, 1e300)
@@ -162,7 +162,7 @@ def test_what_is_not_finite_is_never_reported():
         for values in ((bad, 0.0, 0.0), (1.0, bad, 0.0), (1.0, np.array([0.0, bad]), 0.0), (1.0, 0.0, bad)):
             with pytest.raises(ValueError, match=r"are not finite: .* Scale the columns first"):
                 check_objectives(*values)
-    check_objectives(LEAST, 0.0, MOST)
+    check_objectives(MIN_PARAMETER, 0.0, MAX_PARAMETER)
 
 
 def test_kernel_values_without_room_for_squares_are_refused():

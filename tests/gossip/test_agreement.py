@@ -207,7 +207,7 @@ def _with_steps(program):
 
 def test_a_site_that_was_told_of_others_does_not_begin_alone():
     X, y = three_classes()
-    sites = {name: site(name, X[k::2], y[k::2], least_sites=2) for k, name in enumerate("ab")}
+    sites = {name: site(name, X[k::2], y[k::2], min_sites=2) for k, name in enumerate("ab")}
     simulator = run(sites, 50, conditions=Conditions(joins={"b": 60.0}))
     assert not simulator.programs["a"].sealed
     assert [name for name, _ in reports(simulator, "waiting for others")] == ["a"]
@@ -360,7 +360,7 @@ def test_who_comes_back_with_the_right_terms_is_taken_in_again():
     def mended():
         return site("c", X[2::3], y[2::3], TERMS | ({"alpha": 0.5} if next(wrong) else {}), **options)()
 
-    options = {"least_sites": 2}
+    options = {"min_sites": 2}
     sites = {name: site(name, X[k::3], y[k::3], **options) for k, name in enumerate("ab")} | {"c": mended}
     restart = Conditions(outages=(Outage("c", 60.2, 70.2, loses_memory=True),))
     simulator = run(sites, 59, conditions=restart)
@@ -391,7 +391,7 @@ def test_what_a_site_has_brought_is_undone_when_its_terms_change():
 
 def test_who_sends_too_many_cards_is_refused_for_good():
     X, y = three_classes()
-    program = site("a", X[::2], y[::2], most_messages=20)()
+    program = site("a", X[::2], y[::2], max_messages=20)()
     list(program.start(0.0, ["b"]))
     card = Card(**Schema.of(X[1::2], y[1::2], TERMS).plain(), rows={"b": [1, 150]}, sealed=False)
     for count in range(21):

@@ -386,7 +386,7 @@ class Liar(Gadget):
 def test_a_faulty_site_is_dropped_by_name_and_moves_nobody(rows, way):
     X, y = rows
     site = deal("random", y, np.random.default_rng(0).permutation(len(y)), 5)
-    settings = GadgetSettings(alpha=ALPHA, tol=1e-12, norm_bound=1e4, mass_bound=1e6, most_messages=50)
+    settings = GadgetSettings(alpha=ALPHA, tol=1e-12, norm_bound=1e4, mass_bound=1e6, max_messages=50)
 
     def make(i):
         own = HingeRows(X[site == i], y[None, site == i])

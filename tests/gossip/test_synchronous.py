@@ -271,7 +271,7 @@ def test_one_that_repeats_itself_is_refused():
 
 def test_too_many_messages_are_refused():
     program = begun()
-    program.neighbourhood.most_messages = 20
+    program.neighbourhood.max_messages = 20
     for _ in range(30):
         heard(program, 0.5, "eve", Waiting(Turn(1, 1, 0, 0), 0, 2, ""))
     assert "more than 20 messages a second" in program.neighbourhood.refused["eve"]

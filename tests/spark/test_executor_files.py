@@ -298,7 +298,7 @@ def test_a_label_that_may_be_missing_is_a_class_among_texts_with_a_warning():
 
 
 def test_a_column_of_numbers_does_not_come_to_the_driver(monkeypatch):
-    monkeypatch.setattr(passes, "MOST_CLASSES", 10)
+    monkeypatch.setattr(passes, "MAX_CLASSES", 10)
     some = [FileSummary(8, np.arange(k, k + 8), 8, 0, 0, None) for k in (0, 3)]
     with pytest.raises(DataFileError, match="t has more than 10 different labels; which column holds them"):
         FileSummary.joined("t", *some)

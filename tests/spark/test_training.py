@@ -222,7 +222,7 @@ def test_what_is_wrong_with_rows_is_said_with_the_column(frame):
 
 
 def test_a_column_of_numbers_is_no_label(frame, monkeypatch):
-    monkeypatch.setattr("dimargin.spark.source.MOST_CLASSES", 50)
+    monkeypatch.setattr("dimargin.spark.source.MAX_CLASSES", 50)
     with pytest.raises(ValueError, match="labelCol 'label' has more than 50 different values"):
         train(LINEAR, frame.withColumn("label", F.col("id") * 0.5), COLUMNS)
 

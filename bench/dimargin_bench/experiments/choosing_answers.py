@@ -14,7 +14,7 @@ AUTO = "auto"
 BOOSTING = "boosting"
 SAME = 0.002  # difference of accuracies that is none
 TIMES = 1.3  # the fastest strategy's time that "auto" may take
-_MOST_NAMED = 5
+_MAX_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def _counted(standings: Collection[Standing]) -> str:
     return f"{count}, but not in {_listed(bad)}" if bad else count
 
 
-def _listed(items: Collection[object], most: int = _MOST_NAMED) -> str:
+def _listed(items: Collection[object], most: int = _MAX_NAMED) -> str:
     named = "; ".join(str(item) for item in [*items][:most])
     return f"{named}; and {len(items) - most} more" if len(items) > most else named
 

@@ -32,11 +32,11 @@ _SIZES = {  # training rows, None for all
     "ijcnn1": (2000, 10_000, None),
     "skin_nonskin": (2000, 20_000, None),
 }
-_BEYOND_AUTO_EXACT = Sample(COVTYPE, 120_000, most_seeds=1)  # rows beyond 100,000, where "auto" chooses anew
+_BEYOND_AUTO_EXACT = Sample(COVTYPE, 120_000, max_seeds=1)  # rows beyond 100,000, where "auto" chooses anew
 _WITHOUT_LARGE = (
     *(Sample(name, n) for name, sizes in _SIZES.items() for n in sizes),
     Sample(COVTYPE, 2000),
-    Sample(COVTYPE, 20_000, most_seeds=1),
+    Sample(COVTYPE, 20_000, max_seeds=1),
 )
 _DATA = (*_WITHOUT_LARGE, _BEYOND_AUTO_EXACT)
 _QUICK = (Sample("svmguide1", 1000), Sample("cod-rna", 2000))

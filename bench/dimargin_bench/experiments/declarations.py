@@ -14,15 +14,15 @@ Examination = Callable[[Any, Any], Mapping[str, float]]
 class Sample:
     """A data set by its name, with at most so many training rows, drawn at random, and as many test rows.
 
-    Fits that take long may have the first `most_seeds` of the part's seeds only.
+    Fits that take long may have the first `max_seeds` of the part's seeds only.
     """
 
     name: str
-    most_rows: int | None = None
-    most_seeds: int | None = None
+    max_rows: int | None = None
+    max_seeds: int | None = None
 
     def __str__(self) -> str:
-        return self.name if self.most_rows is None else f"{self.name}, {self.most_rows:,} rows"
+        return self.name if self.max_rows is None else f"{self.name}, {self.max_rows:,} rows"
 
 
 @dataclass(frozen=True)
@@ -266,7 +266,7 @@ class Part:
         chosen = set(only)
         return [
             Cell(str(sample), method, {**self.parameters(sample.name, method.name), **values}, seed, case, self.examine)
-            for seed in self.seeds[: 1 if quick else sample.most_seeds]
+            for seed in self.seeds[: 1 if quick else sample.max_seeds]
             for case, values in self.cases.items()
             if not (quick and self.quick_cases) or case in self.quick_cases
             for method in self.methods

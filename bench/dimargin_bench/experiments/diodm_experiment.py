@@ -19,7 +19,7 @@ from dimargin_bench.experiments.declarations import Curves, Experiment, Figure, 
 from dimargin_bench.experiments.diodm_published import (
     CHOSEN,
     CHOSEN_LINEAR,
-    MOST_CORES,
+    MAX_CORES,
     OF_OTHER_DATA,
     SPEED_UPS,
     TICKS,
@@ -75,7 +75,7 @@ def _how_fast_on_many_cores(found: PartResults) -> str:
     metrics = [record.outcome.metrics for record in found.records if record.outcome.metrics]
     errors = [abs(own["replayed_2"] / own["measured_2"] - 1) for own in metrics]
     theirs = " and ".join(f"{ratio:g} times for {name}" for name, ratio in SPEED_UPS.items())
-    return (f"On {MOST_CORES} cores, replayed, as fast as on one: {'; '.join(said)}. The paper reports {theirs}. "
+    return (f"On {MAX_CORES} cores, replayed, as fast as on one: {'; '.join(said)}. The paper reports {theirs}. "
             f"On two cores, replays and measurements differ by {100 * statistics.median(errors):.0f}% (median)."
     )  # fmt: skip
 
@@ -105,7 +105,7 @@ def _speed_up(title: str, names: tuple[str, ...]) -> tuple[tuple[Table, ...], tu
     published = {(data.name, method.name, _ON_MOST): SPEED_UPS[name]
                  for data in _SPEED_UP_DATA for method in (*methods.TIMED_TREES, methods.TIMED_GRADIENT)
                  for name in names if method.name.split(",")[0] == name}  # fmt: skip
-    points = {f"paper, {name}": (float(MOST_CORES), SPEED_UPS[name]) for name in names}
+    points = {f"paper, {name}": (float(MAX_CORES), SPEED_UPS[name]) for name in names}
     curves = {"simulated": {float(cores): f"replayed_{cores}" for cores in REPLAYED}, "measured": {2.0: "measured_2"}}
     pictured = Curves(title, "cores", "times as fast as one", curves, points, "Lines are of tasks timed on one core.")
     return (Table(title, metrics, published, note),), (pictured,)
@@ -113,7 +113,7 @@ def _speed_up(title: str, names: tuple[str, ...]) -> tuple[tuple[Table, ...], tu
 
 _THIRDS = {f"{third}/3 of the stages": {"max_iter": third * _STAGES // 3, "tol": _NEVER} for third in (1, 2, 3)}
 *_, _LAST = _THIRDS
-_ON_MOST = f"replayed_{MOST_CORES}"
+_ON_MOST = f"replayed_{MAX_CORES}"
 _SPEED_UP_DATA = (*_QUICK, *_TWO, Sample("SUSY-30k"))
 _TREE_SPEED_UP, _TREE_CURVES = _speed_up("Speed-up, RBF kernel", ("DiODM",))
 _LINEAR_SPEED_UP, _LINEAR_CURVES = _speed_up("Speed-up, linear", ("DiODM", "acc-DiODM"))

@@ -32,7 +32,7 @@ TICKS = (
 )
 SPEED_UPS = {"DiODM": 9.0, "acc-DiODM": 5.0}
 """The paper's, on 32 cores, by its text; of which data, kernel and levels it does not say."""
-MOST_CORES = 32
+MAX_CORES = 32
 
 Published = dict[tuple[str, str, str], float]
 

@@ -16,7 +16,7 @@ from dimargin_bench.experiments.split_data import Split
 
 ALPHA = 1e-4
 """Weight of the regulariser of all machines that are compared: the GADGET paper's lambda."""
-_TOL, _MOST_PASSES = 1e-6, 20_000  # of LIBLINEAR, whose machine tells what the optimum is
+_TOL, _MAX_PASSES = 1e-6, 20_000  # of LIBLINEAR, whose machine tells what the optimum is
 
 
 def of_sites(machine: Any, split: Split) -> dict[str, float]:
@@ -51,7 +51,7 @@ def of_sites(machine: Any, split: Split) -> dict[str, float]:
 
 def _liblinear(split: Split) -> tuple[Floats, Floats]:
     """Return coefficients and intercepts of one model, which LIBLINEAR finds with the hinge and a constant feature."""
-    machine = LinearSVC(C=1 / (ALPHA * len(split.y)), loss="hinge", tol=_TOL, max_iter=_MOST_PASSES, random_state=0)
+    machine = LinearSVC(C=1 / (ALPHA * len(split.y)), loss="hinge", tol=_TOL, max_iter=_MAX_PASSES, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         machine.fit(split.X, split.y)

@@ -240,7 +240,7 @@ def _sources(
     for name, split in own.items() if part.takes_files else ():
         sources[Sample(name)] = partial(split.thinned, quick_rows)
     for sample in part.data if quick_rows is None else part.quick_data:
-        sources[sample] = partial(load, sample.name, sample.most_rows or quick_rows, read)
+        sources[sample] = partial(load, sample.name, sample.max_rows or quick_rows, read)
     return sources
 
 

@@ -17,7 +17,7 @@ from dimargin_bench.experiments.result_tables import middle, named
 ROWS = "rows"  # as x: the training rows of samples of one data set
 _SIZE = (4.4, 3.7)  # inches: readable across a phone
 # inches of a line of the legend, how many letters fit into one, a marker being six, and lines that leave room enough
-_LINE_OF_LEGEND, _LETTERS, _MOST_LINES = 0.17, 60, 5
+_LINE_OF_LEGEND, _LETTERS, _MAX_LINES = 0.17, 60, 5
 _MARKERS = "osD^vPX*<>d"  # eleven: with the five colors of the page, 55 methods look different
 _LOGARITHMIC = (ROWS, "seconds", "prediction_seconds", "kernel_evaluations", "support_vectors", "bytes", "messages",
                 "bound", "distance", "partitions", "gap", "rounds", "excess", "worst_excess")  # fmt: skip
@@ -190,7 +190,7 @@ def _plotted(figure: Figure | Curves, title: str, points: Points, name: str) -> 
 
     columns = min(3, max(1, _LETTERS // (6 + max(map(len, points)))))
     width, height = _SIZE
-    further = max(0, math.ceil(len(points) / columns) - _MOST_LINES) * _LINE_OF_LEGEND
+    further = max(0, math.ceil(len(points) / columns) - _MAX_LINES) * _LINE_OF_LEGEND
     canvas: Any = Canvas(figsize=(width, height + further), layout="constrained")
     ax = canvas.subplots()
     ax.grid(alpha=0.5, linewidth=0.6)

@@ -69,10 +69,10 @@ class Split:
                 found.update(np.ascontiguousarray(part).data)
         return found.hexdigest()
 
-    def thinned(self, most_rows: int | None) -> Split:
+    def thinned(self, max_rows: int | None) -> Split:
         """Return at most so many training rows, and as many test rows."""
-        return self if most_rows is None else Split(
-            *_thinned(self.X, self.y, most_rows), *_thinned(self.X_test, self.y_test, most_rows)
+        return self if max_rows is None else Split(
+            *_thinned(self.X, self.y, max_rows), *_thinned(self.X_test, self.y_test, max_rows)
         )  # fmt: skip
 
 
@@ -80,7 +80,7 @@ def _arrays_of(rows: Any) -> tuple[NDArray[Any], ...]:
     return (rows.data, rows.indices, rows.indptr) if sp.issparse(rows) else (rows,)
 
 
-def load(name: str, most_rows: int | None = None, read: Callable[[str], DataRows] = load_by_name) -> Split:
+def load(name: str, max_rows: int | None = None, read: Callable[[str], DataRows] = load_by_name) -> Split:
     """Load a data set by its name: with its own test rows if it has a file of them, else with a fifth of its rows.
 
     The name ``normal-NxD`` is of N standard normal points in D dimensions, of label 1, which are the test rows too.
@@ -94,7 +94,7 @@ def load(name: str, most_rows: int | None = None, read: Callable[[str], DataRows
         For a file that cannot be read.
     """
     if normal := _NORMAL.fullmatch(name):
-        points = np.random.default_rng(0).normal(size=tuple(map(int, normal.groups())))[:most_rows]
+        points = np.random.default_rng(0).normal(size=tuple(map(int, normal.groups())))[:max_rows]
         inside = np.ones(len(points), dtype=np.int64)
         return Split(points, inside, points, inside)
     base, make = _DERIVED.get(name, (name, lambda X, y: (X, y)))
@@ -104,9 +104,9 @@ def load(name: str, most_rows: int | None = None, read: Callable[[str], DataRows
         raise MissingDataError(str(error).removeprefix(f"{base}: ")) from error
     X, y = make(_dense(given.X), _labels(given.y))
     if given.y_test is None:
-        return _split(X, y, most_rows)
+        return _split(X, y, max_rows)
     X_test, y_test = make(_dense(given.X_test), _labels(given.y_test))
-    parts = *_thinned(X, y, most_rows), *_thinned(X_test, y_test, most_rows)
+    parts = *_thinned(X, y, max_rows), *_thinned(X_test, y_test, max_rows)
     return Split(*parts) if name in _SCALED_BEFORE else _scaled(*parts)
 
 
@@ -138,16 +138,16 @@ def _labels(y: NDArray[Any]) -> NDArray[Any]:
     return np.array(y.tolist())  # texts of a fixed width, no objects
 
 
-def _split(X: Any, y: NDArray[Any], most_rows: int | None) -> Split:
+def _split(X: Any, y: NDArray[Any], max_rows: int | None) -> Split:
     A, B, a, b = train_test_split(X, y, test_size=_TEST_SHARE, stratify=y, random_state=0)
-    return _scaled(*_thinned(A, a, most_rows), *_thinned(B, b, most_rows))
+    return _scaled(*_thinned(A, a, max_rows), *_thinned(B, b, max_rows))
 
 
-def _thinned(X: Any, y: NDArray[Any], most_rows: int | None) -> tuple[Any, NDArray[Any]]:
+def _thinned(X: Any, y: NDArray[Any], max_rows: int | None) -> tuple[Any, NDArray[Any]]:
     """Return rows drawn at random, in an order of their own."""
-    if most_rows is None or len(y) <= most_rows:
+    if max_rows is None or len(y) <= max_rows:
         return X, y
-    chosen = np.random.default_rng(0).permutation(len(y))[:most_rows]
+    chosen = np.random.default_rng(0).permutation(len(y))[:max_rows]
     return X[chosen], y[chosen]
 
 

@@ -74,7 +74,7 @@ class ChocoSGD(SiteAlgorithm):
     merge: MergeRule = field(default_factory=Mean)
 
     @property
-    def least_neighbours(self) -> int:
+    def min_neighbours(self) -> int:
         """Number of neighbours without which the rule of merging does nothing."""
         return self.merge.least
 

@@ -41,7 +41,7 @@ from dimargin.gossip.neighbourhood import Neighbourhood
 from dimargin.gossip.program import Action, Report, Send, SiteProgram, Wake
 from dimargin.gossip.programs.algorithm import Problem, SiteAlgorithm
 from dimargin.problems.hinge import HingeRows
-from dimargin.problems.losses import MOST
+from dimargin.problems.losses import MAX_PARAMETER
 from dimargin.system.arrays import Floats
 
 Variant = Literal["mu", "um", "rw"]
@@ -53,7 +53,7 @@ _OLDEST = limits.COUNT // 2  # updates of a model, which take longer than any ru
 class WalkingModel(Message, frozen=True, tag="walking model"):
     """Message with a model that walks on."""
 
-    weights: Annotated[Array, Numbers((2,), -MOST, MOST)]  # of shape (n_outputs, n_features)
+    weights: Annotated[Array, Numbers((2,), -MAX_PARAMETER, MAX_PARAMETER)]  # of shape (n_outputs, n_features)
     age: Count  # updates that it has had
 
 

@@ -19,7 +19,7 @@ from scipy.spatial import ConvexHull
 from dimargin.system.arrays import UNIT, Floats, Indices
 
 _QUICKHULL = 6  # dimensions; of normal rows in seven, a thousand have 94,000 facets, which take eight seconds
-_MOST_OF_QUICKHULL, _MOST_OF_PROGRAMS = 100_000, 1_000  # rows, beyond which hulls take minutes
+_MAX_QUICKHULL, _MAX_PROGRAMS = 100_000, 1_000  # rows, beyond which hulls take minutes
 _FLAT = 1e-10  # spread in a direction, relative to the largest, that is none
 _ROUNDINGS = 8  # units in the last place of the largest value, by which rows off a plane count as lying in it
 _TIE = 1e-10  # of spread coordinates
@@ -27,7 +27,7 @@ _TIE = 1e-10  # of spread coordinates
 
 def check_hull(n_rows: int, n_features: int) -> None:
     """Raise ValueError where hulls of so many rows would take minutes or more."""
-    most = _MOST_OF_QUICKHULL if n_features <= _QUICKHULL else _MOST_OF_PROGRAMS
+    most = _MAX_QUICKHULL if n_features <= _QUICKHULL else _MAX_PROGRAMS
     if n_rows > most:
         raise ValueError(
             f"selection='hull' finds the vertices of at most {most} rows of {n_features} features, and all sites "

@@ -168,9 +168,9 @@ class Lying(SiteAlgorithm):
         return self.algorithm.needs_answers
 
     @property
-    def least_neighbours(self) -> int:
+    def min_neighbours(self) -> int:
         """Number of neighbours that every site must have."""
-        return self.algorithm.least_neighbours
+        return self.algorithm.min_neighbours
 
     def validate(self) -> None:
         """Raise ValueError for an attack or a parameter that is none."""

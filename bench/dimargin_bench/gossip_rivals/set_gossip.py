@@ -261,7 +261,7 @@ class SetGossipSite(SiteProgram):
         for name in self.neighbourhood.spoken_to:
             edge = self._edge(name)
             lacking = edge.lacks(self._selected, self.rounds) if name in present else []
-            points = self.points.take([self._places[one] for one in lacking[: self._most_rows]])
+            points = self.points.take([self._places[one] for one in lacking[: self._max_rows]])
             if points.names:
                 edge.send(points, self.rounds)
                 self.rows_sent += len(points.names)
@@ -269,7 +269,7 @@ class SetGossipSite(SiteProgram):
             yield Send(name, SharedRows(self._quiet, edge.has_heard, edge.answers(), **parcel_fields(points)))
 
     @property
-    def _most_rows(self) -> int:
+    def _max_rows(self) -> int:
         """Number of rows that fit into a message."""
         X = self.points.X
         values = 8 * X.size if isinstance(X, np.ndarray) else _PRESENT * X.nnz

@@ -13,11 +13,11 @@ from msgspec import Meta
 from dimargin.gossip import limits
 from dimargin.gossip.messages import Array, Count, Digest, Message, Numbers, SiteName
 from dimargin.gossip.programs.candidates import Candidates, Name, Named, points_of, stored, unsound
-from dimargin.problems.losses import MOST
+from dimargin.problems.losses import MAX_PARAMETER
 
 ANSWERS = 64  # parcels that one message acknowledges at most; more wait for the next
 _PATIENCE = 4  # rounds in which the answer to a parcel may come before its rows are sent again
-_MOST_ANSWERS = 64 * ANSWERS  # that wait
+_MAX_ANSWERS = 64 * ANSWERS  # that wait
 _MEMORY = 64  # rounds after which an answer is expected no more
 
 _Places = Annotated[Array, Numbers(low=0, high=limits.COUNT, dtype="<i8")]
@@ -72,7 +72,7 @@ def read_parcel(
     candidates = message.candidates()
     if candidates is None:
         return None, None
-    fault = unsound(candidates, known, MOST, (1.0, 1.0), codes)
+    fault = unsound(candidates, known, MAX_PARAMETER, (1.0, 1.0), codes)
     if fault is not None:
         return of_parcel(fault), None
     points = points_of(msgspec.structs.asdict(candidates), known.X.shape[1])
@@ -139,7 +139,7 @@ class RowEdge:
             self.known.update(self.on_the_way.pop(digest, ((), 0))[0])
         if points is not None:
             self.known.update(points.names)
-            if points.digest not in self.to_answer and len(self.to_answer) < _MOST_ANSWERS:
+            if points.digest not in self.to_answer and len(self.to_answer) < _MAX_ANSWERS:
                 self.to_answer.append(points.digest)  # others come again, as they are not answered
 
     def answers(self) -> list[str]:

@@ -35,7 +35,7 @@ from dimargin.gossip.push_sum import Life, Mass, PushSum
 from dimargin.gossip.rounds.synchronous import LONGEST_RUN
 from dimargin.problems.hinge import HingeRows
 from dimargin.system.arrays import Floats
-from dimargin_bench.gossip_rivals.uniform_site import LARGEST_SUM, LEAST_WEIGHT, UniformParameters, UniformSite
+from dimargin_bench.gossip_rivals.uniform_site import LARGEST_SUM, MIN_WEIGHT, UniformParameters, UniformSite
 
 _UNANSWERED = 4  # messages on their way to a neighbour, beyond which it gets no more shares until it answers
 _PATIENCE = 2.5  # rounds after which an unanswered message is repeated
@@ -78,7 +78,7 @@ class MendedSite(UniformSite):
     def weights(self) -> Floats:
         """Mass over its weight; while an undone edge has left no weight, those before."""
         mass = self._push_sum.mass
-        return (mass[:-1] / mass[-1]).reshape(self._shape) if mass[-1] > LEAST_WEIGHT else self._last
+        return (mass[:-1] / mass[-1]).reshape(self._shape) if mass[-1] > MIN_WEIGHT else self._last
 
     @property
     def dual(self) -> Floats:
@@ -108,7 +108,7 @@ class MendedSite(UniformSite):
             leads = sorted(self._leads.values()) or [0]
             lead = leads[(len(leads) - 1) // 2]  # of two, the one that a single liar cannot raise
             self.steps = max(self.steps, min(lead, LONGEST_RUN))
-        return float(self._push_sum.mass[-1]) > LEAST_WEIGHT
+        return float(self._push_sum.mass[-1]) > MIN_WEIGHT
 
     def _step(self, chosen: NDArray[np.intp] | None) -> None:
         n, weight, eta = self.rows.n_rows, float(self._push_sum.mass[-1]), 1 / (self.problem.alpha * self.steps)
@@ -226,7 +226,7 @@ class MendedSite(UniformSite):
             return f"its message brings {news[-1]:.3g} rows, and all sites have {self.problem.n_rows}"
         if news is not None and np.abs(news).max() > LARGEST_SUM:
             return f"its message adds {np.abs(news).max():.3g} to a sum, expected at most {LARGEST_SUM:g}"
-        lives, weights, had_mass = (edge.life, edge.knows), self.weights, self._push_sum.mass[-1] > LEAST_WEIGHT
+        lives, weights, had_mass = (edge.life, edge.knows), self.weights, self._push_sum.mass[-1] > MIN_WEIGHT
         is_new = self._push_sum.take(sender, mass)
         is_undone = lives[1] > 0 and lives != (edge.life, edge.knows)
         if is_undone or not had_mass:  # sums of earlier iterations

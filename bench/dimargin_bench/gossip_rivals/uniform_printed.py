@@ -35,7 +35,7 @@ from dimargin.gossip.program import Action, Send
 from dimargin.gossip.programs.algorithm import Problem
 from dimargin.problems.hinge import HingeRows
 from dimargin.system.arrays import Floats
-from dimargin_bench.gossip_rivals.uniform_site import LARGEST_SUM, LEAST_WEIGHT, UniformParameters, UniformSite
+from dimargin_bench.gossip_rivals.uniform_site import LARGEST_SUM, MIN_WEIGHT, UniformParameters, UniformSite
 
 
 class Given(Message, frozen=True, tag="given"):
@@ -57,7 +57,7 @@ class PrintedSite(UniformSite):
     @property
     def weights(self) -> Floats:
         """Line (h): mass over its weight, projected; the last ones where there is no weight."""
-        if self._weight <= LEAST_WEIGHT:
+        if self._weight <= MIN_WEIGHT:
             return self._last
         weights = self._vector / self._weight
         return np.asarray(weights * self._shrinkage(weights))

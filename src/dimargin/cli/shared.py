@@ -62,7 +62,7 @@ def plot_option(help: str) -> Any:
     return typer.Option(dir_okay=False, help=f"{help} (.png, .svg, .pdf).")
 
 
-_MOST_QUANTILES = 1000
+_MAX_QUANTILES = 1000
 MANY_VALUES = 50  # More values of a fact are not printed one by one: all pairs of 200 classes have 19,900 objectives.
 _ARRAYS_OF_SCALER = 8  # numbers for every column, while it is fitted
 
@@ -160,7 +160,7 @@ def fitted_scalers(
     if scale is Scale.quantile:
         if sp.issparse(X):
             raise ValueError("--scale quantile does not keep zeros, and sparse rows have to; --scale minmax does")
-        n_quantiles = min(_MOST_QUANTILES, X.shape[0])
+        n_quantiles = min(_MAX_QUANTILES, X.shape[0])
         return [
             (
                 "scaler",

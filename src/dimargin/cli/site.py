@@ -129,7 +129,7 @@ def _site(
     reading = file_options(given)
     options = _options(
         program, given,
-        {"scale": scale, "interval": interval, "lease": lease, "n_sites": sites, "least_sites": 2 if connect else 1,
+        {"scale": scale, "interval": interval, "lease": lease, "n_sites": sites, "min_sites": 2 if connect else 1,
          "settle": settle},
     )  # fmt: skip
     if share_rows and options.shares != "rows":

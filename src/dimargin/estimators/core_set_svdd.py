@@ -14,7 +14,7 @@ from dimargin.estimators.validation import check_magnitude, check_number
 from dimargin.estimators.wide_attributes import WideArray, combination
 from dimargin.kernels.user import kernel_matrix
 from dimargin.kernels.wide_rows import as_given
-from dimargin.problems.losses import MOST
+from dimargin.problems.losses import MAX_PARAMETER
 from dimargin.problems.objectives import ROUNDINGS
 from dimargin.solvers import BlockCoordinateDescent, Limits, solve
 from dimargin.solvers.balls.growing_core_set import GrowingCoreSet
@@ -135,7 +135,7 @@ class CoreSetSVDD(CoreSetDetector):
             rounding += float((further / (4 * softness)).sum()) + ROUNDINGS * abs(primal)
         if squared_radius <= 0 and found.status == "converged":
             apart = float(rows.weights @ distances)
-            if apart > float(rows.weights @ errors) + 2 / MOST:
+            if apart > float(rows.weights @ errors) + 2 / MAX_PARAMETER:
                 least = f"it must be above {2 / apart:.3g} here"
                 reason = f"C={self.C:g} is so small that no ball is worth its radius; {least}"
             else:

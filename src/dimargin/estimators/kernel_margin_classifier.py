@@ -55,7 +55,7 @@ from dimargin.system.threads import effective_n_threads, single_threaded_blas
 
 _AUTO_EXACT_ROWS = 100_000  # below, an exact solve takes seconds; above, a tree has an early answer at any time limit
 _FAR, _MANY_ROWS = 10.0, 20_000  # times the tolerance, and rows, from which landmarks are worth a word
-_MOST_LEVELS = 63  # the parts of the leaves, two to this power at least, are counted
+_MAX_LEVELS = 63  # the parts of the leaves, two to this power at least, are counted
 
 
 class KernelMarginClassifier(LinearKernelCoefficients, KernelPrediction):
@@ -235,7 +235,7 @@ class KernelMarginClassifier(LinearKernelCoefficients, KernelPrediction):
             check_number("n_landmarks", self.n_landmarks, 1, low_included=True, whole=True)
         check_number("stop_level", self.stop_level, 0, low_included=True, whole=True)
         if self.n_levels is not None:
-            check_number("n_levels", self.n_levels, 1, _MOST_LEVELS, low_included=True, high_included=True, whole=True)
+            check_number("n_levels", self.n_levels, 1, _MAX_LEVELS, low_included=True, high_included=True, whole=True)
             if self.stop_level > self.n_levels:
                 raise ValueError(
                     f"stop_level must be at most n_levels={self.n_levels} (the leaves), got {self.stop_level}"

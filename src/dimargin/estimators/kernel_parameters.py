@@ -13,7 +13,7 @@ from sklearn.utils import gen_batches
 
 from dimargin.estimators.validated_data import canonical, gamma_value, queries
 from dimargin.estimators.validation import check_number
-from dimargin.kernels.functions import KERNEL_NAMES, MOST_DEGREE, Kernel, check_semi_definite
+from dimargin.kernels.functions import KERNEL_NAMES, MAX_DEGREE, Kernel, check_semi_definite
 from dimargin.kernels.row_transform import RowTransform
 from dimargin.kernels.user import KernelFunction, Transform, UserKernel, check_eigenvalues
 from dimargin.kernels.wide_rows import KeptColumns, is_wide
@@ -35,7 +35,7 @@ def check_kernel(kernel: str | KernelFunction, gamma: str | float, degree: int, 
             f"kernel must be one of {', '.join(map(repr, KERNEL_NAMES))}, 'precomputed' or a function, got {kernel!r}"
         )
     check_gamma(gamma)
-    check_number("degree", degree, 1, MOST_DEGREE, low_included=True, high_included=True, whole=True)
+    check_number("degree", degree, 1, MAX_DEGREE, low_included=True, high_included=True, whole=True)
     check_number("coef0", coef0, -math.inf)
     check_semi_definite(str(kernel), 1.0, degree, coef0)
 

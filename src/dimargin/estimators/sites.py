@@ -37,7 +37,7 @@ def check_graph(algorithm: Any, graph: Any) -> None:
     if graph.is_directed() and algorithm.needs_answers:
         name = type(algorithm).__name__
         raise ValueError(f"topology must have undirected edges: sites that run {name} wait for answers")
-    least, (site, degree) = algorithm.least_neighbours, min(graph.degree, key=lambda pair: pair[1])
+    least, (site, degree) = algorithm.min_neighbours, min(graph.degree, key=lambda pair: pair[1])
     if degree < least:
         raise ValueError(
             f"topology must give every site {least} neighbours or more for {algorithm!r}, but site{site} has {degree}: "

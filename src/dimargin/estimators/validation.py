@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import _check_sample_weight
 
-from dimargin.problems.losses import LEAST, MOST
+from dimargin.problems.losses import MAX_PARAMETER, MIN_PARAMETER
 from dimargin.system.arrays import Floats
 
 
@@ -129,9 +129,10 @@ def _first(X: Any, which: NDArray[np.bool_]) -> tuple[int, int, Any]:
 
 def check_magnitude(name: str, value: float) -> None:
     """Raise ValueError for a positive number so large or small that products with it leave the range of float64."""
-    if not LEAST <= value <= MOST:
+    if not MIN_PARAMETER <= value <= MAX_PARAMETER:
         raise ValueError(
-            f"{name} must be in [{LEAST:g}, {MOST:g}], got {value!r}: float64 has no room for its products"
+            f"{name} must be in [{MIN_PARAMETER:g}, {MAX_PARAMETER:g}], got {value!r}: "
+            "float64 has no room for its products"
         )
 
 
@@ -146,11 +147,12 @@ def check_weights(weights: Floats, indices: NDArray[np.intp], by_class: bool = F
     by_class : bool
         Whether `class_weight` is in them.
     """
-    beyond = np.flatnonzero(~((weights >= LEAST) & (weights <= MOST)))
+    beyond = np.flatnonzero(~((weights >= MIN_PARAMETER) & (weights <= MAX_PARAMETER)))
     if len(beyond):
         name = "sample_weight times class_weight" if by_class else "sample_weight"
         raise ValueError(
-            f"{name} must be 0 or in [{LEAST:g}, {MOST:g}], got {weights[beyond[0]]:g} in row {indices[beyond[0]]}: "
+            f"{name} must be 0 or in [{MIN_PARAMETER:g}, {MAX_PARAMETER:g}], got {weights[beyond[0]]:g} in row "
+            f"{indices[beyond[0]]}: "
             "float64 has no room for its products"
         )
 
@@ -166,12 +168,13 @@ def check_features(X: Any, bound: float = math.inf, columns: NDArray[Any] | None
 
     `bound` is what `check_finite` returned.
     """
-    if bound <= MOST or largest_magnitude(X) <= MOST:
+    if bound <= MAX_PARAMETER or largest_magnitude(X) <= MAX_PARAMETER:
         return
-    row, column, value = _first(X, np.abs(X.data if sp.issparse(X) else X) > MOST)
+    row, column, value = _first(X, np.abs(X.data if sp.issparse(X) else X) > MAX_PARAMETER)
     label = f"{column}" if columns is None else f"{column} ({columns[column]!r})"
     raise ValueError(
-        f"column {label} of X is too large: {value:g} in row {row}; values of magnitude up to {MOST:g} expected. "
+        f"column {label} of X is too large: {value:g} in row {row}; values of magnitude up to {MAX_PARAMETER:g} "
+        "expected. "
         "Scale the columns first."
     )
 

@@ -14,7 +14,7 @@ COUNT = 2**53  # rows, steps, messages: whole numbers that float64 holds, of whi
 LIVES = 2**32  # times that an edge begins anew, as a neighbour may say: once a second for 136 years
 NUMBER = 1e150  # size of a value or weight: squares, and sums of as many as fit into a message, are finite
 SUM = 1e300  # size of a sum of such, or of their squares: two of them can be added
-LEAST_MASS, MOST_MASS = 1e-100, 1e100  # weights of rows, which are multiplied by C and divided by
+MIN_MASS, MAX_MASS = 1e-100, 1e100  # weights of rows, which are multiplied by C and divided by
 
 # ---- texts, in characters --------------------------------------------------------------------------------------------
 

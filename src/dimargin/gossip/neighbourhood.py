@@ -22,7 +22,7 @@ class Neighbourhood:
     lease: float
     # per second that one neighbour may send, by this site's own clock, before it is refused; those that came while the
     # site was busy for up to a minute, and are read all at once, do no harm
-    most_messages: float = float("inf")
+    max_messages: float = float("inf")
     names: tuple[str, ...] = ()  # of the sites that the network can reach
     heard: dict[str, float] = field(default_factory=dict)  # when each neighbour was heard last
     refused: dict[str, str] = field(default_factory=dict)  # neighbours that are ignored, with the reason
@@ -52,18 +52,18 @@ class Neighbourhood:
     def hear(self, now: float, name: str) -> str | None:
         """Record that a message has come; return why its sender is to be refused, or None."""
         self.heard[name] = now
-        if math.isinf(self.most_messages):
+        if math.isinf(self.max_messages):
             return None
         if now - self._awake > 1.0:
             self._busy = now, min(now - self._awake, _BUSY)
         self._awake = now
         excess, last = self._excess.get(name, (0.0, 0.0))
         back, seconds = self._busy
-        least = -self.most_messages * seconds if last < back else min(excess, 0.0)  # what came meanwhile may be read
-        excess = max(excess - self.most_messages * (now - last), least) + 1
+        least = -self.max_messages * seconds if last < back else min(excess, 0.0)  # what came meanwhile may be read
+        excess = max(excess - self.max_messages * (now - last), least) + 1
         self._excess[name] = excess, now
-        if excess > self.most_messages:
-            return f"it sends more than {self.most_messages:.0f} messages a second"
+        if excess > self.max_messages:
+            return f"it sends more than {self.max_messages:.0f} messages a second"
         return None
 
     def judge(self, name: str, is_new: bool) -> str | None:

@@ -22,7 +22,7 @@ from dimargin.system.arrays import Floats
 
 Label = str | int | float
 
-_LEAST_SPREAD = 1e-100  # of a feature's values, below which they count as alike: it is divided by
+_MIN_SPREAD = 1e-100  # of a feature's values, below which they count as alike: it is divided by
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ class Schema:
         """Factors by which features are multiplied; one where all values are equal, or without scaling."""
         spread = {"minmax": self.high - self.low, "maxabs": np.maximum(np.abs(self.low), np.abs(self.high))}
         size = spread.get(str(self.terms.get("scaling")), np.ones_like(self.low))
-        return 1 / np.where(size > _LEAST_SPREAD, size, 1.0)
+        return 1 / np.where(size > _MIN_SPREAD, size, 1.0)
 
     @property
     def shifts(self) -> Floats:

@@ -14,7 +14,7 @@ KernelName = Literal["linear", "poly", "rbf", "laplacian"]
 KERNEL_NAMES: tuple[KernelName, ...] = get_args(KernelName)
 _ORDERS: dict[KernelName, int] = {"rbf": 2, "laplacian": 1}  # p, of stationary kernels exp(-gamma |x - z|_p^p)
 
-MOST_DEGREE = 1024
+MAX_DEGREE = 1024
 """Largest degree of poly, whose powers are multiplied one by one: the fastest way for the degrees in use."""
 
 LOG2E = 1.4426950408889634
@@ -48,7 +48,7 @@ class Kernel:
 
     name: KernelName
     gamma: float = 1.0  # positive; unused by ``linear``
-    degree: int = 3  # of ``poly``; at most `MOST_DEGREE`
+    degree: int = 3  # of ``poly``; at most `MAX_DEGREE`
     coef0: float = 0.0  # constant term of ``poly``
 
     def __post_init__(self) -> None:

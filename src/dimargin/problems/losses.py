@@ -20,8 +20,8 @@ import numpy as np
 from dimargin import _core
 from dimargin.system.arrays import TINY, Floats, Indices
 
-LEAST, MOST = 1e-50, 1e50
-"""Least and largest magnitude of parameters, weights and features: products of several stay in float64's range."""
+MIN_PARAMETER, MAX_PARAMETER = 1e-50, 1e50
+"""Smallest and largest magnitude of parameters, weights and features: products of several stay in float64's range."""
 
 ROUNDING_OF_WEIGHTS = 1e-12
 """Rounding of sums of weights, relative."""

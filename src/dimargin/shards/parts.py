@@ -17,7 +17,7 @@ from dimargin.shards.keys import row_keys
 from dimargin.shards.shards import Shards
 from dimargin.system.arrays import Floats, Indices
 
-_ROWS_OF_SHARD, _MOST_SHARDS = 8192, 512
+_ROWS_OF_SHARD, _MAX_SHARDS = 8192, 512
 _MOST_LOOKED_AT = 16  # times the different rows that are wanted
 _SPARE, _MORE = 2, 32  # times the rows that are wanted of a group, and rows more, that the request covers on average
 
@@ -26,7 +26,7 @@ Groups = Callable[[Any], tuple["Part", Indices]]
 
 def n_shards_for(n_rows: int) -> int:
     """Return the number of shards for so many rows, which depends on nothing else, so that sums are always the same."""
-    return min(_MOST_SHARDS, -(-n_rows // _ROWS_OF_SHARD))
+    return min(_MAX_SHARDS, -(-n_rows // _ROWS_OF_SHARD))
 
 
 @dataclass(frozen=True)

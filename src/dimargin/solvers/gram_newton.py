@@ -37,10 +37,10 @@ BYTES = 12  # of a factor for each entry, with what is kept, twice, of rows that
 _FEW = 1024  # rows with which a solve begins
 _ROUGH, _STEPS_ON_FEW = 0.05, 20  # relative gap on a part of the rows, and steps to it
 _TRIES = 10  # whole steps in a row that neither lower the objective nor let fewer rows change than ever
-_LEAST_FALL = 1e-9  # of the objective, relative, that is progress
+_MIN_FALL = 1e-9  # of the objective, relative, that is progress
 # Residual of a direction, relative, and conjugate gradients for it. With a linear kernel of few features, where ``Kb``
 # is small beside ``b``, a direction of residual 2e-8 led uphill. A correction costs a hundredth of a factor, or less.
-_INEXACT, _MOST_CORRECTIONS = 1e-10, 20
+_INEXACT, _MAX_CORRECTIONS = 1e-10, 20
 
 
 class _Way(NamedTuple):
@@ -204,7 +204,7 @@ class GramNewton:
         """
         found, products, travelled = np.zeros(len(rows)), np.zeros(self.problem.n_rows), 0.0
         residual, along, image, square, goal = right, found, found, 1.0, -1.0
-        for _ in range(_MOST_CORRECTIONS):
+        for _ in range(_MAX_CORRECTIONS):
             solved = factor.solve(residual)
             size = float(solved @ residual)
             goal = _INEXACT**2 * size if goal < 0 else goal
@@ -240,7 +240,7 @@ class GramNewton:
         if changed < self.fewest[q]:
             self.fewest[q], self.tries[q], self.progressed = changed, _TRIES, True
             return 1.0
-        self.progressed |= there < here - _LEAST_FALL * abs(here)
+        self.progressed |= there < here - _MIN_FALL * abs(here)
         if there < here:
             return 1.0
         if self.tries[q]:

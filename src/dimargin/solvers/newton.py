@@ -112,14 +112,14 @@ class _Hessian:
     sums are given up.
     """
 
-    def __init__(self, n_outputs: int, width: int, most_rows: int, limits: Limits) -> None:
+    def __init__(self, n_outputs: int, width: int, max_rows: int, limits: Limits) -> None:
         self.sums, self.given_up, self._limits = np.zeros((n_outputs, width, width)), False, limits
-        most_rows += _ROWS_OF_PRODUCT
-        self._held, self._change, self._n_held = np.empty((most_rows, width)), np.empty((n_outputs, most_rows)), 0
-        self._scaled, self._product = np.empty((most_rows, width)), np.empty((width, width))
+        max_rows += _ROWS_OF_PRODUCT
+        self._held, self._change, self._n_held = np.empty((max_rows, width)), np.empty((n_outputs, max_rows)), 0
+        self._scaled, self._product = np.empty((max_rows, width)), np.empty((width, width))
 
     def add_rows(self, phi: Floats, change: Floats) -> None:
-        """Add rows, not more than `most_rows`; a column of ones is the intercept's."""
+        """Add rows, not more than `max_rows`; a column of ones is the intercept's."""
         rows = np.flatnonzero(change.any(axis=0))
         new = slice(self._n_held, self._n_held + len(rows))
         self._held[new, : phi.shape[1]] = phi if len(rows) == len(phi) else phi[rows]

@@ -73,10 +73,10 @@ def note_progress(state: State, objectives: Objectives) -> None:
     gap, now, dual = state.best.objectives.unrounded.max(), state.outputs, objectives.reached
     # float32 values make the dual objective wander, and it is cheap to leave them
     rising = state.whole.kernel.double and (dual > state.highest[now] + _PROGRESS * objectives.primal).any()
-    if gap < 0.9 * state.least_gap or (rising if state.newton is None else state.newton.progressed):
+    if gap < 0.9 * state.min_gap or (rising if state.newton is None else state.newton.progressed):
         state.improved_at = state.visited
         state.highest[now] = np.maximum(dual, state.highest[now])
-        state.least_gap = gap
+        state.min_gap = gap
 
 
 def stalled(state: State) -> bool:

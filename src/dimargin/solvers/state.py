@@ -106,7 +106,7 @@ class State:
     has_outgrown: bool = False  # whether it was given up, because too many rows count for its memory
     factorizations: int = 0  # of it then
     improved_at: int = 0  # rows visited at the last improvement
-    least_gap: float = np.inf  # and the worst gap then
+    min_gap: float = np.inf  # and the worst gap then
     highest: Floats = field(init=False)  # and the dual objectives, of shape (n_outputs,)
     pace: list[tuple[float, float]] = field(default_factory=list)  # work and smallest absolute gap at every check
 
@@ -115,7 +115,7 @@ class State:
 
     def forget_progress(self) -> None:
         """Begin to measure progress anew, because what is minimised, or its precision, has changed."""
-        self.improved_at, self.least_gap = self.visited, np.inf
+        self.improved_at, self.min_gap = self.visited, np.inf
         self.highest = np.full(len(self.best.dual), -np.inf)
 
     def as_given(self, values: Floats) -> Floats:

@@ -12,7 +12,7 @@ from pyspark.sql import types as T
 
 FEATURES, LABEL, WEIGHT, ID = "features", "label", "weight", "id"  # names of the canonical columns
 _KEYS = (T.IntegralType, T.StringType)
-MOST_CLASSES = 10_000  # labels come to the driver, and a column of numbers must not
+MAX_CLASSES = 10_000  # labels come to the driver, and a column of numbers must not
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dimargin.io.data import DataFileError
 from dimargin.io.data.libsvm import DENSE
 from dimargin.spark.arrow import lists_of
-from dimargin.spark.columns import FEATURES, LABEL, MOST_CLASSES, WEIGHT
+from dimargin.spark.columns import FEATURES, LABEL, MAX_CLASSES, WEIGHT
 from dimargin.spark.formats import Format, Parsed
 from dimargin.spark.scaling import ColumnSums
 from dimargin.system.arrays import Indices
@@ -47,8 +47,8 @@ class FileSummary:
     def joined(path: str, one: FileSummary, other: FileSummary) -> FileSummary:
         """Join two summaries; raises DataFileError where there are too many labels."""
         labels = np.unique(np.concatenate([one.labels, other.labels]))
-        if len(labels) > MOST_CLASSES:
-            raise DataFileError(f"{path} has more than {MOST_CLASSES} different labels; which column holds them?")
+        if len(labels) > MAX_CLASSES:
+            raise DataFileError(f"{path} has more than {MAX_CLASSES} different labels; which column holds them?")
         sums = None if one.sums is None or other.sums is None else one.sums.joined(other.sums)
         return FileSummary(
             one.n_rows + other.n_rows, labels, one.n_stored + other.n_stored, min(one.first, other.first),

@@ -31,12 +31,12 @@ from dimargin.shards.keys import Keys, keys_of_ids, row_keys
 from dimargin.shards.parts import n_shards_for
 from dimargin.shards.shards import Shards
 from dimargin.spark.arrow import rows_of
-from dimargin.spark.columns import FEATURES, LABEL, MOST_CLASSES, WEIGHT, Columns
+from dimargin.spark.columns import FEATURES, LABEL, MAX_CLASSES, WEIGHT, Columns
 from dimargin.spark.engine.spark import SparkEngine
 from dimargin.system.arrays import Floats, Indices
 
 _SUMMED = 1e-9  # relative difference of two sums of the same weights, in another order
-_LEAST_SHARE = 0.5  # of the mean, that the rows of a shard may be
+_MIN_SHARE = 0.5  # of the mean, that the rows of a shard may be
 
 
 @dataclass(frozen=True)
@@ -108,14 +108,14 @@ class Source:
         )  # fmt: skip
         n_features = self.columns.n_features
         first = self.frame.where(values.isNotNull()).select(width).limit(1)
-        questions = [(counts.coalesce(1).limit(MOST_CLASSES + 1), "count labels")]
+        questions = [(counts.coalesce(1).limit(MAX_CLASSES + 1), "count labels")]
         with self.engine.describe("look at the rows"):
             found, *firsts = self.engine.query(*questions, *([(first, "the first")] if n_features is None else []))
         if n_features is None:
             n_features = firsts[0][0][0] if firsts[0] else 0
-        if len(found) > MOST_CLASSES:
+        if len(found) > MAX_CLASSES:
             raise ValueError(
-                f"labelCol {self.columns.label!r} has more than {MOST_CLASSES} different values, and each is a class"
+                f"labelCol {self.columns.label!r} has more than {MAX_CLASSES} different values, and each is a class"
             )
         n_given, n_values = (sum(row[name] for row in found) for name in ("n_given", "n_values"))
         # rows that have no label are refused when they are dealt
@@ -152,7 +152,7 @@ class Source:
                 f"{measures.n_rows} then, not all of them the same: it changes from read to read; write it, or cache "
                 "it, before it is trained on"
             )
-        if measures.sizes.min() >= _LEAST_SHARE * survey.n_rows / n_shards:
+        if measures.sizes.min() >= _MIN_SHARE * survey.n_rows / n_shards:
             return rows, measures
         # rows that are equal have equal keys, and there are many of them
         return rows.shuffle(_dealt_evenly, _joined, n_shards, measures.sizes), measures

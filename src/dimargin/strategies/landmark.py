@@ -64,7 +64,7 @@ class Landmark(Strategy):
 
     uses = frozenset({"n_landmarks"})
     needs_smooth_loss = True
-    most_landmarks: ClassVar[int] = 1000  # where the estimator says None
+    max_landmarks: ClassVar[int] = 1000  # where the estimator says None
 
     landmark_choice: Literal["uniform", "greedy", "random"] = "uniform"
     polish: bool = False
@@ -76,7 +76,7 @@ class Landmark(Strategy):
 
     def n_levels(self, n_rows: int, shape: TreeShape) -> int:
         """Return the levels above 0: one of a part of the rows, if worth it, and one of landmarks before a polish."""
-        return (n_rows // _PART > 2 * (shape.n_landmarks or self.most_landmarks)) + self.polish
+        return (n_rows // _PART > 2 * (shape.n_landmarks or self.max_landmarks)) + self.polish
 
     def joins_all_rows(self, n_rows: int, shape: TreeShape) -> bool:
         """Return whether an exact solve follows for which all rows come together."""
@@ -88,7 +88,7 @@ class Landmark(Strategy):
         Triangles are the last Hessian, sums on their way, and two for each thread. Whole matrices are those of a linear
         system, and some for each thread.
         """
-        m, depth = min(shape.n_landmarks or self.most_landmarks, n_rows), n_shards_for(n_rows).bit_length()
+        m, depth = min(shape.n_landmarks or self.max_landmarks, n_rows), n_shards_for(n_rows).bit_length()
         triangles, whole = n_outputs * (1 + depth + 2 * n_threads), 4 + (n_outputs + 1) * n_threads
         return 8 * m * (m * (-(-triangles // 2) + whole) + 3 * 1024 * n_threads)
 
@@ -144,7 +144,7 @@ class Landmark(Strategy):
 
     def _landmarks(self, training: Training) -> tuple[Part, Floats, int]:
         """Return rows that are independent in the kernel's space, their Gram matrix's factor, and evaluations."""
-        wanted = min(training.shape.n_landmarks or self.most_landmarks, training.facts.n_rows)
+        wanted = min(training.shape.n_landmarks or self.max_landmarks, training.facts.n_rows)
         candidates = wanted * (1 if self.landmark_choice == "uniform" else _CANDIDATES)
         sample = first_distinct_rows(training.rows, candidates, training.facts.n_rows)
         kernel, chosen = sample.problem.kernel.in_float64(), np.arange(min(wanted, sample.n_rows))

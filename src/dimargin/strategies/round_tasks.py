@@ -17,7 +17,7 @@ from dimargin.system.arrays import TINY, UNIT, Floats, Indices
 
 _VALUES_AT_ONCE = 10**8  # between two checks whether the fit was cancelled
 _SPARE, _MORE = 1.25, 32  # times a shard's share of the rows of a round that it proposes, and rows more
-_LEAST_SAMPLE = 8  # rows of a shard
+_MIN_SAMPLE = 8  # rows of a shard
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ def sampled(shard: Shard, value: tuple[Objectives, float, int]) -> SampledErrors
     if not part.n_rows:
         return None
     rng = np.random.default_rng([seed, part.first_index])
-    size = max(_LEAST_SAMPLE, int(np.ceil(share * part.n_rows)))
+    size = max(_MIN_SAMPLE, int(np.ceil(share * part.n_rows)))
     matter = importance(part.problem, part.coefficients, margins, objectives, bounds)
     sample = Sample.of(part.problem, part.coefficients, margins, objectives.intercept, matter, rng, size)
     margins, bounds = (np.ascontiguousarray(values[:, sample.rows]) for values in (margins, bounds))

@@ -25,7 +25,7 @@ from dimargin.strategies.pair_results import FoundPairs
 from dimargin.system.arrays import Floats, Indices
 
 MAX_ROWS = 4096  # of a pair, whose kernel values take 64 MiB
-_LEAST_TOL = 1e-4  # that single precision can reach
+_MIN_TOL = 1e-4  # that single precision can reach
 _AIM = 0.9  # of the tolerance, so that the certificate meets it too
 _STEPS_A_ROW = 20  # of two coefficients; beyond, Newton steps on blocks are faster
 
@@ -105,7 +105,7 @@ class StoredPairs:
 
 def can_be_stored(kernel: KernelMatrix, loss: Loss, tol: float) -> bool:
     """Return whether pairs of classes are best solved on stored values of this kernel."""
-    return loss.selection == "greedy" and tol >= _LEAST_TOL and not kernel.double
+    return loss.selection == "greedy" and tol >= _MIN_TOL and not kernel.double
 
 
 def _classes_of_small_pairs(classes: Sequence[slice]) -> list[int]:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _TYPE_OF_LABELS = re.compile(r"\|?O|[<>|=]?U[0-9]{1,9}")
-_MOST_OF_LABELS = 64 * 2**20  # bytes that labels of fixed width may take
+_MAX_LABELS = 64 * 2**20  # bytes that labels of fixed width may take
 _CONTAINERS = (list, tuple, dict)
 Arrays = dict[str, NDArray[Any]]
 EncodeOther = Callable[[Any, str, Arrays], Any]
@@ -151,8 +151,8 @@ def _labels(values: list[Any], kind: str) -> NDArray[Any]:
     if not _TYPE_OF_LABELS.fullmatch(kind):  # numpy parses more than types, and fails in many ways
         raise ValueError(f"labels of type {kind!r}")
     dtype = np.dtype(kind)
-    if dtype.kind == "U" and dtype.itemsize * len(labels) > _MOST_OF_LABELS:
-        raise ValueError(f"{len(labels)} labels of type {dtype}, which may take {_MOST_OF_LABELS} bytes")
+    if dtype.kind == "U" and dtype.itemsize * len(labels) > _MAX_LABELS:
+        raise ValueError(f"{len(labels)} labels of type {dtype}, which may take {_MAX_LABELS} bytes")
     return labels.astype(dtype)
 
 

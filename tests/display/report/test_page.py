@@ -88,15 +88,15 @@ def test_scores_are_those_of_scikit_learn(written):
 
 
 def test_importances_of_a_sample(monkeypatch):
-    monkeypatch.setattr(importances, "MOST_ROWS", 50)
+    monkeypatch.setattr(importances, "MAX_ROWS", 50)
     X, y = moons(300, 0)
     model = dm.SVMClassifier(random_state=0).fit(X, y)
     scores = [importances.importances(model, X, y, seed).score for seed in (0, 0, 1, 2)]
     assert scores[0] == scores[1] and len({*scores}) > 1  # of other rows, with another seed
     monkeypatch.setattr(importances, "_WORK", 1.0)
     assert importances.importances(model, X, y, 0).n_rows == 50
-    monkeypatch.setattr(importances, "MOST_ROWS", 200)
-    assert importances.importances(model, X, y, 0).n_rows == importances.LEAST_ROWS == 100
+    monkeypatch.setattr(importances, "MAX_ROWS", 200)
+    assert importances.importances(model, X, y, 0).n_rows == importances.MIN_ROWS == 100
 
 
 def test_votes_of_many_pairs_are_work():
@@ -147,7 +147,7 @@ def test_the_model_and_its_certificate(written):
 
 
 def test_the_same_seed_gives_the_same_page(tmp_path, monkeypatch):
-    monkeypatch.setattr(importances, "MOST_ROWS", 50)
+    monkeypatch.setattr(importances, "MAX_ROWS", 50)
     (X, y), pages = moons(300, 0), []
     model = dm.SVMClassifier(random_state=0).fit(X[:150], y[:150])
     for seed in (3, 3, 4):

@@ -301,7 +301,7 @@ def test_bounds_follow_from_the_schema(tmp_path, flowers):
     site = sites(tmp_path, "a")["a"]()
     settings = OPTIONS.settings(site.schema, 150)
     assert settings.norm_bound == pytest.approx(10 * np.sqrt(3) * np.sqrt(5) / 1e-2)  # four features in [0, 1], and one
-    assert settings.schema == site.schema.digest and settings.most_messages == 200
+    assert settings.schema == site.schema.digest and settings.max_messages == 200
 
 
 def test_logs_are_lines_of_json():

@@ -126,7 +126,7 @@ def test_there_are_not_too_many_columns(written, monkeypatch):
 
 
 def test_there_are_not_too_many_labels(written, monkeypatch):
-    monkeypatch.setattr(named_columns, "_MOST_LABELS", 3)
+    monkeypatch.setattr(named_columns, "_MAX_LABELS", 3)
     path = written("rows.csv", "a,y\n1,u\n2,v\n3,w\n4,u\n")
     assert read_data(path).y.tolist() == ["u", "v", "w", "u"]
     path.write_text("a,y\n1,u\n2,v\n3,w\n4,x\n")

@@ -17,9 +17,9 @@ from dimargin.display.report.words import bound, plain
 from dimargin.display.unwrap import innermost
 from dimargin.estimators import CoreSetDetector
 
-_MOST_CLASSES = 12  # of a table of confusions; of more classes the most frequent confusions are listed
-_MOST_CONFUSIONS = 20
-_MOST_IN_TABLE = 100  # classes
+_MAX_CLASSES = 12  # of a table of confusions; of more classes the most frequent confusions are listed
+_MAX_CONFUSIONS = 20
+_MAX_IN_TABLE = 100  # classes
 _SHOWN_IMPORTANCES = 20
 
 
@@ -63,14 +63,14 @@ def _of_classes(model: Any, X: Any, y: Any, names: Callable[[int], str], random_
         "classes": [plain(name) for name in found.classes],
         "found": found,
         "class_rows": _class_rows(found, of_classes),
-        "n_classes_left_out": max(0, len(found.classes) - _MOST_IN_TABLE),
+        "n_classes_left_out": max(0, len(found.classes) - _MAX_IN_TABLE),
         "is_training": is_training,
         "relation": relation,
         "interval": interval(found.n_right, found.n_rows),
         "most_frequent": int(found.counts.max()) / found.n_rows,
         "confusions": _confusions(found),
         "curves": of_classes,
-        "most_curves": figures.MOST_CURVES,
+        "max_curves": figures.MAX_CURVES,
         "roc": figures.roc(of_classes, found.classes) if of_classes else None,
         "precision_recall": figures.precision_recall(of_classes, found.classes) if of_classes else None,
         "reliability": of_scores,
@@ -109,7 +109,7 @@ def _class_rows(found: Predictions, curves: list[ClassCurves]) -> list[dict[str,
     """Return the line of every class in the table of classes, those of most rows if there are many, in their order."""
     precision, recall, f1 = found.by_class
     areas = {curve.index: curve for curve in curves}
-    chosen = np.sort(np.argsort(-found.counts, kind="stable")[:_MOST_IN_TABLE]).tolist()
+    chosen = np.sort(np.argsort(-found.counts, kind="stable")[:_MAX_IN_TABLE]).tolist()
     return [
         {
             "name": plain(found.classes[k]), "rows": int(found.counts[k]), "precision": float(precision[k]),
@@ -124,11 +124,11 @@ def _class_rows(found: Predictions, curves: list[ClassCurves]) -> list[dict[str,
 def _confusions(found: Predictions) -> dict[str, Any]:
     """Return the table of confusions, with the share of each row's class, or of many classes the most frequent ones."""
     confusion = found.confusion
-    if len(found.classes) <= _MOST_CLASSES:
+    if len(found.classes) <= _MAX_CLASSES:
         share = confusion / np.maximum(confusion.sum(axis=1, keepdims=True), 1)
         return {"counts": confusion.tolist(), "shares": share.tolist(), "pairs": []}
     wrong = confusion - np.diag(np.diag(confusion))
-    order = np.argsort(-wrong, axis=None, kind="stable")[:_MOST_CONFUSIONS]
+    order = np.argsort(-wrong, axis=None, kind="stable")[:_MAX_CONFUSIONS]
     pairs = [np.unravel_index(k, wrong.shape) for k in order if wrong.flat[k]]
     return {
         "counts": [],

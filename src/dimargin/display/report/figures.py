@@ -18,7 +18,7 @@ from dimargin.display.report.words import percent, plain
 from dimargin.display.unwrap import innermost
 from dimargin.system.arrays import Floats
 
-MOST_CURVES = 5  # in one picture
+MAX_CURVES = 5  # in one picture
 _SIZE = (4.4, 3.3)  # inches: readable across a phone
 _BINS = 40
 _NAME = 24  # characters
@@ -79,7 +79,7 @@ def roc(curves: Sequence[ClassCurves], classes: Sequence[Any]) -> str:
             ax.plot(*curve.roc, label=f"{plain(classes[curve.index], _NAME)}: {curve.area:.3f}")
         ax.set(xlabel="share of other rows taken for the class", ylabel="share of its rows found", **_UNIT_SQUARE)
         _legend(ax, "area below", "lower right")
-        areas = ", ".join(f"{plain(classes[c.index], _NAME)} {c.area:.3f}" for c in curves[:MOST_CURVES])
+        areas = ", ".join(f"{plain(classes[c.index], _NAME)} {c.area:.3f}" for c in curves[:MAX_CURVES])
         return inline(figure, "roc", f"Receiver operating characteristic; areas: {areas}")
 
 
@@ -93,9 +93,7 @@ def precision_recall(curves: Sequence[ClassCurves], classes: Sequence[Any]) -> s
             ax.plot(*curve.precision_recall, label=label)
         ax.set(xlabel="recall", ylabel="precision", **_UNIT_SQUARE)
         _legend(ax, "average precision", "lower left")
-        averages = ", ".join(
-            f"{plain(classes[c.index], _NAME)} {c.average_precision:.3f}" for c in curves[:MOST_CURVES]
-        )
+        averages = ", ".join(f"{plain(classes[c.index], _NAME)} {c.average_precision:.3f}" for c in curves[:MAX_CURVES])
         return inline(figure, "precision-recall", f"Precision against recall; average precision: {averages}")
 
 
@@ -138,7 +136,7 @@ def theta_of(model: Any, found: Predictions) -> float | None:
 
 def worst(curves: Sequence[ClassCurves], scores: Sequence[float]) -> list[ClassCurves]:
     """Return the curves of the smallest scores, as many as a picture holds, in the order of the classes."""
-    order: NDArray[np.intp] = np.sort(np.argsort(scores, kind="stable")[:MOST_CURVES])
+    order: NDArray[np.intp] = np.sort(np.argsort(scores, kind="stable")[:MAX_CURVES])
     return [curves[k] for k in order]
 
 

@@ -21,7 +21,7 @@ from dimargin.kernels.column_statistics import narrowed, on_columns, stored_colu
 from dimargin.system.arrays import Floats, Indices
 
 REPEATS = 5
-MOST_COLUMNS, MOST_ROWS, LEAST_ROWS = 40, 1000, 100
+MAX_COLUMNS, MAX_ROWS, MIN_ROWS = 40, 1000, 100
 _WORK = 5e10  # multiplications, about ten seconds on two cores
 _KERNEL = 16  # multiplications that a kernel value takes beside one for every feature
 _VOTE = 40  # multiplications that a decision value takes to be stored, read and counted as a vote
@@ -56,7 +56,7 @@ def importances(model: Any, X: Any, y: NDArray[Any], random_state: int) -> Impor
     ----------
     model : fitted classifier
     X : ndarray, CSR array, data frame or table of shape (n, n_features)
-        Of more than `MOST_COLUMNS` columns, those are taken which move the model's input most when they are shuffled:
+        Of more than `MAX_COLUMNS` columns, those are taken which move the model's input most when they are shuffled:
         of the largest variance behind the scaler, times the squared coefficients of a linear machine. Of a table all
         are taken.
     y : ndarray of shape (n,)
@@ -68,9 +68,9 @@ def importances(model: Any, X: Any, y: NDArray[Any], random_state: int) -> Impor
     """
     rng = np.random.default_rng(random_state)
     n, width = X.shape
-    n_columns = width if is_table(X) else min(width, MOST_COLUMNS)
+    n_columns = width if is_table(X) else min(width, MAX_COLUMNS)
     affordable = int(_WORK / (n_columns * REPEATS * _work_of_row(model, X)))
-    n_rows = min(n, MOST_ROWS, max(LEAST_ROWS, affordable))
+    n_rows = min(n, MAX_ROWS, max(MIN_ROWS, affordable))
     chosen = np.sort(rng.choice(n, n_rows, replace=False))
     rows, labels = _safe_indexing(X, chosen), np.asarray(y)[chosen]
     columns = np.arange(width) if n_columns == width else _moving_most(model, rows, n_columns)

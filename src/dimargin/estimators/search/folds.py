@@ -33,7 +33,7 @@ from dimargin.solvers import BlockCoordinateDescent, Limits, LinearFeatures, New
 from dimargin.solvers.landmark_features import independent_landmarks
 from dimargin.system.arrays import Floats, Indices
 
-_LEAST_QUERIES = 4000
+_MIN_QUERIES = 4000
 
 
 def nested_order(y: Indices, rng: np.random.Generator) -> Indices:
@@ -80,7 +80,7 @@ class Sample:
             data, X=data.X[few], y=data.y[few], weights=data.weights[few], row_weights=data.row_weights[few],
             kept=data.kept[few],
         )  # fmt: skip
-        return cls(data, merged(training) if may_merge else training, fold.test[: max(_LEAST_QUERIES, n_rows)])
+        return cls(data, merged(training) if may_merge else training, fold.test[: max(_MIN_QUERIES, n_rows)])
 
     @property
     def rows(self) -> Any:

@@ -182,7 +182,7 @@ class Search:
         machine.gamma = gamma_value(machine.gamma, self.data.X, sample.data.weights, self.data.columns)
         transform = machine._row_transform(sample.rows, sample.training.weights)
         if isinstance(machine._check_strategy(), Landmark):
-            n_landmarks = machine.n_landmarks or Landmark.most_landmarks
+            n_landmarks = machine.n_landmarks or Landmark.max_landmarks
             if sample.rows.shape[0] > 2 * n_landmarks:
                 return SpaceTrainer.of_landmarks(sample, transform, n_landmarks, intercept)
         return ExactTrainer(sample, transform, intercept)

@@ -79,12 +79,12 @@ class Agreement(SiteProgram):
     n_sites : int, optional
         Number of known sites at which to begin, and not before. By default a site begins when nothing new has been
         heard for `settle` seconds.
-    least_sites : int, default=1
+    min_sites : int, default=1
         Least number of known sites at which to begin in any case: 2 for a site that was given the address of another
         one, and must not learn by itself unnoticed.
     interval : float, default=0.25
         Seconds between cards.
-    most_messages : float, default=infinity
+    max_messages : float, default=infinity
         Cards per second that one neighbour may send before it is refused for good.
     """
 
@@ -96,10 +96,10 @@ class Agreement(SiteProgram):
         schema: Schema,
         factory: LearnerFactory,
         n_sites: int | None = None,
-        least_sites: int = 1,
+        min_sites: int = 1,
         settle: float = 3.0,
         interval: float = 0.25,
-        most_messages: float = np.inf,
+        max_messages: float = np.inf,
         seed: tuple[int, ...] = (0,),
     ) -> None:
         self.name, self.X, self.y, self.schema = name, X, y, schema
@@ -108,11 +108,11 @@ class Agreement(SiteProgram):
         self.similar_labels: dict[str, str] = {}  # warnings about labels that differ in case only, by the first label
         self._factory, self.shares, self.messages = factory, factory.shares, (Card, *factory.messages)
         self._n_sites, self._settle, self._interval, self._seed = n_sites, settle, interval, seed
-        self._least_sites, self._has_complained = least_sites, False
+        self._min_sites, self._has_complained = min_sites, False
         self.rows: dict[str, list[int]] = {name: [1, len(y)]}
         self.sealed = False
         self.learner: Learner | None = None
-        self.neighbourhood = Neighbourhood(max(settle, 4 * interval), most_messages)
+        self.neighbourhood = Neighbourhood(max(settle, 4 * interval), max_messages)
         self._cards: dict[str, str] = {}  # what neighbours' last cards were, by digest
         self._widened: Counter[str] = Counter()  # how often cards of a neighbour have brought something new
         self._changed_at = 0.0
@@ -291,7 +291,7 @@ class Agreement(SiteProgram):
 
     def _is_settled(self, now: float) -> bool:
         """Return whether to seal the schema, as there are enough labels and sites, and neighbours agree on it."""
-        if len(self.schema.labels) < self._factory.least_labels or not self.schema.n_features:
+        if len(self.schema.labels) < self._factory.min_labels or not self.schema.n_features:
             return False
         digest = self.schema.digest
         self.neighbourhood.gone(now)
@@ -299,10 +299,10 @@ class Agreement(SiteProgram):
             return False
         if self._n_sites is not None:
             return len(self.rows) >= self._n_sites
-        return len(self.rows) >= self._least_sites and now - self._changed_at >= self._settle
+        return len(self.rows) >= self._min_sites and now - self._changed_at >= self._settle
 
     def _seal(self, now: float) -> Iterator[Action]:
-        if len(self.schema.labels) < self._factory.least_labels:
+        if len(self.schema.labels) < self._factory.min_labels:
             return
         self.sealed = True
         yield Report("agreed", self._agreed())

@@ -59,7 +59,7 @@ class SiteAlgorithm(ABC):
     needs_answers: ClassVar[bool] = True
 
     @property
-    def least_neighbours(self) -> int:
+    def min_neighbours(self) -> int:
         """Number of neighbours that every site must have; with fewer it would learn alone."""
         return 0
 

@@ -41,7 +41,7 @@ class Candidates(Message, frozen=True, omit_defaults=True, tag="candidates"):
     # codes of the points' labels, of shape (k,); ones where there are none
     labels: Annotated[Array, Numbers(low=-limits.LABELS, high=limits.LABELS)]
     # weights of the rows, of shape (k,), by which C is multiplied
-    masses: Annotated[Array, Numbers(low=limits.LEAST_MASS, high=limits.MOST_MASS)]
+    masses: Annotated[Array, Numbers(low=limits.MIN_MASS, high=limits.MAX_MASS)]
     quiet: Count  # rounds since the last change that the sender knows of
     # of the core-set, which the receiver computes itself only where it is the best that it has received
     value: Finite = 0.0

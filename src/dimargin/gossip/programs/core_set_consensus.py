@@ -97,7 +97,7 @@ class CoreSetConsensus(Listener):
         self.own = self._named(Named.of(name, 0, X, labels, masses))
         self.chosen: Chosen | None = None  # the core-set; None before there is a point
         self.rounds = self.changes = 0  # and how often the core-set has changed
-        self.neighbourhood = Neighbourhood(np.inf, settings.most_messages)
+        self.neighbourhood = Neighbourhood(np.inf, settings.max_messages)
         self._heard: dict[str, Heard] = {}  # since the last round, by sender
         self._spoken: dict[str, Spoken] = {}
         self._quiet, self._counted = 0, -1  # quiet rounds, and when the last was counted

@@ -40,7 +40,7 @@ class CoreSetMachines(Learner):
     def __init__(self, name: str, rows: CodedRows, settings: CoreSetSettings, identity: Identity | None = None) -> None:
         self.settings = settings
         self._signatures = None if identity is None else RowSignatures(identity, settings.schema)
-        self.neighbourhood = Neighbourhood(math.inf, settings.most_messages)
+        self.neighbourhood = Neighbourhood(math.inf, settings.max_messages)
         positives = settings.codes if len(settings.codes) > 2 else settings.codes[-1:]
         self.machines = [
             CoreSetConsensus(

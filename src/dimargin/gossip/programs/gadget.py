@@ -84,7 +84,7 @@ class Gadget(Learner):
         self._progress = Progress()
         self._quiet = self._rounds_since_step = 0
         self._before = np.zeros(self._shape)
-        self.neighbourhood = Neighbourhood(settings.lease, settings.most_messages)
+        self.neighbourhood = Neighbourhood(settings.lease, settings.max_messages)
         self._iterates: dict[str, Floats] = {}
         self._differences = Differences(self._shape, len(self._push_sum.mass))
         self._leads: dict[str, int] = {}

@@ -23,7 +23,7 @@ class LearnerSettings:
     # seconds of silence after which a neighbour counts as gone; infinite where receivers need not send anything back
     lease: float = math.inf
     norm_bound: float = math.inf  # of what a site sends, its weights or points; one that sends longer ones is refused
-    most_messages: float = math.inf  # per second that one neighbour may send before it is refused
+    max_messages: float = math.inf  # per second that one neighbour may send before it is refused
     schema: str = ""  # digest of the schema of the rows; messages about other schemas are ignored
 
 
@@ -90,7 +90,7 @@ class LearnerFactory(ABC):
 
     @property
     @abstractmethod
-    def least_labels(self) -> int:
+    def min_labels(self) -> int:
         """Number of labels that all sites together must have before a learner can begin."""
 
     def message_size(self, schema: Schema) -> int:

@@ -249,7 +249,7 @@ class RobustGossip(SiteAlgorithm):
     flow: float = 0.1
 
     @property
-    def least_neighbours(self) -> int:
+    def min_neighbours(self) -> int:
         """Number of neighbours without which the rule of merging does nothing."""
         return self.merge.least
 

@@ -74,7 +74,7 @@ class Synchronous(Listener):
                 f"lease must be finite, got {settings.lease}: sites that wait for one another need links both ways"
             )
         self.settings = settings
-        self.neighbourhood = Neighbourhood(settings.lease, settings.most_messages)
+        self.neighbourhood = Neighbourhood(settings.lease, settings.max_messages)
         self.rng = np.random.default_rng(seed)
         self.rounds = 0
         self.edges: dict[str, Edge] = {}

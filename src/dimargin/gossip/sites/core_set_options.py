@@ -16,10 +16,10 @@ from dimargin.gossip.programs.core_set_settings import Chosen, CoreSetSettings
 from dimargin.gossip.programs.learner_parameters import CoreSetParameters
 from dimargin.gossip.schema import Schema
 from dimargin.gossip.sites.options import SiteOptions, certificate, longest_row, width_of
-from dimargin.kernels.functions import MOST_DEGREE, Kernel, check_semi_definite
+from dimargin.kernels.functions import MAX_DEGREE, Kernel, check_semi_definite
 from dimargin.kernels.matrix import KernelMatrix
 from dimargin.kernels.row_transform import RowTransform
-from dimargin.problems.losses import LEAST, MOST
+from dimargin.problems.losses import MAX_PARAMETER, MIN_PARAMETER
 from dimargin.system.value_tree import Step
 
 _OWN = tuple(field.name for field in fields(CoreSetParameters))
@@ -35,15 +35,17 @@ class CoreSetOptions(SiteOptions, CoreSetParameters):
     program, shares, messages = "coreset", "rows", (Candidates,)
 
     @property
-    def least_labels(self) -> int:
+    def min_labels(self) -> int:
         """Least number of labels: two for the classifier, none for detectors."""
         return 2 if self.kind == "svm" else 0
 
     def __post_init__(self) -> None:
-        if not (LEAST <= self.C <= MOST or (self.kind != "one-class" and np.inf == self.C)):
-            raise ValueError(f"C must be in [{LEAST:g}, {MOST:g}], or of svm and svdd infinite; got {self.C!r}")
-        if not 1 <= self.degree <= MOST_DEGREE:
-            raise ValueError(f"degree must be in [1, {MOST_DEGREE}], got {self.degree!r}")
+        if not (MIN_PARAMETER <= self.C <= MAX_PARAMETER or (self.kind != "one-class" and np.inf == self.C)):
+            raise ValueError(
+                f"C must be in [{MIN_PARAMETER:g}, {MAX_PARAMETER:g}], or of svm and svdd infinite; got {self.C!r}"
+            )
+        if not 1 <= self.degree <= MAX_DEGREE:
+            raise ValueError(f"degree must be in [1, {MAX_DEGREE}], got {self.degree!r}")
         if not np.isfinite(self.coef0):
             raise ValueError(f"coef0 must be a finite number, got {self.coef0!r}")
         check_semi_definite(self.kernel, 1.0 if self.gamma is None else self.gamma, self.degree, self.coef0)
@@ -75,7 +77,7 @@ class CoreSetOptions(SiteOptions, CoreSetParameters):
         return replace(
             agreed, codes=codes, interval=self.interval, lease=self.lease,
             quiet_rounds=round(_QUIET * self.lease / self.interval), norm_bound=_BEYOND * max(longest_row(schema), 1.0),
-            mass_bounds=(1.0, 1.0), most_messages=self.most_messages * max(1, len(codes)), schema=schema.digest,
+            mass_bounds=(1.0, 1.0), max_messages=self.max_messages * max(1, len(codes)), schema=schema.digest,
         )  # fmt: skip
 
     def _kernel(self, schema: Schema) -> Kernel:

@@ -25,7 +25,7 @@ from dimargin.gossip.sites.kernel_gossip import (
 )
 from dimargin.gossip.sites.options import SiteOptions, certificate, longest_row, width_of
 from dimargin.problems.hinge import LOSSES, HingeRows, loss_of
-from dimargin.problems.losses import LEAST, MOST, Loss
+from dimargin.problems.losses import MAX_PARAMETER, MIN_PARAMETER, Loss
 from dimargin.system.value_tree import Step
 
 
@@ -34,11 +34,11 @@ class GossipOptions(SiteOptions, GossipParameters):
     """Options of GADGET."""
 
     program, shares, messages = "gadget", "parameters", (Exchange, Difference)
-    least_labels = 2
+    min_labels = 2
 
     def __post_init__(self) -> None:
-        if not LEAST <= self.alpha <= MOST:
-            raise ValueError(f"alpha must be in [{LEAST:g}, {MOST:g}], got {self.alpha!r}")
+        if not MIN_PARAMETER <= self.alpha <= MAX_PARAMETER:
+            raise ValueError(f"alpha must be in [{MIN_PARAMETER:g}, {MAX_PARAMETER:g}], got {self.alpha!r}")
         if self.loss_function not in LOSSES:
             raise ValueError(f"loss_function must be one of {', '.join(LOSSES)}, got {self.loss_function!r}")
         if self.compression not in COMPRESSIONS:
@@ -103,7 +103,7 @@ class GossipOptions(SiteOptions, GossipParameters):
             mass_bound=min(
                 10 * rise * max(n_rows, 1) * radius**2 * max(self.lease / self.interval, 1.0), limits.NUMBER
             ),
-            most_messages=self.most_messages, schema=schema.digest,
+            max_messages=self.max_messages, schema=schema.digest,
         )  # fmt: skip
 
     def machine(self, learner: Gadget, schema: Schema, counts: Mapping[str, int]) -> Step | None:

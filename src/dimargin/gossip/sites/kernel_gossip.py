@@ -18,7 +18,7 @@ from dimargin.gossip.programs.learner_parameters import GossipParameters
 from dimargin.gossip.schema import Schema
 from dimargin.gossip.sites.options import width_of
 from dimargin.kernels.fourier import fourier_features, fourier_frequencies
-from dimargin.problems.losses import LEAST, MOST
+from dimargin.problems.losses import MAX_PARAMETER, MIN_PARAMETER
 from dimargin.system.arrays import Floats
 from dimargin.system.value_tree import Step
 
@@ -39,8 +39,8 @@ def check_kernel(options: GossipParameters) -> None:
     """Raise ValueError for a parameter of the kernel out of its range."""
     if options.kernel not in ("linear", "rbf"):
         raise ValueError(f"kernel must be 'linear' or 'rbf', which has random features; got {options.kernel!r}")
-    if options.gamma is not None and not LEAST <= options.gamma <= MOST:
-        raise ValueError(f"gamma must be in [{LEAST:g}, {MOST:g}], got {options.gamma!r}")
+    if options.gamma is not None and not MIN_PARAMETER <= options.gamma <= MAX_PARAMETER:
+        raise ValueError(f"gamma must be in [{MIN_PARAMETER:g}, {MAX_PARAMETER:g}], got {options.gamma!r}")
     if not 1 <= options.components <= limits.FEATURES // 2:
         raise ValueError(f"components must be in [1, {limits.FEATURES // 2}], got {options.components!r}")
     if options.feature_seed < 0:

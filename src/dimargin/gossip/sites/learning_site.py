@@ -43,8 +43,8 @@ class LearningSite(Agreement):
         self._first = first = data.read()
         self._terms = options.terms(first)
         super().__init__(
-            name, first.X, self._labels(first), self._schema(first), options, options.n_sites, options.least_sites,
-            options.settle, most_messages=options.most_messages, seed=(seed, *name.encode()),
+            name, first.X, self._labels(first), self._schema(first), options, options.n_sites, options.min_sites,
+            options.settle, max_messages=options.max_messages, seed=(seed, *name.encode()),
         )  # fmt: skip
         self._looked = 0.0
         self._trouble = ""  # with the data

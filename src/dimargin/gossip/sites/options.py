@@ -16,7 +16,7 @@ from dimargin.gossip.sites.row_source import Rows
 from dimargin.problems.objectives import relative
 from dimargin.system.value_tree import Step
 
-_LEAST_MESSAGES = 200.0  # a second, of one neighbour, that nobody is refused for
+_MIN_MESSAGES = 200.0  # a second, of one neighbour, that nobody is refused for
 _TIMES_THE_INTERVAL = 20.0  # likewise, as a multiple of a site's own
 
 
@@ -24,7 +24,7 @@ _TIMES_THE_INTERVAL = 20.0  # likewise, as a multiple of a site's own
 class SiteOptions(LearnerFactory):
     """Abstract base class of options: those that all sites must share (`terms`), and those that each may choose.
 
-    For `n_sites`, `least_sites` and `settle` see `dimargin.gossip.programs.agreement.Agreement`.
+    For `n_sites`, `min_sites` and `settle` see `dimargin.gossip.programs.agreement.Agreement`.
     """
 
     program: ClassVar[str]
@@ -33,7 +33,7 @@ class SiteOptions(LearnerFactory):
     interval: float = 0.05  # seconds between rounds
     lease: float = 2.0  # seconds of silence after which a neighbour counts as gone
     n_sites: int | None = None
-    least_sites: int = 1
+    min_sites: int = 1
     settle: float = 3.0
     poll: float = 2.0  # seconds between reads of the data file, and between model files
     identity: Identity | None = None  # where sites have certificates: rows that leave the site are signed
@@ -41,7 +41,7 @@ class SiteOptions(LearnerFactory):
     @property
     def uses_labels(self) -> bool:
         """Return whether rows need labels."""
-        return self.least_labels > 0
+        return self.min_labels > 0
 
     def terms(self, data: Rows) -> dict[str, Any]:
         """Return the settings that must be the same at all sites."""
@@ -69,9 +69,9 @@ class SiteOptions(LearnerFactory):
         return []
 
     @property
-    def most_messages(self) -> float:
+    def max_messages(self) -> float:
         """Messages per second that one neighbour may send before it is refused."""
-        return max(_LEAST_MESSAGES, _TIMES_THE_INTERVAL / self.interval)
+        return max(_MIN_MESSAGES, _TIMES_THE_INTERVAL / self.interval)
 
 
 def longest_row(schema: Schema) -> float:

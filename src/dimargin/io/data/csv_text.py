@@ -40,7 +40,7 @@ _WIDE = 1000  # columns from which on Python's reader is faster than Arrow's, wh
 _OPEN = "; is a quote not closed?"
 # Bytes that Arrow takes for the table of a block by byte of it, which were 2.4 to 6.6 for blocks of 1 MiB, and more for
 # its threads
-_ROOM, _LEAST_ROOM = 7, 16 * 2**20
+_ROOM, _MIN_ROOM = 7, 16 * 2**20
 
 
 def read_csv(
@@ -281,7 +281,7 @@ class CsvLayout:
         if taken.label is not None:
             types[taken.label] = pa.string()
         # Arrow's parser ends the process where memory ends: what it takes is taken once before, and freed
-        pa.allocate_buffer(_ROOM * len(block) + _LEAST_ROOM)
+        pa.allocate_buffer(_ROOM * len(block) + _MIN_ROOM)
         memory = pa.allocate_buffer(len(block) + 1)  # Arrow's, so that no thread of Arrow's lets go one of Python's
         characters = memoryview(memory).cast("B")
         characters[:1] = b"\n"  # else Arrow takes three bytes for a mark of the byte order, where they are none

@@ -140,15 +140,13 @@ class LibsvmRows:
     def _name(self, line: int) -> str:
         return f"{self._path}, line {self.next_line + line}"
 
-    def joined(
-        self, collected: Chunks, n_features: int | None, zero_based: bool | None, least_width: int = 0
-    ) -> DataSet:
+    def joined(self, collected: Chunks, n_features: int | None, zero_based: bool | None, min_width: int = 0) -> DataSet:
         """Join all chunks; parameters are those of `read_data`, and the width that X has at least."""
         if zero_based is False and self.least == 0:
             raise DataFileError(f"{self._path} has a feature 0; features are counted from 1 here")
         from_zero = self.least == 0 if zero_based is None else zero_based
         base = 0 if from_zero else 1
-        width = max(self.largest + 1 - base, least_width)
+        width = max(self.largest + 1 - base, min_width)
         if n_features is not None:
             if width > n_features:
                 raise DataFileError(

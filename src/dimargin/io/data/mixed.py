@@ -25,7 +25,7 @@ from dimargin.io.data.whole_file import IF_CSV, explained, format_taking
 from dimargin.system.memory import memory_of_process, out_of_memory
 
 _INFINITE = re.compile(r"[ \t]*[+-]?inf(inity)?[ \t]*", re.IGNORECASE)
-_MOST_PLACES = 10  # that a message names: each costs a pass over the file
+_MAX_PLACES = 10  # that a message names: each costs a pass over the file
 _WHOLE = re.compile(r"[+-]?\d{1,300}(\.0*)?", re.ASCII)
 _CODE = re.compile(r"\d+[eE]\d+", re.ASCII)  # 1e3 and 0e26 are codes; programs write numbers as 1e+03
 
@@ -167,7 +167,7 @@ def remarks_on_empty_rows(path: Path, rows: DataSet) -> tuple[str, ...]:
     if not found:
         return ()
     which = "1 row has" if len(found) == 1 else f"{len(found)} rows have"
-    places = ", ".join(map(rows.place, found[:_MOST_PLACES])) + ", ..." * (len(found) > _MOST_PLACES)
+    places = ", ".join(map(rows.place, found[:_MAX_PLACES])) + ", ..." * (len(found) > _MAX_PLACES)
     return (f"{path}: {which} no value in any column of the model, which gives labels all the same: {places}",)
 
 

@@ -21,7 +21,7 @@ from dimargin.io.data.labels import NOTHING, doubtful_label, fraction_said, is_n
 from dimargin.system.arrays import Floats
 
 _LABEL_NAMES = ("label", "target", "class", "y")
-_MOST_LABELS = 2**20  # of text: each takes some hundred bytes, and is a class
+_MAX_LABELS = 2**20  # of text: each takes some hundred bytes, and is a class
 _SHORT, _FIXED_WIDTH = 8, 2**26  # letters of the longest, or bytes of all at its length, for labels of fixed width
 _NO_LABELS = ("", "nan")  # texts that are missing labels, whatever the others are
 
@@ -206,8 +206,8 @@ class TextLabels:
         if code is not None:
             return code
         code = self._codes[text] = len(self._codes)
-        if code >= _MOST_LABELS:
-            raise DataFileError(f"{self._path} has more than {_MOST_LABELS} different labels; which column holds them?")
+        if code >= _MAX_LABELS:
+            raise DataFileError(f"{self._path} has more than {_MAX_LABELS} different labels; which column holds them?")
         if self.doubtful is None and text.lower() in NOTHING:
             self.doubtful = code
         if self.fraction is None and is_number(text) and not float(text).is_integer():

@@ -22,7 +22,7 @@ from dimargin.io.data.lines import blocks_of_lines
 from dimargin.io.data.whole_file import explained
 from dimargin.io.libsvm.libsvm_model import LibsvmModel, csr_rows
 from dimargin.io.models.model_format import ModelFileError, is_model_file
-from dimargin.kernels.functions import MOST_DEGREE, Kernel
+from dimargin.kernels.functions import MAX_DEGREE, Kernel
 from dimargin.system.arrays import Floats
 from dimargin.system.writing import write_file
 
@@ -162,7 +162,7 @@ def _kernel(header: _Header) -> Kernel | None:
     coef0 = header.numbers("coef0", 1)[0]
     if coef0 < 0:
         header.fail("coef0", "a number of at least 0 expected, below which the kernel is not positive semi-definite")
-    return Kernel("poly", gamma, header.whole("degree", 1, MOST_DEGREE), coef0)
+    return Kernel("poly", gamma, header.whole("degree", 1, MAX_DEGREE), coef0)
 
 
 def _vectors(

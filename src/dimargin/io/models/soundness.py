@@ -14,12 +14,12 @@ from dimargin.estimators.preprocessing.calendar_features import check_format
 from dimargin.estimators.preprocessing.sparse_scaler import SCALERS
 from dimargin.estimators.wide_attributes import kept_of
 from dimargin.kernels.column_statistics import SparseColumns
-from dimargin.kernels.functions import MOST_DEGREE
+from dimargin.kernels.functions import MAX_DEGREE
 from dimargin.kernels.row_transform import RowTransform
 from dimargin.kernels.user import UserKernel
 from dimargin.strategies import Committee, Router
 
-_MOST_DAYS = 4e6  # since 1970, beyond the year 9999
+_MAX_DAYS = 4e6  # since 1970, beyond the year 9999
 _LARGEST = 1e150  # norm of prepared rows: beyond, no kernel's values are computed
 
 
@@ -224,7 +224,7 @@ def _fits_transform(X: Any, transform: Any) -> bool:
         and kernel.gamma > 0
         and _is_number(kernel.degree, of=int)
         and 0 <= transform.size < _LARGEST
-        and 0 < kernel.degree <= MOST_DEGREE
+        and 0 < kernel.degree <= MAX_DEGREE
         and (center is None or (_is_real(center, X.shape[1:]) and not sp.issparse(X)))
     )
 
@@ -273,7 +273,7 @@ def check_calendar(step: CalendarFeatures) -> None:
     times = step.has_times_
     if not (_is_real(step.days_, shape) and isinstance(times, np.ndarray) and times.dtype == bool):
         raise ValueError("attributes of the CalendarFeatures are no numbers")
-    if times.shape != shape or not (np.abs(step.days_) < _MOST_DAYS).all():
+    if times.shape != shape or not (np.abs(step.days_) < _MAX_DAYS).all():
         raise ValueError("attributes of the CalendarFeatures do not fit its columns")
     check_format(step.format)
 

@@ -204,7 +204,7 @@ class Jobs:
         if tuple(int(number) for number in self.spark.version.split(".")[:2]) < _LEAST_SPARK:
             raise RuntimeError(f"Spark {self.spark.version} is too old: dimargin needs 4.1 or newer")
         frame = self.spark.range(256).mapInArrow(_environment(), "dimargin string, python string, memory long")
-        return lambda: _least_memory(frame)
+        return lambda: _min_memory(frame)
 
 
 def first_line(error: Exception) -> str:
@@ -221,7 +221,7 @@ def _cancellation(error: BaseException, name: str) -> RuntimeError | None:
     return found and RuntimeError(f"the Spark job {name!r} was cancelled: {found[1]}")
 
 
-def _least_memory(environments: DataFrame) -> int:
+def _min_memory(environments: DataFrame) -> int:
     """Return the least memory of workers; raises RuntimeError where their environment is not that of this process."""
     here = (version("dimargin"), ".".join(map(str, sys.version_info[:2])))
     try:

@@ -37,7 +37,7 @@ class Store:
 
     def __init__(self, jobs: Jobs) -> None:
         self.spark, self.jobs = jobs.spark, jobs
-        self._most_partitions = int(self.spark.conf.get("spark.sql.shuffle.partitions"))
+        self._max_partitions = int(self.spark.conf.get("spark.sql.shuffle.partitions"))
         self._closed = False
         self.record: Record | None = None
         self._views: set[str] = set()
@@ -45,7 +45,7 @@ class Store:
 
     def layout(self, n_shards: int) -> Layout:
         """Return the layout of so many shards."""
-        return Layout(n_shards, min(n_shards, self._most_partitions))
+        return Layout(n_shards, min(n_shards, self._max_partitions))
 
     def results(self, made: Stored, operation: str) -> list[Any]:
         """Return the items of frames in the order of their indices, in one job.
