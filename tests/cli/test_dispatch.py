@@ -8,7 +8,7 @@ import typer
 
 import dimargin
 from dimargin.cli.app import app as app_of_all
-from dimargin.cli.root import COMMANDS, overview
+from dimargin.cli.root import all_commands, overview
 from dimargin.system.extras import EXTRA_OF
 
 PLAIN = f"""
@@ -126,4 +126,4 @@ def helps(app):
 
 def test_the_list_says_what_commands_say_of_themselves():
     own = helps(app_of_all)
-    assert helps(overview()) == {name: own[name] for name in COMMANDS} and own.keys() == COMMANDS.keys()
+    assert helps(overview()) == {name: own[name] for name in all_commands()} and own.keys() == all_commands().keys()

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 from rich.table import Table
 
+from dimargin.cli.brief_help import Application
 from dimargin.cli.shared import JsonOption, Output, QuietOption
 from dimargin.system.printing import printable
 from dimargin_bench.datasets import fetch, path
@@ -122,7 +123,7 @@ def _fetch(names: NamesArgument, quiet: QuietOption = False) -> None:
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    datasets = typer.Typer(
+    datasets = Application(
         name="datasets", help="List, find and fetch the data sets of the papers.", no_args_is_help=True
     )
     for name, command in (("list", _list), ("path", _path), ("fetch", _fetch)):

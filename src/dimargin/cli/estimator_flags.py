@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+import re
 import typing
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
@@ -20,6 +21,10 @@ from dimargin.strategies import LINEAR_SOLVERS, STRATEGIES, Options
 
 DEFAULT_LOSS = next(iter(MACHINES))
 _WAYS: dict[str, type[Options]] = {**STRATEGIES, **LINEAR_SOLVERS}
+_TEXTS = {
+    "class_weight": """"balanced", or JSON with the weights of classes, such as '{"spam": 2}'.""",
+    "random_state": "Seed of the random numbers.",
+}
 _OWN = {"loss", "verbose", "warm_start"}  # what the command line does in its own way
 
 
@@ -41,8 +46,18 @@ def flags(
         for name in parameters(machine, exclude):
             kind = next((k for k in (bool, int, float) if hints[name] in (k, k | None)), str)
             default = _defaults(name, machines, exclude)
-            found.setdefault(name, optional_flag(name, kind, texts.get(name, ""), default, panel))
+            text, metavar = _described(texts.get(name) or _TEXTS.get(name, ""))
+            found.setdefault(name, optional_flag(name, kind, text, default, panel, metavar))
     return list(found.values())
+
+
+def _described(text: str) -> tuple[str, str | None]:
+    """Return the description of a parameter for the command line, and its choices as a metavar, if it has some."""
+    choices = None
+    if text.startswith("{"):
+        kind, _, text = text.partition(". ")
+        choices = "|".join([*re.findall(r'"(\w+)"', kind), *(["number"] if "float" in kind else [])])
+    return re.sub(r"\bNone\b", "the default", text), choices
 
 
 def _defaults(name: str, machines: Sequence[type[Any]], exclude: Collection[str]) -> str:
@@ -50,7 +65,8 @@ def _defaults(name: str, machines: Sequence[type[Any]], exclude: Collection[str]
     having = [machine for machine in machines if name in parameters(machine, exclude)]
     defaults = {machine: parameters(machine, exclude)[name].default for machine in having}
     first, *others = dict.fromkeys(defaults.values())
-    differing = [f"; {machine.__name__}: {value}" for machine, value in defaults.items() if value in others]
+    losses = {machine: " or ".join(loss for loss, own in MACHINES.items() if own is machine) for machine in having}
+    differing = [f"; --loss {losses[machine]}: {value}" for machine, value in defaults.items() if value in others]
     return f"{first}{''.join(differing)}"
 
 

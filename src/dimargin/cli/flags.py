@@ -24,11 +24,21 @@ def usage_checked() -> Iterator[None]:
         raise typer.BadParameter(printable(error)) from error
 
 
-def optional_flag(name: str, kind: Any, text: str, default: str, panel: str) -> inspect.Parameter:
-    """Return a keyword for a flag that need not be given: its value is None then, and its help says the default."""
+def optional_flag(
+    name: str, kind: Any, text: str, default: str, panel: str, metavar: str | None = None
+) -> inspect.Parameter:
+    """Return a keyword for a flag that need not be given: its value is None then.
+
+    Its help ends with the `default`, unless that is "None".
+    """
     flag = name.replace("_", "-")
+    text = text if default == "None" else f"{text.removesuffix('.')} (default: {default})."
     option = typer.Option(
-        f"--{flag}/--no-{flag}" if kind is bool else f"--{flag}", help=text, show_default=default, rich_help_panel=panel
+        f"--{flag}/--no-{flag}" if kind is bool else f"--{flag}",
+        help=text,
+        show_default=False,
+        metavar=metavar,
+        rich_help_panel=panel,
     )
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]

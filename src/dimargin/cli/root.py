@@ -8,6 +8,8 @@ from typing import Annotated, NamedTuple
 
 import typer
 
+from dimargin.cli.brief_help import Application
+
 
 class Command(NamedTuple):
     """A command whose module has not been loaded."""
@@ -59,7 +61,7 @@ def all_commands() -> dict[str, Command]:
 
 def new_app() -> typer.Typer:
     """Make the command line, still without commands."""
-    app = typer.Typer(
+    app = Application(
         name="dimargin",
         no_args_is_help=True,
         pretty_exceptions_enable=False,

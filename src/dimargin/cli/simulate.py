@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.filesize import decimal
 
+from dimargin.cli.brief_help import Application, brief, with_full_help
 from dimargin.cli.column_flags import Reading, read_like
 from dimargin.cli.estimator_flags import flags, values_of
 from dimargin.cli.file_flags import data_option, file_flags, file_options
@@ -179,7 +180,7 @@ def _plain(value: Any) -> Any:
 
 def register(app: typer.Typer) -> None:
     """Add the commands; the flags of ``gossip`` are also those of its machine."""
-    simulate = typer.Typer(
+    simulate = Application(
         name="simulate", help="Let sites learn together that keep their rows, on a simulated network.",
         no_args_is_help=True,
     )  # fmt: skip
@@ -188,6 +189,11 @@ def register(app: typer.Typer) -> None:
         option = get_args(flag.annotation)[1]
         for text in _IN_PYTHON_ONLY:
             option.help = option.help.replace(text, "")
-    simulate.command("gossip")(with_flags(_gossip, [*file_flags(), *FLAGS, *machine]))
+    common = brief(
+        "model", "validate", "plot", "label", "scale", "n_sites", "topology", "alpha",
+        "loss_function", "shards", "compression", "loss", "delay", "crash", "asynchronous", "tol",
+        "max_iter", "max_time", "random_state", "as_json", "quiet",
+    )  # fmt: skip
+    simulate.command("gossip", cls=common)(with_full_help(with_flags(_gossip, [*file_flags(), *FLAGS, *machine])))
     simulate.command("coreset")(with_flags(simulate_core_set, FLAGS))
     app.add_typer(simulate)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin,
 
 import typer
 
+from dimargin.cli.brief_help import brief, with_full_help
 from dimargin.cli.file_flags import file_flags, file_options
 from dimargin.cli.flags import optional_flag, with_flags
 from dimargin.gossip.programs.learner_parameters import CoreSetParameters, GossipParameters
@@ -314,4 +315,9 @@ def _numbers(values: list[float | None]) -> str:
 def register(app: typer.Typer) -> None:
     """Add the command; the flags of the programs stand before those that any program has."""
     flags = [flag for program in _PROGRAMS for flag in _flags(program) if _users(flag.name)[0] == program]
-    app.command("site")(with_flags(_site, [*file_flags(), *flags], before="scale"))
+    common = brief(
+        "name", "data", "folder", "label", "status", "as_json", "max_time", "connect", "listen",
+        "n_sites", "swarm", "neighbour", "program", "kernel", "alpha", "loss_function", "C",
+        "share_rows", "certificate", "key", "authority", "allow",
+    )  # fmt: skip
+    app.command("site", cls=common)(with_full_help(with_flags(_site, [*file_flags(), *flags], before="scale")))

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 import typer
 
 from dimargin.cli import spark_engine
+from dimargin.cli.brief_help import brief, with_full_help
 from dimargin.cli.column_flags import ColumnChoices, Reading, column_flags, describe
 from dimargin.cli.estimator_flags import DEFAULT_LOSS, flags, make_machine, strategy_options
 from dimargin.cli.file_flags import data_option, readable
@@ -234,4 +235,9 @@ def _go_on(
 
 def register(app: typer.Typer) -> None:
     """Add the command, whose flags are also those of the machines."""
-    app.command("train")(with_flags(_train, [*column_flags(), *flags()]))
+    common = brief(
+        "model", "loss", "label", "weight", "scale", "validate", "resume", "engine", "missing",
+        "categories", "kernel", "gamma", "C", "lam", "strategy", "tol", "max_time",
+        "class_weight", "memory_limit", "n_jobs", "random_state", "as_json", "quiet",
+    )  # fmt: skip
+    app.command("train", cls=common)(with_full_help(with_flags(_train, [*column_flags(), *flags()])))

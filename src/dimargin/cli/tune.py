@@ -12,6 +12,7 @@ import typer
 from rich.table import Table
 from sklearn.base import clone
 
+from dimargin.cli.brief_help import brief, with_full_help
 from dimargin.cli.column_flags import ColumnChoices, column_flags, describe
 from dimargin.cli.estimator_flags import DEFAULT_LOSS, flags, make_machine, parameters, read_grid, values_of
 from dimargin.cli.file_flags import data_option
@@ -210,4 +211,9 @@ def register(app: typer.Typer) -> None:
     searched = flags([ODMClassifierCV], "Parameters of the search", exclude=_OWN)
     not_asked = {*_TUNED, *(flag.name for flag in searched)}
     others = [flag for flag in flags() if flag.name not in not_asked]
-    app.command("tune")(with_flags(_tune, [*column_flags(), *searched, *others]))
+    common = brief(
+        "model", "loss", "grid", "table", "plot", "label", "weight", "group", "scale", "validate",
+        "missing", "categories", "cv", "scoring", "max_time", "kernel", "class_weight", "n_jobs",
+        "random_state", "as_json", "quiet",
+    )  # fmt: skip
+    app.command("tune", cls=common)(with_full_help(with_flags(_tune, [*column_flags(), *searched, *others])))

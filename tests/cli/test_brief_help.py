@@ -1,0 +1,50 @@
+"""The help of commands with many options: common ones, and all of them."""
+
+import inspect
+
+import pytest
+
+import dimargin as dm
+
+COMMANDS = {
+    "train": dm.SVMClassifier,
+    "tune": dm.ODMClassifierCV,
+    "simulate gossip": dm.GossipSVMClassifier,
+    "site": None,
+}
+
+
+@pytest.fixture(autouse=True)
+def narrow(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_fits_a_few_screens_and_says_where_there_is_more(dimargin, command):
+    status, out, _ = dimargin(*command.split(), "--help")
+    assert status == 0 and len(out.splitlines()) < 160
+    assert "--help-all shows all options" in out
+    for of_python in ("<bool>", "None", "callable", "ndarray"):
+        assert of_python not in out
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_all_options_have_their_full_help(dimargin, command):
+    brief, (status, out, _) = dimargin(*command.split(), "--help")[1], dimargin(*command.split(), "--help-all")
+    assert status == 0 and len(out.splitlines()) > 1.5 * len(brief.splitlines())
+    assert "--encoding" in out and "--encoding" not in brief and "<bool>" not in out
+    if COMMANDS[command] is not None:
+        names = set(inspect.signature(COMMANDS[command]).parameters) - {
+            "verbose",
+            "warm_start",
+            "estimator",
+            "param_grid",
+        }
+        missing = {name for name in names if f"--{name.replace('_', '-')}" not in out}
+        assert missing <= {"loss", "algorithm", "conditions", "share_rows", "n_jobs", "cv"}
+    assert dimargin(*command.split(), "--help")[1] == brief
+
+
+def test_defaults_that_differ_name_the_loss(dimargin):
+    text = " ".join(dimargin("train", "--help-all")[1].replace("│", " ").split())
+    assert "(default: auto; --loss linear_odm: 10000.0)." in text
