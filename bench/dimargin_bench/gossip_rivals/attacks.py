@@ -57,7 +57,7 @@ class SignFlip(Attack):
     Examples
     --------
     >>> import numpy as np
-    >>> from dimargin.gossip.simulation import SignFlip
+    >>> from dimargin_bench.gossip_rivals import SignFlip
     >>> SignFlip()(np.ones(2), [], np.random.default_rng(0))
     array([-4., -4.])
     """
@@ -89,7 +89,7 @@ class LittleIsEnough(Attack):
     Examples
     --------
     >>> import numpy as np
-    >>> from dimargin.gossip.simulation import LittleIsEnough
+    >>> from dimargin_bench.gossip_rivals import LittleIsEnough
     >>> LittleIsEnough(1.0)(np.zeros(1), [np.array([1.0]), np.array([3.0])], np.random.default_rng(0))
     array([1.])
     """
@@ -121,7 +121,7 @@ class InnerProduct(Attack):
     Examples
     --------
     >>> import numpy as np
-    >>> from dimargin.gossip.simulation import InnerProduct
+    >>> from dimargin_bench.gossip_rivals import InnerProduct
     >>> InnerProduct()(np.zeros(1), [np.array([1.0]), np.array([3.0])], np.random.default_rng(0))
     array([-1.])
     """

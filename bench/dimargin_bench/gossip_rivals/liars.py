@@ -233,7 +233,7 @@ def lying(algorithm: SiteAlgorithm, sites: Mapping[str, Attack]) -> Lying:
     >>> import warnings
     >>> from sklearn.datasets import make_classification
     >>> from dimargin import GossipSVMClassifier
-    >>> from dimargin.gossip.simulation import lying
+    >>> from dimargin_bench.gossip_rivals import lying
     >>> from dimargin.gossip.rounds.merging import Mean, TrimmedMean
     >>> from dimargin.gossip.rounds.robust import RobustGossip
     >>> from dimargin_bench.gossip_rivals.attacks import SignFlip
