@@ -15,6 +15,7 @@ PAGES = {
     "CONTRIBUTING.md": "/contributing.md",
     "CHANGELOG.md": "/changelog.md",
     "SECURITY.md": "/security.md",
+    "bench/README.md": "/experiments.md",
     "bench/TARGETS.md": "/benchmarks.md",
     "examples": "/gallery/index.rst",
 }

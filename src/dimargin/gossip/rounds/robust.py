@@ -223,7 +223,7 @@ class RobustGossip(SiteAlgorithm):
 
     See Also
     --------
-    dimargin.gossip.simulation.lying : Makes some of the sites lie.
+    dimargin_bench.gossip_rivals.lying : Makes some of the sites lie.
 
     Examples
     --------
