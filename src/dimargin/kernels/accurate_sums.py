@@ -29,7 +29,7 @@ def weighted_row_sum(X: Any, weights: Floats) -> Floats:
     """
     head, tail = np.zeros(X.shape[1]), np.zeros(X.shape[1])
     for some in row_chunks(X.shape[0], _ROWS_AT_ONCE):
-        for part in _parts(X[some], weights[some]):
+        for part in _column_sum_parts(X[some], weights[some]):
             head, error = _two_sum(head, part)
             tail += error
     return np.asarray(head + tail)
@@ -45,7 +45,7 @@ def weighted_row_sum_tail(n: int) -> float:
 
 
 def polynomial_products_tail(n: int, n_features: int, degree: int) -> float:
-    """Bound the error of `polynomial_products` over n columns, relative to the sums of absolute terms.
+    """Bound the error of `polynomial_products` over n columns, relative to sums of absolute terms.
 
     Each product additionally errs by a few units in its own last place.
     """
@@ -86,7 +86,7 @@ def _polynomial(X: Floats, Z: Floats, gamma: float, coef0: float, degree: int) -
     return head, tail
 
 
-def _parts(X: Any, weights: Floats) -> list[Floats]:
+def _column_sum_parts(X: Any, weights: Floats) -> list[Floats]:
     """Return the column sums of weighted rows as three parts, in falling size; two are exact."""
     if sp.issparse(X):
         factors = np.repeat(weights, np.diff(X.indptr))
@@ -103,14 +103,14 @@ def _parts(X: Any, weights: Floats) -> list[Floats]:
     terms, tails = _two_product(factors, values)
     parts = []
     for _ in range(2):
-        cut = _cut(terms, X.shape[0])
+        cut = _cutting_power(terms, X.shape[0])
         heads = (terms + cut) - cut
         parts.append(sums(heads))
         terms = terms - heads
     return [*parts, sums(terms + tails)]
 
 
-def _cut(terms: Floats, n: int) -> float:
+def _cutting_power(terms: Floats, n: int) -> float:
     """Return a power of two whose addition cuts `n` terms to leading bits with an exact sum."""
     largest = float(np.abs(terms).max(initial=0.0))
     return float(np.ldexp(1.0, int(np.frexp(largest)[1]) + int(np.ceil(np.log2(n + 2))))) if largest else 0.0
@@ -126,11 +126,11 @@ def _two_sum(a: Floats, b: Floats) -> tuple[Floats, Floats]:
 def _two_product(a: Floats, b: Floats) -> tuple[Floats, Floats]:
     """Return a product and its rounding error (Dekker)."""
     product = a * b
-    (a_head, a_tail), (b_head, b_tail) = _halves(a), _halves(b)
+    (a_head, a_tail), (b_head, b_tail) = _split_in_halves(a), _split_in_halves(b)
     return product, ((a_head * b_head - product) + a_head * b_tail + a_tail * b_head) + a_tail * b_tail
 
 
-def _halves(a: Floats) -> tuple[Floats, Floats]:
+def _split_in_halves(a: Floats) -> tuple[Floats, Floats]:
     scaled = (2.0**27 + 1) * a
     head = scaled - (scaled - a)  # Head and tail have 26 bits each.
     return head, a - head

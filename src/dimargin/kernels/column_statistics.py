@@ -50,7 +50,7 @@ def _absolute(X: Any) -> Any:
 
 
 def power_sums(X: Any, order: int, center: Floats | None = None) -> Floats:
-    """Sum ``|x_k - center_k|^order`` over the features of every row, in float64, for an order of one or two.
+    """Sum ``|x_k - center_k|^order`` over the features of each row, in float64, for order 1 or 2.
 
     A centre, of shape (n_features,), can be subtracted from dense rows only.
     """
@@ -79,7 +79,7 @@ def largest_column(X: Any, center: Floats | None = None) -> int:
 
 
 def narrowed(X: Any) -> tuple[Any, Indices]:
-    """Return rows without the columns in which nothing is stored, if columns outnumber the stored values.
+    """Drop the columns in which nothing is stored, if there are more columns than stored values.
 
     A line of text may name feature 2,000,000,000, and an array over all columns would then have as
     many entries. The second value holds the indices of the kept columns, ascending, at least one.

@@ -67,7 +67,7 @@ class Kernel:
 
     @property
     def polynomial(self) -> tuple[float, float, int]:
-        """Factor, constant term and degree of a kernel that is a polynomial in the inner product of two rows."""
+        """Factor, constant term and degree of a kernel that is a polynomial of inner products."""
         return (self.gamma, self.coef0, self.degree) if self.name == "poly" else (1.0, 0.0, 1)
 
     @property

@@ -26,11 +26,9 @@ from dimargin.kernels.pieces import Pieces
 from dimargin.kernels.row_transform import Rows, RowTransform
 from dimargin.system.arrays import FEW_ROUNDINGS, UNIT, Floats, Indices
 
-# Binary logarithm of the values that count as zero: 65,536 of them are within the rounding of a
-# one.
+# Binary logarithms of values that count as zero: 65,536 of them are within the rounding of one.
 _NEGLIGIBLE_LOG2 = {np.float32: -40.0, np.float64: -69.0}
-# A call into the core does at most this many operations, so that it answers an interrupt within a
-# second.
+# A call into the core does at most so many operations, to answer an interrupt within a second.
 _OPERATIONS_PER_CALL = 3e9
 
 
@@ -176,7 +174,7 @@ class KernelMatrix:
         return self._view(side, side, n_threads)
 
     def facing(self, others: KernelMatrix, n_threads: int) -> KernelMatrix:
-        """Return the matrix of other training rows, with these as columns, for the same kernel and precision.
+        """Return the matrix of other training rows, with these as columns, in the same precision.
 
         The matrix is a view with its own count. The other rows are prepared again only if their
         precision differs.
@@ -245,7 +243,7 @@ class KernelMatrix:
         return self.values(rows, columns).astype(np.float64, copy=False)
 
     def values(self, rows: Indices, columns: Indices, out: NDArray[Any] | None = None) -> NDArray[Any]:
-        """Return kernel values of shape (len(rows), len(columns)) in the matrix's precision, in `out` if given."""
+        """Return kernel values in the matrix's own precision, in `out` if given."""
         if out is None:
             out = np.empty((len(rows), len(columns)), dtype=self.transform.dtype)
         x, z = self._rows, self._columns
@@ -258,13 +256,13 @@ class KernelMatrix:
         return out
 
     def multiply(self, columns: Indices, coefficients: Floats, rows: Indices | None = None) -> Floats:
-        """Return products ``out[q, i] = sum_j k(x_i, x_columns[j]) coefficients[q, j]``, for all rows by default.
+        """Return products ``out[q, i] = sum_j k(x_i, x_columns[j]) coefficients[q, j]``.
 
-        Coefficients are of shape (n_outputs, m) for m columns, and the products of shape (n_outputs, n_rows).
+        Coefficients have shape (n_outputs, m), products (n_outputs, n_rows), by default of all rows.
         """
         indices = self._rows.index if rows is None else self._rows.index[rows]
         which, (x, z) = self._columns.index[columns], (self._rows.prepared, self._columns.prepared)
-        coefficients, exponent = _in_range(coefficients)
+        coefficients, exponent = _extract_exponents(coefficients)
         out = np.zeros((len(coefficients), len(indices)))
         if not len(which) or not len(indices):
             return out
@@ -290,7 +288,7 @@ class KernelMatrix:
             for i, j, own in zip(rows.split(rows.index), columns.split(columns.index), parts, strict=True):
                 self.values(i, j, own.reshape(len(i), len(j)))
             return out
-        computed = _core.block_parts(*self._spec(), *_located(*x), *_located(*z), out, self.n_threads)
+        computed = _core.block_parts(*self._spec(), *_in_core(*x), *_in_core(*z), out, self.n_threads)
         self._count(computed, out.size)
         if self.transform.offset:
             out += self.transform.offset
@@ -305,10 +303,10 @@ class KernelMatrix:
         if self._is_long(wanted):
             of = zip(columns.split(columns.index), columns.split(coefficients), rows.split(rows.index), strict=True)
             return np.concatenate([self.multiply(own, factors[None], to)[0] for own, factors, to in of])
-        (scaled,), exponent = _in_range(coefficients[None])
+        (scaled,), exponent = _extract_exponents(coefficients[None])
         x, z = (self._rows, rows), (self._columns, columns)
         out = np.zeros(len(rows.index))
-        computed = _core.multiply_parts(*self._spec(), *_located(*x), *_located(*z), scaled, out, self.n_threads)
+        computed = _core.multiply_parts(*self._spec(), *_in_core(*x), *_in_core(*z), scaled, out, self.n_threads)
         self._count(computed, wanted)
         if self.transform.offset:
             sums = [factors.sum() for factors in columns.split(scaled)]
@@ -320,8 +318,8 @@ class KernelMatrix:
         return bool(n_values * (self._given.shape[1] + 18) > _OPERATIONS_PER_CALL)
 
     def combine(self, values: NDArray[Any], slots: Indices, coefficients: Floats) -> Floats:
-        """Return ``sum_j coefficients[q, j] values[slots[j]]`` for kernel values stored in this matrix's precision."""
-        coefficients, exponent = _in_range(coefficients)
+        """Return ``sum_j coefficients[q, j] values[slots[j]]`` for values in this precision."""
+        coefficients, exponent = _extract_exponents(coefficients)
         out = np.zeros((len(coefficients), values.shape[1]))
         _core.combine_rows(values, slots, coefficients, out, self.n_threads)
         return _times_power(out, exponent)
@@ -340,7 +338,7 @@ class KernelMatrix:
         return is_narrow and self.transform.kernel.name == "linear"
 
     def weights(self, columns: Indices, coefficients: Floats) -> Floats:
-        """Return ``sum_j coefficients[q, j] x_columns[j]`` of a linear kernel, with the offset's entry last.
+        """Return ``sum_j coefficients[q, j] x_columns[j]``, with the offset's entry last.
 
         The weights, of shape (n_outputs, n_features + 1), are correct to nearly the last place.
         """
@@ -357,20 +355,20 @@ class KernelMatrix:
         return out
 
     def score_errors(self, weights: Floats, columns: Indices, coefficients: Floats) -> Floats:
-        """Bound the rounding of `scores` with the `weights` of some columns, of shape (n_outputs, n_rows)."""
+        """Bound the rounding of `scores`, of the same shape, with the `weights` of some columns."""
         sizes = (self._given.shape[1] + FEW_ROUNDINGS) * UNIT * np.linalg.norm(weights, axis=1)
         sizes += weighted_row_sum_tail(len(columns)) * self.product_sizes(columns, coefficients)
         return np.asarray(sizes[:, None] * self.row_sizes)
 
     @property
     def can_be_accurate(self) -> bool:
-        """Return whether `accurate_products` can be computed, at about a hundred times the cost of `multiply`."""
+        """Return whether `accurate_products`, 100 times as slow as `multiply`, can be used."""
         # In twice the precision 1,024 rows take half a second, and powers are multiplied one by one.
         kernel, is_small = self.transform.kernel, not sp.issparse(self._given) and self.shape[0] <= 1024
         return is_small and self.double and kernel.name == "poly" and kernel.degree <= 16
 
     def accurate_products(self, columns: Indices, coefficients: Floats) -> Floats:
-        """Return the products that `multiply` gives for all rows, each correct to nearly the last place."""
+        """Return the products of `multiply` for all rows, correct to nearly the last place."""
         k, rows = self.transform.kernel, self._rows.X
         products = polynomial_products(rows, self.rows(columns), k.gamma, k.coef0, k.degree, coefficients)
         self.evaluations += len(rows) * len(columns)
@@ -386,7 +384,7 @@ class KernelMatrix:
         return FEW_ROUNDINGS * UNIT * np.abs(products) + tail * sums[:, None] * self.row_sizes
 
     def product_errors(self, columns: Indices, coefficients: Floats) -> Floats:
-        """Bound the rounding of `multiply`, of its shape, in float64 for the same columns and coefficients.
+        """Bound the rounding of `multiply` for the same columns and coefficients, in its shape.
 
         A kernel value errs by at most ``eta r_i r_j``, where ``r_i r_j`` bounds the sum of its
         absolute terms: one for stationary kernels; for linear and poly ``r_i^2`` is the value
@@ -398,11 +396,11 @@ class KernelMatrix:
         return np.asarray(self.rounding(len(columns)) * sums[:, None] * self.row_sizes)
 
     def product_sizes(self, columns: Indices, coefficients: Floats) -> Floats:
-        """Return sums of absolute coefficients times sizes of columns, of shape (n_outputs,): see `product_errors`."""
+        """Return sums of absolute coefficients times column sizes, of shape (n_outputs,)."""
         return np.asarray(np.abs(coefficients) @ self.column_sizes[columns])
 
     def rounding(self, n_columns: int) -> float:
-        """Bound the rounding of a sum of products with kernel values, relative to the sizes of rows and columns.
+        """Bound the rounding of `multiply`, relative to the sizes of rows and columns.
 
         Up to `_single_sum` float32 values are summed in float32, and these sums in float64.
         """
@@ -457,12 +455,12 @@ def _is_local(transform: RowTransform, X: Any) -> bool:
     return bool(negligible.mean() > 0.25)
 
 
-def _located(side: Side, pieces: Pieces) -> tuple[Rows, Indices, Indices]:
+def _in_core(side: Side, pieces: Pieces) -> tuple[Rows, Indices, Indices]:
     """Return the core's rows of a side, and the indices and bounds of pieces of them."""
     return side.prepared.core, side.index[pieces.index], pieces.bounds
 
 
-def _in_range(coefficients: Floats) -> tuple[Floats, NDArray[np.intc]]:
+def _extract_exponents(coefficients: Floats) -> tuple[Floats, NDArray[np.intc]]:
     """Return coefficients over powers of two, and the exponents: the tile may round to float32."""
     coefficients = np.asarray(coefficients, dtype=np.float64)
     exponent = np.frexp(np.abs(coefficients).max(axis=1, initial=0.0, keepdims=True))[1]

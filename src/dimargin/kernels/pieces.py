@@ -30,5 +30,5 @@ class Pieces:
         return np.asarray(np.diff(self.bounds))
 
     def split(self, values: NDArray[Any]) -> list[NDArray[Any]]:
-        """Split values, one for each index, into those of every piece."""
+        """Split an array with one value per index into the pieces' values."""
         return np.split(values, self.bounds[1:-1])

@@ -110,7 +110,7 @@ class RowTransform:
     def for_extent(
         cls, kernel: Kernel, means: Floats | None, extent: Extent, furthest: Callable[[], int]
     ) -> RowTransform:
-        """Choose centre and precision for training rows that are known by their means and their `Extent` only.
+        """Choose centre and precision for training rows from their means and their `Extent`.
 
         Parameters
         ----------
@@ -284,7 +284,7 @@ class RowTransform:
         return _core.Rows32(*arrays) if self.dtype is np.float32 else _core.Rows64(*arrays)
 
     def _scaled(self, values: Floats) -> Floats:
-        """Scale values in place; for stationary kernels clip them to a range whose squares are finite."""
+        """Scale values in place; for stationary kernels, clip them so that squares are finite."""
         values *= self.kernel.row_scale
         # No training row reaches these limits, and infinite squares would lead to nan.
         limit = (1e15 if self.dtype is np.float32 else 1e100) if self.kernel.stationary else np.inf

@@ -52,15 +52,15 @@ class KeptColumns:
         return cls(stored_columns(X), X.shape[1])
 
     @cached_property
-    def _begins(self) -> Indices:
+    def _part_starts(self) -> Indices:
         """Places in `columns` where the core's parts of wide rows begin, and the last one ends."""
         part = _core.columns_a_part(self.width)
         return np.searchsorted(self.columns, part * np.arange(_core.SPARSE_PARTS + 1))
 
     @cached_property
-    def _part(self) -> int:
+    def _part_width(self) -> int:
         """Number of columns of a part of narrow rows, the last of them unused."""
-        return int(np.diff(self._begins).max()) + 1
+        return int(np.diff(self._part_starts).max()) + 1
 
     def narrow(self, X: Any, order: int | None = None) -> Any:
         """Return wide CSR rows as narrow ones.
@@ -69,11 +69,11 @@ class KeptColumns:
         of this order in the last column, which keeps the distance from rows without these columns.
         """
         places, known = places_of(X.indices, self.columns)
-        parts = np.searchsorted(self._begins, places, side="right") - 1
-        indices = parts * self._part + places - self._begins[parts]
-        shape = X.shape[0], self._part * _core.SPARSE_PARTS
+        parts = np.searchsorted(self._part_starts, places, side="right") - 1
+        indices = parts * self._part_width + places - self._part_starts[parts]
+        shape = X.shape[0], self._part_width * _core.SPARSE_PARTS
         if known.all():
-            return sp.csr_array((X.data, indices.astype(np.int32), _small(X.indptr)), shape=shape)
+            return sp.csr_array((X.data, indices.astype(np.int32), _with_short_offsets(X.indptr)), shape=shape)
         rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
         numbers, rows, indices = X.data[known], rows[known], indices[known]
         if order is not None:
@@ -89,11 +89,11 @@ class KeptColumns:
 
     def widen(self, X: Any) -> Any:
         """Return narrow CSR rows, whose last column is empty, as wide ones."""
-        indices = self.columns[self._begins[X.indices // self._part] + X.indices % self._part]
+        indices = self.columns[self._part_starts[X.indices // self._part_width] + X.indices % self._part_width]
         return sp.csr_array((X.data, indices, X.indptr.astype(np.int64)), shape=(X.shape[0], self.width))
 
 
-def _small(offsets: Any) -> Any:
+def _with_short_offsets(offsets: Any) -> Any:
     """Return offsets in 32 bits, if these suffice, since CSR arrays have indices of one type."""
     return offsets.astype(np.int32) if offsets[-1] < 2**31 else offsets
 

@@ -67,7 +67,7 @@ class DualProblem(MarginLosses):
     def margin_errors(
         self, dual: Floats, margins: Floats, travelled: Floats | None = None, accurately: bool = False
     ) -> Floats:
-        """Bound the rounding of margins in the precision of the kernel; parameters are those of `objectives`."""
+        """Bound the rounding of margins in the kernel's precision (parameters: `objectives`)."""
         kernel, (columns, signed) = self.kernel, self.support(dual)
         if travelled is None and accurately:
             return kernel.accurate_product_errors(columns, signed, margins)
@@ -79,7 +79,7 @@ class DualProblem(MarginLosses):
         return np.asarray(kernel.rounding(n_columns) * reach[:, None] * kernel.row_sizes)
 
     def reach(self, dual: Floats) -> Floats:
-        """Bound ``|sum_i g_i phi(x_i)|`` by absolute coefficients times sizes of rows, of shape (n_outputs,)."""
+        """Bound ``|sum_i g_i phi(x_i)|`` by ``|g_i|`` times row sizes, of shape (n_outputs,)."""
         return np.asarray(np.abs(dual) @ self.kernel.column_sizes)
 
     def best_scale(self, dual: Floats, margins: Floats) -> Floats:

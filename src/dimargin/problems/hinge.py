@@ -55,7 +55,7 @@ class HingeEvaluation:
 
     pull: Floats  # minus the subgradients, of shape (n_outputs, n_features)
     loss: Floats  # sums of the losses, of shape (n_outputs,)
-    active: Floats  # sums of `HingeRows.gains`, for the hinge numbers of rows of margin below one; (n_outputs,)
+    active: Floats  # sums of `HingeRows.gains`: for the hinge, numbers of rows of margin below one
     dual: Floats  # coefficients that answer the margins, of shape (n_outputs, n)
 
 
@@ -102,7 +102,7 @@ class HingeRows:
         return HingeEvaluation(np.ascontiguousarray(pull), loss.sum(axis=1), self.gains(dual).sum(axis=1), dual)
 
     def _answers(self, margins: Floats) -> tuple[Floats, Floats]:
-        """Return the dual coefficients that answer margins, and the losses, all of shape (n_outputs, n)."""
+        """Return dual coefficients that answer margins, and losses, all of shape (n_outputs, n)."""
         if not self.loss.smooth:
             short = 1 - margins
             return (short > 0).astype(np.float64), np.maximum(short, 0)
@@ -113,7 +113,7 @@ class HingeRows:
         return dual, loss
 
     def gains(self, dual: Floats) -> Floats:
-        """Return the terms of the dual objective that are linear in the coefficients of shape (n_outputs, n).
+        """Return the linear terms of the dual objective, of shape (n_outputs, n).
 
         The objective is the mean of ``gain(g_i) - c g_i^2 / 2``, less
         ``|1/N sum_i g_i y_i x_i|^2 / (2 alpha)``. Its quadratic terms (`prices`) are the losses if
@@ -122,7 +122,7 @@ class HingeRows:
         return np.asarray(-self._conjugate.piece(dual)[0] * dual)
 
     def prices(self, dual: Floats) -> Floats:
-        """Return the terms of the dual objective that are quadratic in the coefficients of shape (n_outputs, n)."""
+        """Return the quadratic terms of the dual objective, of shape (n_outputs, n)."""
         return np.asarray(0.5 * self._conjugate.piece(dual)[1] * dual**2)
 
     def dual_objective(self, dual: Floats, alpha: float) -> Floats:
@@ -160,11 +160,11 @@ class HingeRows:
         return np.asarray(np.maximum(low - loss, high - loss).sum(axis=1) + ROUNDINGS * loss.sum(axis=1))
 
     def pull_rounding(self, dual: Floats) -> Floats:
-        """Bound the norm of the rounding error of ``sum_i a_i y_i x_i``, for `dual` of shape (n_outputs, n)."""
+        """Bound the norm of the rounding error of ``sum_i a_i y_i x_i`` for coefficients `dual`."""
         return np.asarray((self.n_rows + FEW_ROUNDINGS) * UNIT * (np.abs(dual) @ self.lengths))
 
     def curvature(self, centre: Floats) -> Floats:
-        """Return ``sum_i |z_ij| |z_i|_1`` for every feature j, where ``z = x - centre``, of shape (n_features,).
+        """Return ``sum_i |z_ij| |z_i|_1`` of each feature j, where ``z = x - centre``.
 
         As a diagonal matrix these sums bound ``sum_i z_i z_i'`` from above, since by Cauchy-Schwarz
         ``(z.v)^2 <= |z|_1 sum_j |z_j| v_j^2``.
@@ -180,7 +180,7 @@ class HingeRows:
         return np.asarray(sizes.T @ norms + rest * norms.sum(), dtype=np.float64)
 
     def moments(self) -> tuple[Floats, Floats]:
-        """Return ``sum_i x_ij`` and ``sum_i x_ij^2`` for every feature j, of shape (n_features,) each."""
+        """Return ``sum_i x_ij`` and ``sum_i x_ij^2`` of each feature j."""
         return np.asarray(self.X.sum(axis=0)).ravel(), np.asarray((self.X * self.X).sum(axis=0)).ravel()
 
 

@@ -30,13 +30,13 @@ from dimargin.system.arrays import Floats, Indices
 
 @dataclass(frozen=True)
 class InnerProblem(DualProblem):
-    """Minimise the dual objective of all rows over the coefficients of some; see the top of this module."""
+    """The dual problem of all rows over the coefficients of some; see the module docstring."""
 
     start: Floats = field(kw_only=True)  # coefficients at the start, of shape (n_outputs, n)
     start_margins: Floats = field(kw_only=True)  # their margins, by the coefficients of all rows
     start_dual: Floats = field(kw_only=True)  # dual objective of all rows, of shape (n_outputs,)
-    positive: Floats = field(kw_only=True)  # sums of the others' coefficients by class, of shape (n_outputs,)
-    negative: Floats = field(kw_only=True)
+    positive: Floats = field(kw_only=True)  # sums over the other rows of the positive class
+    negative: Floats = field(kw_only=True)  # sums over the other rows of the negative class
 
     @classmethod
     def within(
@@ -108,7 +108,7 @@ class InnerProblem(DualProblem):
         return dual
 
     def intercepts(self, margins: Floats) -> Floats:
-        """Return the intercepts that minimise the primal, to which the other rows' losses add ``-b s``."""
+        """Return the intercepts that minimise the primal, with ``-b s`` for the other rows."""
         if not self.intercept:
             return np.zeros(len(margins))
         rows = zip(self.labels, margins, self.excess, strict=True)

@@ -55,7 +55,7 @@ class JoinedProblems:
         return np.asarray(np.add.reduceat(terms, self.rows.bounds[:-1]))
 
     def feasible(self, dual: Floats) -> Floats:
-        """Return feasible coefficients near `dual`, as `MarginLosses.feasible` does for one problem."""
+        """Return feasible coefficients near `dual`; see `MarginLosses.feasible`."""
         conjugate = self.losses.conjugate
         dual = np.clip(dual, conjugate.lower, conjugate.upper)
         if not self.losses.intercept:
@@ -67,7 +67,7 @@ class JoinedProblems:
         return dual
 
     def margins(self, kernel: KernelMatrix, dual: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return margins without intercept, bounds of their rounding, and `DualProblem.reach` of every problem."""
+        """Return margins without intercept, bounds of their rounding, and `DualProblem.reach`."""
         support, sizes = np.flatnonzero(dual), kernel.row_sizes[self.rows.index]
         columns = Pieces(self.rows.index[support], np.searchsorted(support, self.rows.bounds))
         margins = self.labels * kernel.multiply_parts(columns, (self.labels * dual)[support], self.rows)

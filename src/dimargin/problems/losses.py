@@ -154,10 +154,10 @@ class Loss(ABC):
     def best_intercept(
         self, decision: Floats, labels: Floats, conjugate: PiecewiseConjugate, pull: float = 0.0
     ) -> float:
-        """Return the ``b`` that minimises ``sum_i loss_i(y_i (f_i + b)) - pull b``; one-sided losses implement this.
+        """Return the ``b`` that minimises ``sum_i loss_i(y_i (f_i + b)) - pull b``.
 
-        Decision values ``f`` without intercept and labels are of shape (n,); `conjugate` is that of
-        this loss on these rows. Rows that are not among these contribute `pull`.
+        One-sided losses implement this. Decision values ``f`` without intercept and labels are of
+        shape (n,); `conjugate` is that of this loss on these rows. Other rows contribute `pull`.
         """
         raise NotImplementedError(f"{type(self).__name__} does not support an unregularised intercept")
 
@@ -178,7 +178,7 @@ class ODMLoss(Loss):
     parts of ``g = zeta - beta``, since ``zeta_i beta_i = 0`` at the optimum.
     """
 
-    lam: float | None  # weight of the loss, positive; larger is less regularised; None: ``WEIGHT_OF_A_ROW W``
+    lam: float | None  # positive weight; larger is less regularised; None: ``WEIGHT_OF_A_ROW W``
     upsilon: float  # weight of margins beyond ``1 + theta``, in (0, 1]
     theta: float  # half width of the band without loss, in [0, 1)
     selection = "permutation"
@@ -230,7 +230,7 @@ class OneSidedLoss(Loss):
 
 
 class HingeLoss(OneSidedLoss):
-    """The hinge loss, ``C_i (1 - m)_+``; its conjugate is ``-g`` on ``[0, C_i]``. See `OneSidedLoss`."""
+    """The hinge loss ``C_i (1 - m)_+``, with conjugate ``-g`` on ``[0, C_i]``."""
 
     smooth = False
 
@@ -280,7 +280,7 @@ def _near_quantile(values: Floats, weights: Floats, goal: float, slack: float) -
 
 
 class SquaredHingeLoss(OneSidedLoss):
-    """The squared hinge loss, ``C_i (1 - m)_+^2``, with conjugate ``-g + g^2 / (4 C_i)`` on ``[0, inf)``."""
+    """The squared hinge loss ``C_i (1 - m)_+^2``, with conjugate ``-g + g^2 / (4 C_i)``, g >= 0."""
 
     def value(self, margins: Floats, weights: Floats, mass: float, total: float) -> Floats:
         """See `Loss`."""
@@ -298,8 +298,7 @@ class SquaredHingeLoss(OneSidedLoss):
         kinks, stiffness = labels - decision, 1 / conjugate.curvature_right
         order = np.argsort(kinks)
         t, k = kinks[order], stiffness[order]
-        # Positive rows below their kink and negative ones above add k_i (b - t_i) to the
-        # derivative.
+        # Positive rows below their kink, and negative ones above, add k_i (b - t_i) to the slope.
         positive = labels[order] > 0
         acts_below = np.where(positive, k, 0.0)
         acts_above = np.where(positive, 0.0, k)

@@ -25,12 +25,12 @@ class MarginLosses:
     coefficients of the whole problem are not rounded again.
     """
 
-    labels: Floats  # plus or minus one, of shape (n_outputs, n); several outputs are the problems of one-vs-rest
+    labels: Floats  # plus or minus one, of shape (n_outputs, n); one-vs-rest has several outputs
     weights: Floats  # positive weights ``s_i`` of the rows, of shape (n,)
     loss: Loss
-    mass: float  # weight of the rows that this problem represents (``W_k``), rows filtered out included
+    mass: float  # weight of the rows that this problem represents (``W_k``), also rows filtered out
     total: float  # weight of the rows of the whole problem (``W``)
-    intercept: bool = False  # whether decisions have one, not regularised: ``sum_i y_i g_i = 0`` in the dual
+    intercept: bool = False  # whether there is an unregularised one: ``sum_i y_i g_i = 0``
 
     def __post_init__(self) -> None:
         if abs(self.mass - self.total) <= ROUNDING_OF_WEIGHTS * self.total:
@@ -94,14 +94,14 @@ class MarginLosses:
                 break
 
     def intercepts(self, margins: Floats) -> Floats:
-        """Return the intercepts, of shape (n_outputs,), that minimise the primal for margins without intercept."""
+        """Return the intercepts that minimise the primal, of shape (n_outputs,)."""
         if not self.intercept:
             return np.zeros(len(margins))
         pairs = zip(self.labels, margins, strict=True)
         return np.array([self.loss.best_intercept(y * m, y, self.conjugate) for y, m in pairs])
 
     def middle_intercepts(self, dual: Floats, margins: Floats) -> Floats:
-        """Return intercepts halfway between the largest score that may rise and the smallest that may fall.
+        """Return intercepts midway between the largest score to rise and the smallest to fall.
 
         The two are equal at the optimum. A score is ``-y`` times the derivative of the dual
         objective: the direction in which a signed coefficient ``y g`` improves it.
@@ -178,7 +178,7 @@ class MarginLosses:
         else:
             reach = errors + UNIT * np.where(margins != 0, np.abs(shifted), 0.0) if self.intercept else errors
             # Terms of the gap are convex in the margins, so they are largest at one of the ends.
-            ends = [(self.values(moved), dual * moved) for moved in _ends(shifted, reach)]
+            ends = [(self.values(moved), dual * moved) for moved in _interval_ends(shifted, reach)]
             change = np.maximum(np.maximum(*(loss + product for loss, product in ends)) - (losses + products), 0.0)
             rounded = ROUNDINGS * (losses + conjugate.magnitude(dual) + np.abs(products) + np.abs(half))
             # Terms at the ends may be far larger, and cancel, so their rounding counts as well.
@@ -193,7 +193,7 @@ class MarginLosses:
                 yield own * (self.labels == sign)
 
 
-def _ends(margins: Floats, reach: Floats) -> tuple[Floats, Floats]:
+def _interval_ends(margins: Floats, reach: Floats) -> tuple[Floats, Floats]:
     """Return the ends of intervals around margins, rounded outwards, lest narrow ones vanish."""
     is_exact = reach == 0
     below, above = (np.nextafter(margins + side * reach, side * np.inf) for side in (-1, 1))

@@ -115,7 +115,7 @@ class ObjectiveSums(NamedTuple):
     gap_rounding: Floats  # bound of the rounding of the gap
     dual_rounding: Floats  # bound of the rounding of the dual objective
     positive: Floats  # ``sum_i g_i`` of the positive class, with an intercept
-    negative: Floats  # the same sum of the negative class
+    negative: Floats  # ``sum_i g_i`` of the negative class, with an intercept
     # ``sum_i g_i |m_i + phi_i'(g_i)|`` per class: the dual's first-order loss if the class shrinks.
     positive_slopes: Floats
     negative_slopes: Floats

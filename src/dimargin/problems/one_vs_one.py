@@ -24,7 +24,7 @@ def pairs_of(n_classes: int) -> Indices:
 
 
 def pair_numbers(n_classes: int) -> Indices:
-    """Return the numbers of the pairs that each class takes part in, of shape (n_classes, n_classes - 1).
+    """Return the numbers of each class's pairs, of shape (n_classes, n_classes - 1).
 
     Entry ``[c, k]`` is the pair to which coefficient k of a row of class c belongs.
 

@@ -1,4 +1,4 @@
-"""Engine that runs tasks on the threads of this process; the compiled core releases the interpreter lock."""
+"""Engine that runs tasks on threads of this process; the compiled core releases the GIL."""
 
 from __future__ import annotations
 

@@ -179,12 +179,12 @@ def first_of_groups(
 
 
 def _groups_below(items: Shards[Any], groups: Groups, below: Indices) -> tuple[Part, Indices]:
-    answers = items.collect(partial(_below, groups), below)
+    answers = items.collect(partial(_rows_below, groups), below)
     parts = [part for part, _ in answers]
     return Part.joined(parts, parts[0].problem.mass), np.concatenate([numbers for _, numbers in answers])
 
 
-def _below(groups: Groups, item: Any, below: Indices) -> tuple[Part, Indices]:
+def _rows_below(groups: Groups, item: Any, below: Indices) -> tuple[Part, Indices]:
     part, numbers = groups(item)
     rows = np.flatnonzero((numbers >= 0) & (part.indices < below[numbers]))
     return part.take(rows, part.problem.mass), numbers[rows]

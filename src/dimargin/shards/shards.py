@@ -65,8 +65,9 @@ class Shards(Protocol[Item]):
     def shuffle(self, split: Split, join: Join, n_shards: int, value: Any = None) -> Shards[Any]:
         """Return new shards, each joined from the pieces that all shards send to it.
 
-        ``split(shard, value)`` returns pairs of the index of a new shard and a piece for it. ``join(pieces, value)``
-        makes a shard of its pieces, which are in the order of the senders. Every new shard must be sent a piece.
+        ``split(shard, value)`` returns pairs of the index of a new shard and a piece for it.
+        ``join(pieces, value)`` joins a shard's pieces, in the order of the senders. No new shard may
+        be without pieces.
         """
 
     def aggregate(self, task: Task, value: Any = None, wide: bool = False) -> Sums:
@@ -134,7 +135,7 @@ def tree_sum(nodes: Iterable[Node], n_shards: int, add: Callable[[Any, Any], Any
 
 
 def _parent(waiting: list[Node], node: Node, n_shards: int, add: Callable[[Any, Any], Any]) -> Node | None:
-    """Return the parent of a node, with its left child taken from `waiting`, or None while a child is missing."""
+    """Return a node's parent, popping its left child from `waiting`, or None without the child."""
     width = 1 << node.level
     if node.first // width % 2 == 0:  # The node is a left child.
         alone = node.first + width >= n_shards and node.first > 0

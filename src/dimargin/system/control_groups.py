@@ -25,13 +25,13 @@ def memory_limits(root: Path = Path("/")) -> list[int]:
     """
     limits = []
     for group in _groups("memory", root):
-        limits += _numbers(group / "memory.max") + _numbers(group / "memory.high")
-        if own := _numbers(group / "memory.limit_in_bytes"):
+        limits += _read_numbers(group / "memory.max") + _read_numbers(group / "memory.high")
+        if own := _read_numbers(group / "memory.limit_in_bytes"):
             limits += own
             # Version 1 also reports the limit of parent groups that this process cannot see.
-            for line in _lines(group / "memory.stat"):
+            for line in _read_lines(group / "memory.stat"):
                 name, _, number = line.partition(" ")
-                limits += _positive([number]) if name == "hierarchical_memory_limit" else []
+                limits += _positive_numbers([number]) if name == "hierarchical_memory_limit" else []
     return limits
 
 
@@ -39,17 +39,18 @@ def processor_limits(root: Path = Path("/")) -> list[float]:
     """Return the CPU quotas of the groups, in processors; `root` is that of `memory_limits`."""
     limits = []
     for group in _groups("cpu", root):
-        both = _numbers(group / "cpu.max"), _numbers(group / "cpu.cfs_quota_us") + _numbers(group / "cpu.cfs_period_us")
+        quota, period = (_read_numbers(group / f"cpu.cfs_{name}_us") for name in ("quota", "period"))
+        both = _read_numbers(group / "cpu.max"), quota + period
         limits += [numbers[0] / numbers[1] for numbers in both if len(numbers) == 2]
     return limits
 
 
-def _numbers(file: Path) -> list[int]:
+def _read_numbers(file: Path) -> list[int]:
     """Return the positive numbers in a file; a group without limit has "max" or -1 instead."""
-    return _positive(" ".join(_lines(file)).split())
+    return _positive_numbers(" ".join(_read_lines(file)).split())
 
 
-def _positive(texts: list[str]) -> list[int]:
+def _positive_numbers(texts: list[str]) -> list[int]:
     with suppress(ValueError):
         return [number for number in map(int, texts) if number > 0]
     return []
@@ -70,8 +71,8 @@ def _groups(controller: str, root: Path) -> Iterator[Path]:
 
 
 def _paths(controller: str, file: Path) -> Iterator[tuple[str, str]]:
-    """Yield the version of each hierarchy that has the controller, and the path of this process's group in it."""
-    for line in _lines(file):
+    """Yield version and path of this process's group in each hierarchy that has the controller."""
+    for line in _read_lines(file):
         with suppress(ValueError):
             number, controllers, path = line.split(":", 2)
             if number == "0" or controller in controllers.split(","):
@@ -81,7 +82,7 @@ def _paths(controller: str, file: Path) -> Iterator[tuple[str, str]]:
 def _mounts(controller: str, file: Path) -> list[tuple[str, str, str]]:
     """Return version, mounted group and mount point of each hierarchy that has the controller."""
     found = []
-    for line in _lines(file):
+    for line in _read_lines(file):
         before, _, after = line.partition(" - ")
         with suppress(ValueError):
             _, _, _, top, mount_point, *_ = map(_unescaped, before.split(" "))
@@ -92,7 +93,7 @@ def _mounts(controller: str, file: Path) -> list[tuple[str, str, str]]:
     return [*found, ("cgroup2", "/", "/sys/fs/cgroup"), ("cgroup", "/", f"/sys/fs/cgroup/{controller}")]
 
 
-def _lines(file: Path) -> list[str]:
+def _read_lines(file: Path) -> list[str]:
     with suppress(OSError):
         return file.read_text(encoding="utf-8", errors="surrogateescape").split("\n")
     return []

@@ -11,7 +11,7 @@ from dimargin.system.control_groups import memory_limits
 
 
 def memory_of_process() -> int:
-    """Return the bytes that the machine, the process's limits and its control groups let it use."""
+    """Return the bytes that machine, resource limits and control groups allow this process."""
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     # The other limits, such as RLIMIT_RSS, do not make an allocation fail.
     limits = map(resource.getrlimit, (resource.RLIMIT_AS, resource.RLIMIT_DATA))

@@ -134,16 +134,16 @@ def decode(value: Any, arrays: Mapping[str, NDArray[Any]], decode_other: DecodeO
     if "scalar" in value:
         return arrays[str(value["scalar"])][()]
     if "labels" in value:
-        return _labels([inner(item) for item in value["labels"]], value["dtype"])
+        return _decode_labels([inner(item) for item in value["labels"]], value["dtype"])
     if "csr" in value:
         parts = value["csr"]
         if "tuple" in parts:  # The first checkpoints stored rows this way.
-            return _rows(inner(parts))
-        return _rows((*(inner(parts[key]) for key in ("data", "indices", "indptr")), value["shape"]))
+            return _decode_rows(inner(parts))
+        return _decode_rows((*(inner(parts[key]) for key in ("data", "indices", "indptr")), value["shape"]))
     return decode_other(value, arrays)
 
 
-def _labels(values: list[Any], kind: str) -> NDArray[Any]:
+def _decode_labels(values: list[Any], kind: str) -> NDArray[Any]:
     labels = np.empty(len(values), dtype=object)
     labels[:] = values
     # The function np.dtype parses much more than these types, and fails in many ways.
@@ -155,7 +155,7 @@ def _labels(values: list[Any], kind: str) -> NDArray[Any]:
     return labels.astype(dtype)
 
 
-def _rows(parts: tuple[Any, ...]) -> Any:
+def _decode_rows(parts: tuple[Any, ...]) -> Any:
     """Return the CSR array of data, indices, offsets and shape."""
     # Processes that write only linear machines take less memory without SciPy.
     import scipy.sparse as sp

@@ -69,7 +69,7 @@ def cluster_rows(
     Parameters
     ----------
     rows : Shards of Part
-        All rows, `n_rows` of them; their kernel must not be one of values computed beforehand.
+        All rows, `n_rows` of them; their kernel must not be precomputed.
     n_clusters : int
         Number of clusters; fewer are found if fewer rows of the sample differ, or no row is nearest
         to a centre. More than 256 are found in steps, 256 parts that are then divided in proportion
@@ -89,7 +89,7 @@ def cluster_rows(
     """
     if sample is None:
         sample = first_rows(rows, largest_sample(sample_size, n_clusters), n_rows)
-    sample = _by_content(sample)
+    sample = _in_content_order(sample)
     transform, n_threads = _transform(sample, wide), rows.n_threads * rows.n_together
     # Centres are numbered over all splits; all rows start at an extra centre 0, for split 0.
     targets, evaluations, n_found, splits = np.array([-1]), 0, 0, list[tuple[int, Split, Indices]]()
@@ -143,7 +143,7 @@ def _samples(
     groups[centres] = np.arange(len(centres))
     wanted = [largest_sample(sample_size, n_parts) for n_parts in divided.values()]
     samples = first_of_groups(assigned, partial(_at_centres, groups), wanted, sizes[centres].tolist(), n_rows)
-    return list(zip(map(_by_content, samples), divided.values(), strict=True))
+    return list(zip(map(_in_content_order, samples), divided.values(), strict=True))
 
 
 def largest_sample(sample_size: int, n_clusters: int) -> int:
@@ -210,7 +210,7 @@ def _split(
     return split, matrix.evaluations
 
 
-def _by_content(sample: Part) -> Part:
+def _in_content_order(sample: Part) -> Part:
     """Return the sample with its rows in an order that depends only on their content."""
     X = sample.problem.kernel.rows(np.arange(sample.n_rows))
     if sp.issparse(X):

@@ -30,7 +30,7 @@ class Strata(Protocol):
         """Largest number of strata."""
 
     def of(self, part: Part) -> tuple[Indices, int]:
-        """Return the stratum of every row of a part, and the number of kernel values that it took."""
+        """Return the stratum of each row of a part, and the number of kernel values computed."""
 
 
 @dataclass(frozen=True)

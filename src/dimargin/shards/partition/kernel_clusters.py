@@ -25,7 +25,7 @@ class Split:
     targets: Indices
 
     def nearest(self, transform: Transform, X: Any, n_threads: int) -> tuple[Indices, int]:
-        """Return the nearest centre of each row, and the number of kernel values that this took."""
+        """Return the nearest centre of each row, and the number of kernel values computed."""
         matrix = kernel_matrix(transform, self.vectors, X, n_threads)
         smallest, nearest = np.full(X.shape[0], np.inf), np.zeros(X.shape[0], dtype=np.int64)
         step = 16  # One product with all 64 centres of covtype takes longer.

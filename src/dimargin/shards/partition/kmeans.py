@@ -9,7 +9,7 @@ from dimargin.system.arrays import Floats, Indices
 
 
 def kernel_kmeans(gram: Floats, weights: Floats, n_clusters: int, rng: np.random.Generator) -> Indices:
-    """Cluster by kernel k-means: Lloyd's iterations on a Gram matrix, the best of five starts of k-means++.
+    """Cluster by Lloyd's iterations on a Gram matrix, from the best of five starts of k-means++.
 
     They minimise ``sum_i w_i |phi(x_i) - mu_c(i)|^2``, by
     ``|phi(x) - mu|^2 = k(x,x) - 2 sum_j s_j k(x,x_j) + sum_jk s_j s_k k(x_j,x_k)``, where ``s`` are
@@ -54,7 +54,7 @@ def _lloyd(gram: Floats, weights: Floats, seeds: Indices) -> tuple[Indices, floa
     diagonal, every, k = gram.diagonal(), np.arange(len(gram)), len(seeds)
     labels = (diagonal[seeds] - 2 * gram[:, seeds]).argmin(axis=1)
     for _ in range(30):  # On real data 5 to 20 iterations lead to convergence.
-        before, squares = labels, _squares(gram, weights, labels, k)
+        before, squares = labels, _squared_distances(gram, weights, labels, k)
         labels = squares.argmin(axis=1)
         own = squares[every, labels]
         for empty in np.setdiff1d(np.arange(k), labels):
@@ -64,10 +64,10 @@ def _lloyd(gram: Floats, weights: Floats, seeds: Indices) -> tuple[Indices, floa
             labels[furthest], own[furthest] = empty, 0.0
         if np.array_equal(labels, before):
             break
-    return labels, float(weights @ _squares(gram, weights, labels, k)[every, labels])
+    return labels, float(weights @ _squared_distances(gram, weights, labels, k)[every, labels])
 
 
-def _squares(gram: Floats, weights: Floats, labels: Indices, k: int) -> Floats:
+def _squared_distances(gram: Floats, weights: Floats, labels: Indices, k: int) -> Floats:
     """Return squared distances, of shape (m, k), to cluster means; infinite for empty clusters."""
     sums, every = np.bincount(labels, weights, k), np.arange(len(gram))
     shares = weights / sums[labels]

@@ -38,7 +38,7 @@ class StratifiedPartition(Partition):
     choice: Literal["greedy", "random"] = "greedy"  # see `pivoted_cholesky`
 
     def strata(self, rows: Shards[Part], n_rows: int, rng: np.random.Generator) -> tuple[NearestLandmark, int]:
-        """Return strata by the nearest landmark, and the number of kernel values that the landmarks took."""
+        """Return strata by the nearest landmark, and the number of kernel values computed."""
         size = max(2000, 10 * self.n_landmarks) if self.sample_size is None else self.sample_size
         sample = first_distinct_rows(rows, size, n_rows)
         kernel = sample.problem.kernel
