@@ -47,11 +47,12 @@ def check_memory(needed: int, limit: int | None, what: str = "this fit", advice:
     available = memory_of_process()
     if limit is not None and needed > limit:
         raise MemoryError(
-            f"memory_limit={limit} bytes is too small: {what} needs about {needed} bytes beside the data. Raise the "
-            f"limit, pass fewer rows or columns, or {advice or 'use tol >= 1e-4, which needs no float64 copy'}"
+            f"memory_limit={limit} bytes is too small: {what} needs about {needed} bytes in addition to the data. "
+            "Raise the limit, pass fewer rows or columns, or "
+            f"{advice or 'use tol >= 1e-4, which needs no float64 copy'}"
         )
     if needed > available:
         raise MemoryError(
-            f"{what} needs about {needed} bytes beside the data, and this process may use {available}. "
+            f"{what} needs about {needed} bytes in addition to the data, and this process may use {available}. "
             f"Pass fewer rows or columns{advice and ', or '}{advice}"
         )

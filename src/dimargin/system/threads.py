@@ -33,7 +33,7 @@ def effective_n_threads(n_jobs: int | None) -> int:
     """
     allowed = int(_core.max_threads())
     if n_jobs == 0:
-        raise ValueError("n_jobs must be None or a whole number other than 0, got 0")
+        raise ValueError("n_jobs must be None or a nonzero integer, got 0")
     if n_jobs is not None and n_jobs > 0:
         return min(n_jobs, allowed)
     usable = min(_processors(int(time.monotonic())), allowed)

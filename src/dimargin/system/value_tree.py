@@ -148,10 +148,10 @@ def _decode_labels(values: list[Any], kind: str) -> NDArray[Any]:
     labels[:] = values
     # The function np.dtype parses much more than these types, and fails in many ways.
     if not re.fullmatch(r"\|?O|[<>|=]?U[0-9]{1,9}", kind):
-        raise ValueError(f"labels of type {kind!r}")
+        raise ValueError(f"labels of type {kind!r} are not supported")
     dtype, max_bytes = np.dtype(kind), 64 * 2**20
     if dtype.kind == "U" and dtype.itemsize * len(labels) > max_bytes:
-        raise ValueError(f"{len(labels)} labels of type {dtype}, which may take {max_bytes} bytes")
+        raise ValueError(f"{len(labels)} labels of type {dtype} take more than {max_bytes} bytes")
     return labels.astype(dtype)
 
 
@@ -163,7 +163,7 @@ def _decode_rows(parts: tuple[Any, ...]) -> Any:
     data, indices, indptr, shape = parts
     # SciPy does not check the offsets if the last one is zero, and then writes out of bounds.
     if indptr.dtype.kind != "i" or indptr.ndim != 1 or indptr[0] != 0 or (np.diff(indptr) < 0).any():
-        raise ValueError("the offsets of sparse rows do not rise from zero")
+        raise ValueError("the offsets of sparse rows must start at zero and never decrease")
     rows = sp.csr_array((data, indices, indptr), shape=tuple(shape))
     rows.check_format(full_check=True)
     return rows
