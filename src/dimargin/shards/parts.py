@@ -17,7 +17,7 @@ from dimargin.shards.keys import row_keys
 from dimargin.shards.shards import Shards
 from dimargin.system.arrays import Floats, Indices
 
-_ROWS_OF_SHARD = 8192  # The number of rows per shard, except for very many rows.
+_ROWS_OF_SHARD = 8192  # The rows of a shard, unless 512 shards would not suffice.
 
 Groups = Callable[[Any], tuple["Part", Indices]]
 
