@@ -150,7 +150,7 @@ def test_models_of_brought_kernels_in_files(moons, tmp_path):
         (lambda a, b: a[:, :1] + 0 * (a @ b.T), "kernel is not symmetric"),
         (  # every two rows are as they must be: values are between 0 and k(x, x) = 1
             lambda a, b: np.exp(-(euclidean_distances(a, b) ** 4)),
-            "the values of 256 of 300 training rows with one another, .* have the eigenvalue -",
+            "the matrix of 256 of 300 training rows, .* has the eigenvalue -",
         ),
         (lambda a, b: (a @ b.T)[:1], r"returned shape \(1, 256\) for 256 and 256 rows, expected \(256, 256\)"),
         (lambda a, b: np.full((len(a), len(b)), np.nan), "returned NaN or infinity"),

@@ -104,7 +104,7 @@ def test_the_machine_is_that_of_one_process(travelling, strategy, name, storage)
     partitions = sum(entry["partitions"] for entry in machine.history_ if "round" not in entry)
     rounds = sum("round" in entry for entry in machine.history_)
     # nor are rows dealt again for every round of a cascade
-    assert engine.runs.count("_by_index") + engine.runs.count("_by_cell") <= 2 * 5
+    assert engine.runs.count("_split_by_index") + engine.runs.count("_split_by_cell") <= 2 * 5
     solves = engine.runs.count("solve_part") + engine.runs.count("refined_and_solved")
     expected = 1 if strategy == "exact" else partitions + (1 + 7 * (rounds - 1) if rounds else 0)
     # the last part of a round before the whole problem has no entry, and is left out where it has many rows

@@ -84,10 +84,10 @@ def test_dip_counts_its_centres(monkeypatch):
     assert linear.coef_.shape == (1, 10**6 + 1)
     monkeypatch.setattr(memory, "memory_of_process", lambda: 10**6)
     assert not hasattr(linear, "coef_")
-    with pytest.raises(AttributeError, match="needs about 8000008 bytes beside the data, and this"):
+    with pytest.raises(AttributeError, match="needs about 8000008 bytes in addition to the data, and this"):
         linear.coef_  # noqa: B018
     dense = np.zeros((4, 10**5))
-    with pytest.raises(MemoryError, match=r"needs about \d+ bytes beside the data, and this process may use 1000000"):
+    with pytest.raises(MemoryError, match=r"needs about \d+ bytes in addition .*, and this process may use 1000000"):
         dm.LinearODMClassifier().fit(dense, [1, 1, -1, -1])
 
 

@@ -85,7 +85,7 @@ def test_a_sum_holds_few_parts_at_a_time():
 
 
 def test_no_shards_have_no_sum():
-    with pytest.raises(ValueError, match="no shards"):
+    with pytest.raises(ValueError, match="at least one shard"):
         LocalEngine(1, Event()).scatter([]).aggregate(lambda item, value: (np.ones(1),))
 
 

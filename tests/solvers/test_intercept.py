@@ -150,7 +150,7 @@ def test_low_rank_and_large_weight(loss, kernel):
 
 def test_the_optimal_margin_distribution_has_none():
     X, labels = blobs(30)
-    with pytest.raises(NotImplementedError, match="ODMLoss is not solved with an unregularised intercept"):
+    with pytest.raises(NotImplementedError, match="ODMLoss does not support an unregularised intercept"):
         fit(make_problem(X, labels, ODM, RBF, intercept=True))
 
 

@@ -9,14 +9,14 @@ import sys
 import pytest
 
 import dimargin
-from dimargin.system.moved import _MOVED
+from dimargin.system.moved import _NEW_NAMES
 
 
-@pytest.mark.parametrize("old", sorted(set(_MOVED) - {"dimargin.engines.spark"}))  # that one needs an extra
+@pytest.mark.parametrize("old", sorted(set(_NEW_NAMES) - {"dimargin.engines.spark"}))  # that one needs an extra
 def test_a_module_is_found_by_its_old_name(old):
-    now = importlib.import_module(_MOVED[old])
+    now = importlib.import_module(_NEW_NAMES[old])
     sys.modules.pop(old, None)
-    with pytest.warns(DeprecationWarning, match=re.escape(f"{old} is {_MOVED[old]} now")):
+    with pytest.warns(DeprecationWarning, match=re.escape(f"{old} is {_NEW_NAMES[old]} now")):
         assert importlib.import_module(old) is now
 
 

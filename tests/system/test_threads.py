@@ -90,7 +90,7 @@ def test_threads_are_as_many_as_the_quota_of_a_container_allows(version, tmp_pat
 
 
 def test_no_jobs_is_an_error():
-    with pytest.raises(ValueError, match="n_jobs must be None or a whole number other than 0, got 0"):
+    with pytest.raises(ValueError, match="n_jobs must be None or a nonzero integer, got 0"):
         effective_n_threads(0)
 
 

@@ -87,5 +87,5 @@ def test_offsets_of_sparse_rows_rise_from_zero(offsets):
     encoded = encode(sp.csr_array([[1.0, 0.0], [0.0, 2.0]]), "vectors", arrays)
     assert decode(encoded, arrays).toarray().tolist() == [[1, 0], [0, 2]]
     arrays["vectors.indptr"] = np.array(offsets)
-    with pytest.raises(ValueError, match="offsets of sparse rows do not rise from zero"):
+    with pytest.raises(ValueError, match="offsets of sparse rows must start at zero"):
         decode(encoded, arrays)

@@ -1,1 +1,1 @@
-"""Kernel functions, rows as the compiled core takes them, and kernel matrices that are computed as they are needed."""
+"""Kernel functions, rows for the compiled core, and kernel matrices computed on demand."""

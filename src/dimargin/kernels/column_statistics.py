@@ -13,28 +13,26 @@ import scipy.sparse as sp
 from dimargin.system.arrays import Floats, Indices
 from dimargin.system.memory import check_memory
 
-_ROWS_AT_ONCE = 16384  # rows centred in float64 at a time: bounds the scratch memory
 
-
-def row_chunks(n: int, size: int = _ROWS_AT_ONCE) -> Iterator[slice]:
-    """Return slices that cut n rows into chunks small enough to bound the scratch memory of work on each."""
+def row_chunks(n: int, size: int = 16384) -> Iterator[slice]:
+    """Return slices that cut n rows into chunks, to bound the scratch memory of work on each."""
     return (slice(i, min(i + size, n)) for i in range(0, n, size))
 
 
 def stacked(parts: Sequence[Any]) -> Any:
-    """Return the rows of several arrays, or CSR arrays, one after the other."""
+    """Stack the rows of several arrays or CSR arrays."""
     return sp.vstack(parts, "csr") if sp.issparse(parts[0]) else np.concatenate(parts)
 
 
 def column_means(X: Any, weights: Floats | None = None) -> Floats:
-    """Weighted means of the columns of dense rows, in float64 whatever the type of X."""
+    """Return the weighted means of the columns of dense rows, in float64."""
     weights = np.ones(len(X)) if weights is None else weights
     means: Floats = column_sums(X, weights) / weights.sum()
     return means
 
 
 def column_sums(X: Any, weights: Floats) -> Floats:
-    """Weighted sums of the columns, of shape (n_features,)."""
+    """Return the weighted sums of the columns, of shape (n_features,)."""
     if sp.issparse(X):
         return np.asarray(weights @ X)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -47,12 +45,12 @@ def _centred(X: Any, center: Floats | None) -> Floats:
 
 
 def _absolute(X: Any) -> Any:
-    """Absolute values of CSR rows, in float64."""
+    """Return the absolute values of CSR rows, in float64."""
     return sp.csr_array((np.abs(X.data, dtype=np.float64), X.indices, X.indptr), shape=X.shape)
 
 
 def power_sums(X: Any, order: int, center: Floats | None = None) -> Floats:
-    """Sum ``|x_k - center_k|^order`` over the features of every row, in float64, for an order of one or two.
+    """Sum ``|x_k - center_k|^order`` over the features of each row, in float64, for order 1 or 2.
 
     A centre, of shape (n_features,), can be subtracted from dense rows only.
     """
@@ -67,7 +65,7 @@ def power_sums(X: Any, order: int, center: Floats | None = None) -> Floats:
 
 
 def column_reach(X: Any, center: Floats | None = None) -> Floats:
-    """Largest distance of every column from the centre (by default zero), of shape (n_features,)."""
+    """Return the largest distance of each column from the centre (default: zero)."""
     if sp.issparse(X):
         return np.asarray(_absolute(X).max(axis=0).toarray(), dtype=np.float64).ravel()
     reach: Floats = np.max([np.abs(_centred(X[s], center)).max(axis=0) for s in row_chunks(len(X))], axis=0)
@@ -75,16 +73,16 @@ def column_reach(X: Any, center: Floats | None = None) -> Floats:
 
 
 def largest_column(X: Any, center: Floats | None = None) -> int:
-    """Return the index of the column that reaches furthest from the centre (by default zero)."""
+    """Return the index of the column that reaches furthest from the centre (default: zero)."""
     X, columns = narrowed(X)
     return int(columns[column_reach(X, center).argmax()])
 
 
 def narrowed(X: Any) -> tuple[Any, Indices]:
-    """Return rows without the columns in which nothing is stored, if columns outnumber the stored values.
+    """Drop the columns in which nothing is stored, if there are more columns than stored values.
 
-    A line of text may name feature 2,000,000,000; what is computed for every column would then take as many numbers.
-    The second value holds the indices of the columns kept, ascending, at least one.
+    A line of text may name feature 2,000,000,000, and an array over all columns would then have as
+    many entries. The second value holds the indices of the kept columns, ascending, at least one.
 
     Examples
     --------
@@ -100,19 +98,19 @@ def narrowed(X: Any) -> tuple[Any, Indices]:
 
 
 def stored_columns(X: Any) -> Indices:
-    """Return the indices of the columns of CSR rows in which something is stored, ascending, at least one."""
+    """Return the indices of the columns with stored values in CSR rows, ascending, at least one."""
     columns = np.unique(X.indices).astype(np.int64)
     return columns if len(columns) else np.zeros(1, dtype=np.int64)
 
 
 def places_of(indices: Any, columns: Indices) -> tuple[Indices, Any]:
-    """Return the places of indices among ascending columns, and which of them are there."""
+    """Return the places of indices among ascending columns, and which indices occur there."""
     places = np.minimum(np.searchsorted(columns, indices), len(columns) - 1)
     return places, columns[places] == indices
 
 
 def on_columns(X: Any, columns: Indices) -> Any:
-    """Return CSR rows with these of their columns only, ascending."""
+    """Restrict CSR rows to the given columns, which must be ascending."""
     places, known = places_of(X.indices, columns)
     data, offsets = X.data, X.indptr
     if not known.all():
@@ -123,7 +121,7 @@ def on_columns(X: Any, columns: Indices) -> Any:
 
 
 def rows_on(X: Any, columns: Indices | None) -> Any:
-    """Return dense or CSR rows with these of their columns only, or as they are for None."""
+    """Restrict dense or CSR rows to the given columns; None keeps all columns."""
     if columns is None:
         return X
     return on_columns(X, columns) if sp.issparse(X) else X[:, columns]
@@ -131,7 +129,7 @@ def rows_on(X: Any, columns: Indices | None) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class SparseColumns:
-    """Array with numbers for every column, of which those of a few columns are stored; all others are zero.
+    """Array over all columns that stores the numbers of a few columns; the others are zero.
 
     Examples
     --------
@@ -143,9 +141,9 @@ class SparseColumns:
     [[0.0, -1.0]]
     """
 
-    values: Floats  # of shape (..., n_stored)
-    columns: Indices  # ascending, of shape (n_stored,)
-    width: int
+    values: Floats  # stored numbers, of shape (..., n_stored)
+    columns: Indices  # their columns, ascending, of shape (n_stored,)
+    width: int  # number of all columns
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -26,18 +26,14 @@ from dimargin.kernels.pieces import Pieces
 from dimargin.kernels.row_transform import Rows, RowTransform
 from dimargin.system.arrays import FEW_ROUNDINGS, UNIT, Floats, Indices
 
-_CHEAP_NUMBERS = 128  # numbers of a row up to which its kernel values are cheap beside factorisations and memory
-_FEW_SPARSE_NUMBERS = 32  # of a sparse row, up to which whole kernel rows are not worth their memory
-_NEGLIGIBLE = {np.float32: -40.0, np.float64: -69.0}  # 2^this: 65,536 such values are within the rounding of a one
-_MANY, _SAMPLE, _LOCAL = 4096, 128, 0.25  # rows, those of a sample, and the part of their values that is negligible
-_SINGLE_UNIT = 2.0**-24  # Rounding of a number or an operation in float32, relative.
-_LOW_DEGREE = 16  # of "poly", whose powers are multiplied one by one where they shall be accurate
-_FEW_ROWS = 1024  # whose kernel values in twice the precision take half a second
-_OPERATIONS_PER_CALL = 3e9  # of one call into the core, so that an interrupt is answered within a second
+# Binary logarithms of values that count as zero: 65,536 of them are within the rounding of one.
+_NEGLIGIBLE_LOG2 = {np.float32: -40.0, np.float64: -69.0}
+# A call into the core does at most so many operations, to answer an interrupt within a second.
+_OPERATIONS_PER_CALL = 3e9
 
 
 class _Prepared:
-    """Rows and, from their first use on, their form for the compiled core; views share them."""
+    """Rows and their form for the compiled core, computed at first use and shared by views."""
 
     def __init__(self, transform: RowTransform, X: Any) -> None:
         self.X = X
@@ -65,12 +61,12 @@ class Side:
         return cls(_Prepared(transform, X), np.arange(X.shape[0]))
 
     def take(self, index: Indices) -> Side:
-        """Return some of them."""
+        """Return some of these rows."""
         return Side(self.prepared, np.ascontiguousarray(self.index[index]))
 
     @property
     def X(self) -> Any:
-        """The rows as they were given."""
+        """The rows, not prepared for the core."""
         return self.prepared.X[self.index]
 
 
@@ -94,9 +90,10 @@ class KernelMatrix:
     left_out : int
         Kernel values that were known to be negligible and were not computed.
     local : bool
-        Whether many kernel values between training rows are negligible beside ``k(x, x) = 1``: below 2^-40 in float32
-        and 2^-69 in float64. They count as zero then, and those of rows that lie in boxes far apart are not computed:
-        the more of them, the nearer neighbours sit in the order of the rows. Values of queries always count.
+        Whether many kernel values between training rows are negligible compared with ``k(x, x) =
+        1``: below 2^-40 in float32 and 2^-69 in float64. These then count as zero, and those
+        between rows in distant bounding boxes are not computed. The closer neighbours are in the
+        order of the rows, the more values are left out. Values of queries always count.
 
     Examples
     --------
@@ -125,14 +122,14 @@ class KernelMatrix:
     def _view(
         self, rows: Side, columns: Side, n_threads: int | None = None, transform: RowTransform | None = None
     ) -> Self:
-        """Return the matrix of other rows and columns for the same kernel, with a count of its own."""
+        """Return the matrix of other rows and columns for the same kernel, with its own count."""
         view, n_threads = object.__new__(type(self)), self.n_threads if n_threads is None else n_threads
         view._set(transform or self.transform, rows, columns, n_threads, self.local)
         return view
 
     @classmethod
     def of(cls, X: Any, kernel: Kernel) -> KernelMatrix:
-        """Return the matrix of the values of a kernel between rows, in the precision that they ask for."""
+        """Return the matrix of kernel values between rows, in the precision that they need."""
         return cls(RowTransform.fit(X, kernel), X)
 
     @property
@@ -147,40 +144,40 @@ class KernelMatrix:
 
     @property
     def expensive(self) -> bool:
-        """Return whether a value costs much more to compute than to read: rows average more than 128 numbers."""
-        return self.numbers_per_row > _CHEAP_NUMBERS
+        """Return whether computing a value costs much more than reading it."""
+        return self.numbers_per_row > 128
 
     @property
     def very_expensive(self) -> bool:
-        """Return whether a value costs more than to write it to memory and read it several times.
+        """Return whether computing a value costs more than writing it and reading it several times.
 
-        It does where rows are sparse and average more than 32 numbers, unless these are all the same: then features
-        are counted.
+        That is so for sparse rows with more than 32 numbers on average, unless all numbers are
+        equal: the core then only counts common features.
         """
-        if not sp.issparse(self._given) or self.numbers_per_row <= _FEW_SPARSE_NUMBERS:
+        if not sp.issparse(self._given) or self.numbers_per_row <= 32:
             return False
         return not self._columns.prepared.core.is_constant
 
     @property
     def numbers_per_row(self) -> float:
-        """Return the stored numbers of a training row, on average."""
+        """Return the average number of stored values of a training row."""
         return float(self._given.size / max(1, self._given.shape[0]))
 
     @property
     def _given(self) -> Any:
-        """The array whose rows, all or some of them, are the columns of the matrix."""
+        """The array whose rows, or some of them, are the columns of the matrix."""
         return self._columns.prepared.X
 
     def take(self, index: Indices, n_threads: int | None = None) -> KernelMatrix:
-        """Return the square matrix of some of the training rows: a view with a count of its own."""
+        """Return the square matrix of some of the training rows, a view with its own count."""
         side = self._columns.take(index)
         return self._view(side, side, n_threads)
 
     def facing(self, others: KernelMatrix, n_threads: int) -> KernelMatrix:
-        """Return the matrix of other training rows, with these as columns, for the same kernel and precision.
+        """Return the matrix of other training rows, with these as columns, in the same precision.
 
-        The matrix is a view with a count of its own. The other rows are prepared again only where their precision
-        differs.
+        The matrix is a view with its own count. The other rows are prepared again only if their
+        precision differs.
         """
         rows = others._columns
         if others.double != self.double:
@@ -188,12 +185,12 @@ class KernelMatrix:
         return self._view(rows, self._columns, n_threads)
 
     def transposed(self) -> KernelMatrix:
-        """Return the matrix with rows for columns: a view with a count of its own."""
+        """Return the transposed matrix, a view with its own count."""
         return self._view(self._columns, self._rows)
 
     @staticmethod
     def joined(matrices: Sequence[KernelMatrix]) -> KernelMatrix:
-        """Return the square matrix of the rows of several matrices, one after the other, with a count of its own.
+        """Return the square matrix of the rows of several matrices, with its own count.
 
         It is a view if all of them are views of the same rows; otherwise their rows are copied.
         """
@@ -205,7 +202,7 @@ class KernelMatrix:
         return first._view(side, side)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state that another process needs: the rows of this view alone, without its count."""
+        """Return the state for another process: only the rows of this view, without its count."""
         queries = None if self._rows is self._columns else self._rows.X
         own = {"transform": self.transform, "n_threads": self.n_threads, "local": self.local}
         return {**own, "_X": self._columns.X, "queries": queries}
@@ -217,7 +214,7 @@ class KernelMatrix:
         self._set(transform, rows, columns, state["n_threads"], state["local"])
 
     def in_float64(self) -> KernelMatrix:
-        """Return the same square matrix with float64 values, as a view with a count of its own."""
+        """Return the same square matrix with float64 values, a view with its own count."""
         if self.double:
             return self._view(self._columns, self._columns)
         transform = self.transform.in_float64()
@@ -229,12 +226,12 @@ class KernelMatrix:
         return self._given[self._columns.index[index]]
 
     def vectors(self, index: Indices) -> Any:
-        """Return the part of these training rows that a model keeps, to compute kernel values with other rows."""
+        """Return what a model keeps of these training rows, to compute kernel values."""
         return self.rows(index)
 
     def _spec(self) -> tuple[KernelName, float, int, bool, float]:
         k = self.transform.kernel
-        lowest = _NEGLIGIBLE[self.transform.dtype] if self.local else -np.inf
+        lowest = _NEGLIGIBLE_LOG2[self.transform.dtype] if self.local else -np.inf
         return k.name, k.coef0, k.degree, self.transform.difference, lowest
 
     def _count(self, computed: int, wanted: int) -> None:
@@ -246,26 +243,26 @@ class KernelMatrix:
         return self.values(rows, columns).astype(np.float64, copy=False)
 
     def values(self, rows: Indices, columns: Indices, out: NDArray[Any] | None = None) -> NDArray[Any]:
-        """Return kernel values of shape (len(rows), len(columns)) in the matrix's precision, in `out` if given."""
+        """Return kernel values in the matrix's own precision, in `out` if given."""
         if out is None:
             out = np.empty((len(rows), len(columns)), dtype=self.transform.dtype)
+        x, z = self._rows, self._columns
         computed = _core.block(
-            *self._spec(), self._rows.prepared.core, self._rows.index[rows], self._columns.prepared.core,
-            self._columns.index[columns], out, self.n_threads,
-        )  # fmt: skip
+            *self._spec(), x.prepared.core, x.index[rows], z.prepared.core, z.index[columns], out, self.n_threads
+        )
         self._count(computed, out.size)
         if self.transform.offset:
             out += self.transform.offset
         return out
 
     def multiply(self, columns: Indices, coefficients: Floats, rows: Indices | None = None) -> Floats:
-        """Return products ``out[q, i] = sum_j k(x_i, x_columns[j]) coefficients[q, j]``, for all rows by default.
+        """Return products ``out[q, i] = sum_j k(x_i, x_columns[j]) coefficients[q, j]``.
 
-        Coefficients are of shape (n_outputs, m) for m columns, and the products of shape (n_outputs, n_rows).
+        Coefficients have shape (n_outputs, m), products (n_outputs, n_rows), by default of all rows.
         """
         indices = self._rows.index if rows is None else self._rows.index[rows]
         which, (x, z) = self._columns.index[columns], (self._rows.prepared, self._columns.prepared)
-        coefficients, exponent = _in_range(coefficients)
+        coefficients, exponent = _extract_exponents(coefficients)
         out = np.zeros((len(coefficients), len(indices)))
         if not len(which) or not len(indices):
             return out
@@ -283,7 +280,7 @@ class KernelMatrix:
         return _times_power(out, exponent)
 
     def value_parts(self, rows: Pieces, columns: Pieces) -> NDArray[Any]:
-        """Return what `values` does for every piece of rows with the piece of columns of its number, in one array."""
+        """Return the `values` of every piece of rows and its piece of columns, concatenated."""
         x, z = (self._rows, rows), (self._columns, columns)
         out = np.empty(int(rows.sizes @ columns.sizes), dtype=self.transform.dtype)
         if self._is_long(out.size):
@@ -291,14 +288,14 @@ class KernelMatrix:
             for i, j, own in zip(rows.split(rows.index), columns.split(columns.index), parts, strict=True):
                 self.values(i, j, own.reshape(len(i), len(j)))
             return out
-        computed = _core.block_parts(*self._spec(), *_located(*x), *_located(*z), out, self.n_threads)
+        computed = _core.block_parts(*self._spec(), *_in_core(*x), *_in_core(*z), out, self.n_threads)
         self._count(computed, out.size)
         if self.transform.offset:
             out += self.transform.offset
         return out
 
     def multiply_parts(self, columns: Pieces, coefficients: Floats, rows: Pieces) -> Floats:
-        """Return what `multiply` does for every piece of rows with the piece of columns of its number, in one array.
+        """Return the products of every piece of rows and its piece of columns, concatenated.
 
         The coefficients, of shape (n_columns,), are those of one output.
         """
@@ -306,10 +303,10 @@ class KernelMatrix:
         if self._is_long(wanted):
             of = zip(columns.split(columns.index), columns.split(coefficients), rows.split(rows.index), strict=True)
             return np.concatenate([self.multiply(own, factors[None], to)[0] for own, factors, to in of])
-        (scaled,), exponent = _in_range(coefficients[None])
+        (scaled,), exponent = _extract_exponents(coefficients[None])
         x, z = (self._rows, rows), (self._columns, columns)
         out = np.zeros(len(rows.index))
-        computed = _core.multiply_parts(*self._spec(), *_located(*x), *_located(*z), scaled, out, self.n_threads)
+        computed = _core.multiply_parts(*self._spec(), *_in_core(*x), *_in_core(*z), scaled, out, self.n_threads)
         self._count(computed, wanted)
         if self.transform.offset:
             sums = [factors.sum() for factors in columns.split(scaled)]
@@ -317,32 +314,33 @@ class KernelMatrix:
         return _times_power(out, exponent[0])
 
     def _is_long(self, n_values: int) -> bool:
-        """Return whether one call for so many kernel values would keep an interrupt waiting."""
+        """Return whether one call for this many kernel values would delay an interrupt."""
         return bool(n_values * (self._given.shape[1] + 18) > _OPERATIONS_PER_CALL)
 
     def combine(self, values: NDArray[Any], slots: Indices, coefficients: Floats) -> Floats:
-        """Return ``sum_j coefficients[q, j] values[slots[j]]`` for kernel values stored in this matrix's precision."""
-        coefficients, exponent = _in_range(coefficients)
+        """Return ``sum_j coefficients[q, j] values[slots[j]]`` for values in this precision."""
+        coefficients, exponent = _extract_exponents(coefficients)
         out = np.zeros((len(coefficients), values.shape[1]))
         _core.combine_rows(values, slots, coefficients, out, self.n_threads)
         return _times_power(out, exponent)
 
     @property
     def has_weights(self) -> bool:
-        """Return whether machines of this kernel are weights of features, summed nearly without rounding."""
+        """Return whether machines are feature weights, summed nearly without rounding."""
         return self.double and self.could_have_weights
 
     @property
     def could_have_weights(self) -> bool:
-        """Return whether machines of this kernel are weights of features once its values are float64."""
+        """Return whether machines are feature weights once kernel values are float64."""
         X = self._given
-        few = not sp.issparse(X) or X.shape[1] <= max(_MANY, X.size)  # columns that occur, or nearly
-        return few and self.transform.kernel.name == "linear"
+        # Weights of wide sparse rows would mostly be those of columns that do not occur.
+        is_narrow = not sp.issparse(X) or X.shape[1] <= max(4096, X.size)
+        return is_narrow and self.transform.kernel.name == "linear"
 
     def weights(self, columns: Indices, coefficients: Floats) -> Floats:
-        """Return ``sum_j coefficients[q, j] x_columns[j]`` of a linear kernel, with the offset's entry last.
+        """Return ``sum_j coefficients[q, j] x_columns[j]``, with the offset's entry last.
 
-        They are of shape (n_outputs, n_features + 1), and each is correct to nearly the last place.
+        The weights, of shape (n_outputs, n_features + 1), are correct to nearly the last place.
         """
         X, offset = self.rows(columns), np.full((len(columns), 1), self.transform.offset**0.5)
         return np.array([np.append(weighted_row_sum(X, c), weighted_row_sum(offset, c)) for c in coefficients])
@@ -357,19 +355,20 @@ class KernelMatrix:
         return out
 
     def score_errors(self, weights: Floats, columns: Indices, coefficients: Floats) -> Floats:
-        """Bound the rounding of `scores` with the `weights` of some columns, of shape (n_outputs, n_rows)."""
+        """Bound the rounding of `scores`, of the same shape, with the `weights` of some columns."""
         sizes = (self._given.shape[1] + FEW_ROUNDINGS) * UNIT * np.linalg.norm(weights, axis=1)
         sizes += weighted_row_sum_tail(len(columns)) * self.product_sizes(columns, coefficients)
         return np.asarray(sizes[:, None] * self.row_sizes)
 
     @property
     def can_be_accurate(self) -> bool:
-        """Return whether `accurate_products` can be computed, at about a hundred times the cost of `multiply`."""
-        kernel, few = self.transform.kernel, not sp.issparse(self._given) and self.shape[0] <= _FEW_ROWS
-        return few and self.double and kernel.name == "poly" and kernel.degree <= _LOW_DEGREE
+        """Return whether `accurate_products`, 100 times as slow as `multiply`, can be used."""
+        # In twice the precision 1,024 rows take half a second, and powers are multiplied one by one.
+        kernel, is_small = self.transform.kernel, not sp.issparse(self._given) and self.shape[0] <= 1024
+        return is_small and self.double and kernel.name == "poly" and kernel.degree <= 16
 
     def accurate_products(self, columns: Indices, coefficients: Floats) -> Floats:
-        """Return the products that `multiply` gives for all rows, each correct to nearly the last place."""
+        """Return the products of `multiply` for all rows, correct to nearly the last place."""
         k, rows = self.transform.kernel, self._rows.X
         products = polynomial_products(rows, self.rows(columns), k.gamma, k.coef0, k.degree, coefficients)
         self.evaluations += len(rows) * len(columns)
@@ -385,37 +384,38 @@ class KernelMatrix:
         return FEW_ROUNDINGS * UNIT * np.abs(products) + tail * sums[:, None] * self.row_sizes
 
     def product_errors(self, columns: Indices, coefficients: Floats) -> Floats:
-        """Bound the rounding of `multiply`, of its shape, in float64 for the same columns and coefficients.
+        """Bound the rounding of `multiply` for the same columns and coefficients, in its shape.
 
-        A kernel value errs by at most ``eta r_i r_j``, where ``r_i r_j`` bounds the absolute products that it is the
-        sum of (one for stationary kernels; for linear and poly ``r_i^2`` is k(x_i, x_i) with ``|coef0|``, whose kernel
-        is positive definite too). A sum of products errs by as many units in the last place as additions follow one
-        another. Together the error is at most ``(eta + additions u) r_i sum_j |c_j| r_j``.
+        A kernel value errs by at most ``eta r_i r_j``, where ``r_i r_j`` bounds the sum of its
+        absolute terms: one for stationary kernels; for linear and poly ``r_i^2`` is the value
+        k(x_i, x_i) with ``|coef0|``, whose kernel is positive definite too. A sum of products errs
+        by as many units in the last place as there are successive additions. Together the error is
+        at most ``(eta + additions u) r_i sum_j |c_j| r_j``.
         """
         sums = self.product_sizes(columns, coefficients)
         return np.asarray(self.rounding(len(columns)) * sums[:, None] * self.row_sizes)
 
     def product_sizes(self, columns: Indices, coefficients: Floats) -> Floats:
-        """Return sums of absolute coefficients times sizes of columns, of shape (n_outputs,): see `product_errors`."""
+        """Return sums of absolute coefficients times column sizes, of shape (n_outputs,)."""
         return np.asarray(np.abs(coefficients) @ self.column_sizes[columns])
 
     def rounding(self, n_columns: int) -> float:
-        """Bound the rounding of a sum of products with kernel values, relative to the sizes of rows and columns.
+        """Bound the rounding of `multiply`, relative to the sizes of rows and columns.
 
-        Float32 values are summed in float32 up to `_single_sum` of them, and these sums in float64.
+        Up to `_single_sum` float32 values are summed in float32, and these sums in float64.
         """
         others = self._given
         additions = (_core.longest_product(n_columns, others.shape[1], sp.issparse(others)) + FEW_ROUNDINGS) * UNIT
         sides = [others] if self._rows.prepared.X is others else [self._rows.prepared.X, others]
         own = max(self.transform.value_rounding(X) for X in sides)
-        dropped = 2.0 ** _NEGLIGIBLE[self.transform.dtype] if self.local else 0.0
+        dropped = 2.0 ** _NEGLIGIBLE_LOG2[self.transform.dtype] if self.local else 0.0
         if not self.double:
-            additions += (min(n_columns, self._single_sum) + FEW_ROUNDINGS) * _SINGLE_UNIT
+            additions += (min(n_columns, self._single_sum) + FEW_ROUNDINGS) * 2.0**-24
         return own + dropped + additions
 
     @property
     def _single_sum(self) -> int:
-        """Number of float32 values that are summed one after the other in float32, at most."""
+        """Largest number of float32 values that are summed one after the other in float32."""
         stored = _core.longest_single_sum(True) if self.expensive or self.very_expensive else 0
         return max(stored, _core.longest_single_sum(False))
 
@@ -430,12 +430,12 @@ class KernelMatrix:
         return self._sizes(self._columns)
 
     def _sizes(self, side: Side) -> Floats:
-        if self.transform.kernel.stationary:  # all are alike: no need to gather rows
+        if self.transform.kernel.stationary:  # All sizes are equal, so no rows need be gathered.
             return np.full(len(side.index), (1.0 + abs(self.transform.offset)) ** 0.5)
         return self.transform.sizes(side.X)
 
     def diagonal(self, index: Indices | None = None) -> Floats:
-        """Return k(x, x) of training rows, without evaluations for stationary kernels, else with one for each row."""
+        """Return k(x, x) of training rows; only stationary kernels need no evaluations."""
         side = self._columns if index is None else self._columns.take(index)
         if self.transform.kernel.stationary:
             return np.full(len(side.index), 1.0 + self.transform.offset)
@@ -444,30 +444,30 @@ class KernelMatrix:
 
 
 def _is_local(transform: RowTransform, X: Any) -> bool:
-    """Return whether more than a quarter of the kernel values of a sample of dense rows is negligible."""
-    if not transform.kernel.stationary or sp.issparse(X) or len(X) < _MANY:
+    """Return whether over a quarter of the kernel values of sampled dense rows are negligible."""
+    if not transform.kernel.stationary or sp.issparse(X) or len(X) < 4096:
         return False
-    sample = np.asarray(X[np.linspace(0, len(X) - 1, _SAMPLE).astype(int)], dtype=np.float64)
+    sample = np.asarray(X[np.linspace(0, len(X) - 1, 128).astype(int)], dtype=np.float64)
     k = transform.kernel
     with np.errstate(over="ignore"):
         distances = pdist(sample, "cityblock" if k.order == 1 else "sqeuclidean")
-    negligible = k.gamma * distances > -np.log(2) * _NEGLIGIBLE[transform.dtype]
-    return bool(negligible.mean() > _LOCAL)
+    negligible = k.gamma * distances > -np.log(2) * _NEGLIGIBLE_LOG2[transform.dtype]
+    return bool(negligible.mean() > 0.25)
 
 
-def _located(side: Side, pieces: Pieces) -> tuple[Rows, Indices, Indices]:
-    """Return the rows of pieces of a side, as the core takes them."""
+def _in_core(side: Side, pieces: Pieces) -> tuple[Rows, Indices, Indices]:
+    """Return the core's rows of a side, and the indices and bounds of pieces of them."""
     return side.prepared.core, side.index[pieces.index], pieces.bounds
 
 
-def _in_range(coefficients: Floats) -> tuple[Floats, NDArray[np.intc]]:
-    """Return coefficients over powers of two, and the exponents: the tile may round coefficients to float32."""
+def _extract_exponents(coefficients: Floats) -> tuple[Floats, NDArray[np.intc]]:
+    """Return coefficients over powers of two, and the exponents: the tile may round to float32."""
     coefficients = np.asarray(coefficients, dtype=np.float64)
     exponent = np.frexp(np.abs(coefficients).max(axis=1, initial=0.0, keepdims=True))[1]
     return np.ascontiguousarray(np.ldexp(coefficients, -exponent)), exponent
 
 
 def _times_power(products: Floats, exponent: NDArray[np.intc]) -> Floats:
-    """Return products times powers of two; they are infinite where float64 does not hold them."""
+    """Return products times powers of two, which are infinite where float64 overflows."""
     with np.errstate(over="ignore"):
         return np.asarray(np.ldexp(products, exponent))

@@ -1,4 +1,4 @@
-"""Pieces of an index of rows, for what is done with many small parts of a kernel matrix in one call."""
+"""Pieces of an index of rows, for work on many small parts of a kernel matrix in one call."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from dimargin.system.arrays import Indices
 
 @dataclass(frozen=True)
 class Pieces:
-    """Pieces of an index of rows, one after the other."""
+    """Consecutive pieces of an index of rows."""
 
     index: Indices
-    bounds: Indices  # where every piece begins, and the last one ends
+    bounds: Indices  # first position of every piece, and the end of the last one
 
     @classmethod
     def of(cls, pieces: Sequence[Indices]) -> Pieces:
-        """Return these pieces."""
+        """Join the indices of several pieces."""
         return cls(np.concatenate(pieces), np.cumsum([0, *map(len, pieces)]))
 
     @property
@@ -30,5 +30,5 @@ class Pieces:
         return np.asarray(np.diff(self.bounds))
 
     def split(self, values: NDArray[Any]) -> list[NDArray[Any]]:
-        """Return the values, one for each index, of every piece."""
+        """Split an array with one value per index into the pieces' values."""
         return np.split(values, self.bounds[1:-1])

@@ -1,9 +1,10 @@
 """Preparation of rows, so that float32 tiles compute accurate kernel values.
 
-Distances do not change when training column means are subtracted in float64, and ``gamma`` is multiplied into
-the rows. `RowTransform` then chooses the cheapest form whose error bound keeps kernel values within 1e-5 of
-float64 (products of float32, differences of float32, float64), or names the column that makes this hopeless.
-Errors of unbounded kernels are relative to the largest value that rows of such size could have.
+Training column means are subtracted in float64, which changes no distance, and ``gamma`` is
+multiplied into the rows. `RowTransform` then chooses the cheapest form (float32 products, float32
+differences, float64) whose error bound keeps kernel values within 1e-5 of float64, or raises an
+error that names the column that makes this impossible. Errors of unbounded kernels are relative to
+the largest value that rows of such size could have.
 """
 
 from __future__ import annotations
@@ -23,28 +24,25 @@ from dimargin import _core
 from dimargin.kernels.column_statistics import column_means, largest_column, power_sums, row_chunks, stacked
 from dimargin.kernels.functions import Kernel
 from dimargin.kernels.wide_rows import KeptColumns, as_given
-from dimargin.system.arrays import Floats
+from dimargin.system.arrays import UNIT, Floats
 
 Rows = _core.Rows32 | _core.Rows64
 
-_TOLERATED = 1e-5  # error of a kernel value that a form may have by its bound
-_LARGEST_OFFSET = 30.0  # of linear and poly in float32: size of rows over their distance from the mean
-_UNIT = {np.float32: 2.0**-24, np.float64: 2.0**-53}
-_FAR = {np.float32: 1e15, np.float64: 1e100}  # beyond any training row, and its square is finite
+_MAX_VALUE_ERROR = 1e-5  # The error of kernel values must not exceed this bound.
 
 
 def _longest_sum(X: Any) -> int:
-    """Return the longest chain of additions in a kernel value of these rows (cpp/tile.hpp says why)."""
+    """Return the longest chain of additions in a kernel value of these rows (see cpp/tile.hpp)."""
     if sp.issparse(X):
         return int(_sparse_sums(X).max(initial=0))
     return _core.longest_sum(X.shape[1])
 
 
 def _sparse_sums(X: Any) -> NDArray[np.int64]:
-    """Bound chains of additions, for each sparse row; that of a kernel value is no longer than the larger of two."""
+    """Bound the chain of additions of each sparse row; the longer one bounds a kernel value's."""
     lengths: NDArray[np.int64] = np.diff(X.indptr).astype(np.int64)
     long = np.flatnonzero(lengths > _core.LONGEST_CHAIN)
-    if len(long):  # in parts where the other row is long, too; else the sum is as long as the other row at most
+    if len(long):  # Two long rows are summed in parts; other sums are as long as the shorter row.
         rows, parts = X[long], _core.SPARSE_PARTS
         which = np.repeat(parts * np.arange(len(long)), lengths[long]) + rows.indices // _core.columns_a_part(
             X.shape[1]
@@ -56,15 +54,15 @@ def _sparse_sums(X: Any) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class Extent:
-    """Extent of rows: their largest norms and longest sums, which every shard can compute for itself."""
+    """Largest norms and longest sums of rows, which each shard can compute on its own."""
 
-    size: float  # largest norm of a row, in the kernel's order and before gamma, about the kernel's centre
-    spread: float  # likewise about the means; for sparse rows both are about zero
+    size: float  # largest norm about the kernel's centre, in the kernel's order and before gamma
+    spread: float  # largest such norm about the means; sparse rows have both about zero
     longest_sum: int  # longest chain of additions in a kernel value
 
     @classmethod
     def of(cls, X: Any, kernel: Kernel, means: Floats | None) -> Extent:
-        """Return the extent of rows, about the means of all dense rows."""
+        """Return the extent of rows; `means` are those of all dense rows."""
         with np.errstate(over="ignore", invalid="ignore"):
             size = _largest_norm(X, kernel, means if kernel.stationary else None)
             spread = size if kernel.stationary or means is None else _largest_norm(X, kernel, means)
@@ -72,36 +70,36 @@ class Extent:
 
     @staticmethod
     def joined(parts: Sequence[Extent]) -> Extent:
-        """Return the extent of the rows of several shards together."""
+        """Return the joint extent of the rows of several shards."""
         sizes, spreads, sums = zip(*((part.size, part.spread, part.longest_sum) for part in parts), strict=True)
         return Extent(max(sizes), max(spreads), max(sums))
 
 
 @dataclass(frozen=True)
 class RowTransform:
-    """Preparation of rows for the tile, which is fitted to training rows and applied to any rows."""
+    """Preparation of rows for the tile, fitted to training rows and applied to any rows."""
 
     kernel: Kernel
-    # point subtracted in float64 before rounding; None where that would change the kernel (linear, poly) or sparsity
+    # Point subtracted in float64; None if that would change the kernel (linear, poly) or sparsity.
     center: Floats | None
     dtype: type[np.float32] | type[np.float64]  # precision of the tile
     difference: bool  # whether ``rbf`` sums squared differences instead of using norms and products
     size: float  # largest norm of a prepared training row
-    # added to every kernel value, after the tile; an offset of one makes an intercept part of the regulariser
+    # Constant added to every kernel value; an offset of one regularises an intercept.
     offset: float = 0.0
 
     @classmethod
     def fit(
         cls, X: Any, kernel: Kernel, weights: Floats | None = None, columns: KeptColumns | None = None
     ) -> RowTransform:
-        """Choose centre and precision for training rows; a weight of two centres like a row given twice.
+        """Choose centre and precision for training rows; the centre counts rows by weight.
 
         `columns` are those that X has kept of wider rows, for messages.
 
         Raises
         ------
         ValueError
-            Where not even float64 keeps the kernel values; the message names the column.
+            If not even float64 is accurate enough; the message names the column.
         """
         means = None if sp.issparse(X) else column_means(X, weights)
         center = means if kernel.stationary else None
@@ -112,7 +110,7 @@ class RowTransform:
     def for_extent(
         cls, kernel: Kernel, means: Floats | None, extent: Extent, furthest: Callable[[], int]
     ) -> RowTransform:
-        """Choose centre and precision for training rows that are known by their means and their `Extent` only.
+        """Choose centre and precision for training rows from their means and their `Extent`.
 
         Parameters
         ----------
@@ -133,20 +131,18 @@ class RowTransform:
         size, spread = extent.size * kernel.row_scale, extent.spread * kernel.row_scale
         exact = cls(kernel, center, np.float64, False, size).in_float64()
         exact._check_size(size, extent.longest_sum, furthest)
-        # a common offset carries no information but takes the digits: float32 only where it is small
-        if size <= _LARGEST_OFFSET * spread and exact._fits_float32(size):
-            single = replace(exact, dtype=np.float32, difference=False)
-            for form in [single, replace(single, difference=True)] if exact.difference else [single]:
-                if form._error_bound(extent.longest_sum) <= _TOLERATED:
-                    return form
+        # An offset that all rows share uses up digits without carrying information.
+        if size <= 30.0 * spread and exact._fits_float32(size):
+            return exact._single(extent.longest_sum) or exact
         return exact
 
     @classmethod
     def for_bounds(cls, kernel: Kernel, means: Floats | None, least: Extent, most: Extent) -> RowTransform | None:
-        """Choose as `for_extent` for rows whose extent lies between two bounds; None where it has to be measured.
+        """Choose as `for_extent` from two bounds of the extent; None if it has to be measured.
 
-        Where the bounds choose the same, every extent between them does, since larger rows never make a form more
-        accurate. The size of the transform is the upper bound, by which it promises no more than the rows allow.
+        If both bounds choose the same form, so does every extent between them, since larger rows
+        never make a form more accurate. The transform has the upper bound as its size, so its error
+        bounds hold for the rows.
         """
         try:
             above, below = (cls.for_extent(kernel, means, extent, lambda: 0) for extent in (most, least))
@@ -155,100 +151,97 @@ class RowTransform:
         return above if (above.dtype, above.difference) == (below.dtype, below.difference) else None
 
     def for_queries(self, X: Any) -> RowTransform:
-        """Return this transform, or the one in float64 where rows at prediction outgrow float32.
+        """Return this transform, or the one in float64 if any row at prediction needs it.
 
-        Where kernel values would overflow it raises ValueError; the message names the column.
+        Raises ValueError, which names the column, if kernel values would overflow.
         """
         return self.in_float64() if self.outgrown(X).any() else self
 
     def outgrown(self, X: Any) -> NDArray[np.bool_]:
-        """Return which rows at prediction need float64, each judged alone; raise as `for_queries` does."""
+        """Return which rows at prediction need float64, one by one; raise as `for_queries` does."""
         none = np.zeros(X.shape[0], dtype=bool)
         longest = _longest_sum(X)
         if self.kernel.stationary:
-            # rows far away have a kernel value of zero; longer sums than those of training rows err more
-            if self.center is not None or self._error_bound(longest) <= _TOLERATED:
+            # Distant rows have kernel values of zero, but sums longer than in training err more.
+            if self.center is not None or self._error_bound(longest) <= _MAX_VALUE_ERROR:
                 return none
-            return self._longer_than_tolerated(X)
+            return self._has_long_sums(X)
         with np.errstate(over="ignore"):
             size = _largest_norm(X, self.kernel, None) * self.kernel.row_scale
         self._check_size(size, longest, lambda: largest_column(X, self.center))
-        if self._error_bound(longest) <= _TOLERATED and self._fits_float32(size):
+        if self._error_bound(longest) <= _MAX_VALUE_ERROR and self._fits_float32(size):
             return none
         norms = power_sums(X, 2, None) ** 0.5 * self.kernel.row_scale
         far: NDArray[np.bool_] = np.array([not self._fits_float32(float(norm)) for norm in norms], dtype=bool)
-        far |= self._longer_than_tolerated(X)
+        far |= self._has_long_sums(X)
         return far
 
-    def _longer_than_tolerated(self, X: Any) -> NDArray[np.bool_]:
+    def _has_long_sums(self, X: Any) -> NDArray[np.bool_]:
+        """Return which rows have sums too long for the largest accepted error of kernel values."""
         lengths = _sparse_sums(X) if sp.issparse(X) else np.full(X.shape[0], _longest_sum(X))
         present, indices = np.unique(lengths, return_inverse=True)
-        long = np.array([self._error_bound(int(length)) > _TOLERATED for length in present])
+        long = np.array([self._error_bound(int(length)) > _MAX_VALUE_ERROR for length in present])
         return np.asarray(long[indices])
 
     def in_float32(self, *parts: Any) -> RowTransform | None:
-        """Return this preparation with the rounding to float32 that keeps kernel values of all of these rows.
+        """Return the float32 form of a stationary kernel that suits these rows, if there is one."""
+        return self._single(max(map(_longest_sum, parts))) if self.kernel.stationary else None
 
-        It is that of `fit`, for stationary kernels; None where there is none.
-        """
-        if not self.kernel.stationary:
-            return None
-        single, longest = replace(self, dtype=np.float32, difference=False), max(map(_longest_sum, parts))
-        for form in [single, replace(single, difference=True)] if self.difference else [single]:
-            if form._error_bound(longest) <= _TOLERATED:
-                return form
-        return None
+    def _single(self, longest_sum: int) -> RowTransform | None:
+        """Return the first float32 form, of products or of differences, that is accurate enough."""
+        single = replace(self, dtype=np.float32, difference=False)
+        forms = [single, replace(single, difference=True)] if self.difference else [single]
+        return next((form for form in forms if form._error_bound(longest_sum) <= _MAX_VALUE_ERROR), None)
 
     def in_float64(self) -> RowTransform:
         """Return the same preparation without rounding to float32."""
         return replace(self, dtype=np.float64, difference=self.center is not None and self.kernel.order == 2)
 
     def value_rounding(self, X: Any) -> float:
-        """Bound the rounding of kernel values of rows with training rows, relative to the product of their `sizes`."""
+        """Bound the rounding of kernel values with training rows, relative to their `sizes`."""
         return self._error_bound(_longest_sum(X))
 
     def sizes(self, X: Any) -> Floats:
-        """Return the sizes of rows: the rounding of a kernel value is relative to the product of its rows' sizes.
+        """Return the sizes of rows; the rounding of a kernel value is relative to their product.
 
-        A size is the square root of the sum of the absolute terms of k(x, x). That sum is one for stationary kernels
-        and k(x, x) with ``|coef0|`` for linear and poly, plus the absolute offset.
+        A size is the root of the sum of the absolute terms of k(x, x): one for stationary kernels,
+        k(x, x) with ``|coef0|`` for linear and poly, plus the absolute offset.
         """
         return np.asarray((self.kernel.with_itself(X, absolute=True) + abs(self.offset)) ** 0.5)
 
     def _error_bound(self, longest_sum: int) -> float:
-        """Bound the error of kernel values by rounding.
+        """Bound the rounding errors of kernel values, to first order.
 
-        Entries err by a ``unit`` of themselves, sums by up to ``unit * longest_sum`` of their terms' sizes.
-        The constants are of first order.
+        Entries err by a ``unit`` of themselves, sums by ``unit * longest_sum`` of their terms.
         """
-        unit = _UNIT[self.dtype]
+        unit = 2.0**-24 if self.dtype is np.float32 else UNIT
         if not self.kernel.stationary:
             return unit * self.kernel.polynomial[2] * (4 + 0.5 * longest_sum)
-        exponent = self.kernel.exponent(self.size)  # of the longest training row
-        if self.difference:  # 4 a s exp(-s^2) <= 1.72 a and s^2 exp(-s^2) <= 0.37, where a^2 is the exponent
+        exponent = self.kernel.exponent(self.size)  # This is a^2 for the longest training row.
+        if self.difference:  # The bound uses 4 a s exp(-s^2) <= 1.72 a and s^2 exp(-s^2) <= 0.37.
             return unit * (1.72 * math.sqrt(exponent) + 0.37 * longest_sum + 3)
         if self.kernel.order == 1 and self.center is not None:
             return unit * (2 * exponent + 0.37 * longest_sum + 3)
-        return unit * (exponent + 0.25) * (5 + 1.1 * longest_sum)  # norms and a sum cancel
+        return unit * (exponent + 0.25) * (5 + 1.1 * longest_sum)  # Norms and sum may cancel.
 
     def _magnitude(self, norm: float) -> float:
-        """Decimal logarithm of the largest kernel value of a row with training rows, for linear and poly."""
+        """Return log10 of a row's largest kernel value with training rows, for linear and poly."""
         _, constant, degree = self.kernel.polynomial
         return degree * math.log10(max(norm * self.size + abs(constant), 1e-300))
 
     def _fits_float32(self, norm: float) -> bool:
-        """Return whether float32 has the range for kernel values of a row of this norm with training rows."""
+        """Return whether kernel values of a row of this norm fit into the range of float32."""
         if self.kernel.stationary:
-            return True  # the error bound is stricter
+            return True  # The error bound is stricter.
         return norm < 1e36 and self._magnitude(self.size) > -25 and self._magnitude(norm) < 30
 
     def _check_size(self, norm: float, longest_sum: int, furthest: Callable[[], int]) -> None:
-        """Raise ValueError, naming the furthest column, if values of such rows overflow or drown in rounding."""
+        """Raise ValueError, naming the furthest column, if values overflow or drown in rounding."""
         if math.isfinite(norm):
             if self.kernel.stationary:
-                sound = self.size < 1e150 and self._error_bound(longest_sum) <= _TOLERATED
+                sound = self.size < 1e150 and self._error_bound(longest_sum) <= _MAX_VALUE_ERROR
             else:
-                sound = self._magnitude(norm) < 100  # there is room for their squares
+                sound = self._magnitude(norm) < 100  # Squares of kernel values must be finite too.
             if sound:
                 return
         detail = f" with gamma={self.kernel.gamma:.3g}" if self.kernel.name != "linear" else ""
@@ -280,7 +273,7 @@ class RowTransform:
         limit = np.iinfo(np.int32).max
         if X.shape[1] > limit:
             raise ValueError(f"X has {X.shape[1]} columns; sparse rows may have at most {limit}")
-        if not X.has_canonical_format:  # the tile wants columns in order, each once
+        if not X.has_canonical_format:  # The tile needs ascending columns without duplicates.
             X = X.copy()
             X.sum_duplicates()
         with np.errstate(over="ignore"):
@@ -291,14 +284,15 @@ class RowTransform:
         return _core.Rows32(*arrays) if self.dtype is np.float32 else _core.Rows64(*arrays)
 
     def _scaled(self, values: Floats) -> Floats:
-        """Scale values in place; for stationary kernels clip them to a range whose squares are finite."""
+        """Scale values in place; for stationary kernels, clip them so that squares are finite."""
         values *= self.kernel.row_scale
-        far = _FAR[self.dtype] if self.kernel.stationary else np.inf
-        return np.clip(values, -far, far, out=values)  # infinite squares would give nan
+        # No training row reaches these limits, and infinite squares would lead to nan.
+        limit = (1e15 if self.dtype is np.float32 else 1e100) if self.kernel.stationary else np.inf
+        return np.clip(values, -limit, limit, out=values)
 
 
 def _largest_norm(X: Any, kernel: Kernel, center: Floats | None) -> float:
-    """Largest norm of a row, before gamma."""
+    """Return the largest norm of a row, before gamma."""
     return float(power_sums(X, kernel.order, center).max(initial=0.0) ** (1 / kernel.order))
 
 
@@ -307,16 +301,16 @@ class StoredRows:
     """Rows in memory, which shards may share."""
 
     X: Any  # an array or CSR array of float32 or float64, with sorted columns
-    # if these are consecutive rows of others: those others, the index of the first and one past that of the last
+    # The rows that this is a slice of, if any, with the slice's start and stop.
     span: tuple[StoredRows, int, int] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the rows alone, which another process prepares for its own core."""
+        """Return only the rows, which another process prepares for its own core."""
         return {"X": self.X, "span": None}
 
     @cached_property
     def core(self) -> _core.Rows32 | _core.Rows64:
-        """Rows for the compiled core, made of the same arrays."""
+        """Rows for the compiled core, which share these arrays."""
         make = cast("type[_core.Rows64]", _core.Rows32 if self.X.dtype == np.float32 else _core.Rows64)
         if sp.issparse(self.X):
             offsets, columns = self.X.indptr.astype(np.int64), self.X.indices.astype(np.int32, copy=False)
@@ -324,20 +318,20 @@ class StoredRows:
         return make(np.ascontiguousarray(self.X))
 
     def between(self, first: int, last: int) -> StoredRows:
-        """Return the rows from `first` up to `last`, the latter excluded, without a copy."""
+        """Return the rows from `first` to `last`, the latter excluded, without a copy."""
         span = self, first, last
         if not sp.issparse(self.X):
             return StoredRows(self.X[first:last], span)
         offsets = self.X.indptr[first : last + 1]
         stored = slice(offsets[0], offsets[-1])
         part = sp.csr_array((last - first, self.X.shape[1]), dtype=self.X.dtype)
-        # set as attributes, because the constructor copies what is the smaller part of an array
+        # Attributes are set because the constructor copies slices of less than half of an array.
         part.data, part.indices, part.indptr = self.X.data[stored], self.X.indices[stored], offsets - offsets[0]
         return StoredRows(part, span)
 
     @staticmethod
     def joined(parts: Sequence[StoredRows]) -> StoredRows:
-        """Return the rows of several, one after the other, without a copy if they are consecutive rows of others."""
+        """Concatenate rows, without a copy if they are consecutive slices of the same rows."""
         if len(parts) == 1:
             return parts[0]
         spans = [part.span for part in parts if part.span is not None]

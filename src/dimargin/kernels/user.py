@@ -1,11 +1,11 @@
-"""Kernels that users bring: a Python function, or a matrix of values computed beforehand.
+"""User-defined kernels: a Python function, or a precomputed matrix of values.
 
-Both are float64 and slower than the kernels of the compiled core, whose values are computed in fused tiles by all
-threads. They must be positive semi-definite: without that the dual is not concave, and a duality gap certifies nothing.
-Two necessary conditions are checked. Every two rows of a block of values of rows with one another must satisfy
-``k(x, z) = k(z, x)`` and ``k(x, z)^2 <= k(x, x) k(z, z)``; and the values of up to 256 rows, drawn at random, must have
-no negative eigenvalue. A violation beyond rounding proves that the kernel is not positive semi-definite. Values that
-pass prove nothing of the other rows.
+Both are float64 and slower than the kernels of the compiled core, which computes values in fused
+tiles on all threads. They must be positive semi-definite: otherwise the dual is not concave, and a
+duality gap certifies nothing. Two necessary conditions are checked: in a square block of values,
+every two rows must satisfy ``k(x, z) = k(z, x)`` and ``k(x, z)^2 <= k(x, x) k(z, z)``; and the
+values of up to 256 random rows must have no negative eigenvalue. A violation beyond rounding proves
+that the kernel is not positive semi-definite. Passing proves nothing about the other rows.
 """
 
 from __future__ import annotations
@@ -27,26 +27,23 @@ from dimargin.system.memory import check_memory
 
 KernelFunction = Callable[[Any, Any], Any]
 
-_VALUES_AT_ONCE = 2**23
-_ROWS_AT_ONCE = 32  # whose values with themselves are wanted: a function computes their values with one another too
-_ROUNDING = 1e-6  # relative to the diagonal
-_EIGENVALUES_OF = 256  # rows, whose eigenvalues take some milliseconds
-_MANY = 2**26  # bytes, below which it is not worth asking whether they fit
+_VALUES_AT_ONCE = 2**23  # The kernel values of one call, which bounds the scratch memory.
+_MAX_ROUNDING = 1e-6  # The rounding of kernel values that is accepted, relative to the diagonal.
 
 
 @dataclass(frozen=True)
 class UserKernel:
-    """A user's kernel, which takes the place of a `RowTransform`."""
+    """A user-defined kernel, used in place of a `RowTransform`."""
 
-    # returns (a, b) values of rows of shape (a, n_features) and (b, n_features); None for values computed beforehand
+    # Returns (a, b) values of arrays of a and of b rows; None for precomputed values.
     function: KernelFunction | None
-    offset: float = 0.0  # added to every kernel value, as in `RowTransform`
+    offset: float = 0.0  # constant added to every kernel value, as in `RowTransform`
     dtype = np.float64
     stationary = False
 
     @property
     def kernel(self) -> UserKernel:
-        """The kernel itself, in the place of the `Kernel` of a `RowTransform`."""
+        """The kernel itself, in place of the `Kernel` of a `RowTransform`."""
         return self
 
     def in_float32(self, *parts: Any) -> None:
@@ -70,34 +67,35 @@ Transform = RowTransform | UserKernel
 
 
 def kernel_matrix(transform: Transform, X: Any, queries: Any = None, n_threads: int = 1) -> KernelMatrix:
-    """Return the matrix of kernel values of rows, of the class that the transform asks for.
+    """Return the matrix of kernel values of rows, of the class that belongs to the transform.
 
-    Where there are queries, columns in which X has nothing cost nothing, but rows of the matrix are then narrow ones.
+    With queries, wide sparse rows are replaced by narrow ones without the columns that X lacks.
 
-    Raises MemoryError if the array over all columns of sparse rows, which the compiled core needs, does not fit.
+    Raises MemoryError if the core's array over all columns of sparse rows does not fit into memory.
     """
     if queries is not None and isinstance(transform, RowTransform):
         kernel = transform.kernel
         X, queries = narrow_pair(X, queries, kernel.order if kernel.stationary else None)
-    needed = 4 * n_threads * X.shape[1]  # hardly ever touched: a limit on addresses is what they may exceed
-    if needed > _MANY and sp.issparse(X):
+    # The array is hardly ever filled, but may exceed a limit on addresses unless it is small.
+    needed = 4 * n_threads * X.shape[1]
+    if needed > 2**26 and sp.issparse(X):
         check_memory(needed, None, f"a kernel of rows of {X.shape[1]} columns")
     make = UserKernelMatrix if isinstance(transform, UserKernel) else KernelMatrix
     return make(transform, X, queries, n_threads)  # type: ignore[arg-type]
 
 
 class UserKernelMatrix(KernelMatrix):
-    """Values of a user's kernel, computed or looked up on demand and counted.
+    """Values of a user-defined kernel, computed or looked up on demand and counted.
 
     Parameters
     ----------
     transform : UserKernel
     X : array or CSR array of shape (n, n_features)
-        Training rows; for values computed beforehand the values, of shape (n, n).
+        Training rows, or precomputed values of shape (n, n).
     queries : array or CSR array of shape (n_queries, n_features), optional
-        Other rows; for values computed beforehand the values, of shape (n_queries, n).
+        Other rows, or precomputed values of shape (n_queries, n).
     n_threads : int, default=1
-        Threads of work on the values.
+        Number of threads that work on the values.
 
     Examples
     --------
@@ -113,35 +111,35 @@ class UserKernelMatrix(KernelMatrix):
     transform: UserKernel  # type: ignore[assignment]
 
     def __getstate__(self) -> dict[str, Any]:
-        raise TypeError("a user's kernel stays in the process that it was given to")
+        raise TypeError("a user-defined kernel cannot be pickled or sent to another process")
 
     @property
     def has_weights(self) -> bool:
-        """Return False (see `KernelMatrix`): nothing is known of the function that the kernel computes."""
+        """Return False (see `KernelMatrix`): the function that the kernel computes is unknown."""
         return False
 
     can_be_accurate = could_have_weights = has_weights
 
     @property
     def expensive(self) -> bool:
-        """Return whether values are computed by a function, which is expensive, rather than looked up."""
+        """Return whether values are computed by a function rather than looked up."""
         return self.transform.function is not None
 
     very_expensive = expensive
 
     def vectors(self, index: Indices) -> Any:
-        """See `KernelMatrix`; for values computed beforehand the rows returned have no features."""
+        """See `KernelMatrix`; for precomputed values the returned rows have no features."""
         return self.rows(index) if self.transform.function else np.empty((len(index), 0), dtype=self._given.dtype)
 
     def values(self, rows: Indices, columns: Indices, out: NDArray[Any] | None = None) -> NDArray[Any]:
         """See `KernelMatrix`.
 
-        ValueError is raised if the function's answer has another shape or is not finite, or shows that the kernel is
-        not symmetric or not positive semi-definite.
+        Raises ValueError if the function returns another shape, or values that are not finite or
+        not those of a symmetric, positive semi-definite kernel.
         """
         queries, X = self._rows.prepared.X, self._given
         left, right = self._rows.index[rows], self._columns.index[columns]
-        if not len(rows) or not len(columns):  # a user's function need not know how to answer nothing
+        if not len(rows) or not len(columns):  # A user's function need not accept empty arrays.
             values = np.empty((len(rows), len(columns)))
         elif self.transform.function is None:
             values = np.asarray(queries[np.ix_(left, right)], dtype=np.float64)
@@ -175,25 +173,26 @@ class UserKernelMatrix(KernelMatrix):
         return out
 
     def _is_long(self, n_values: int) -> bool:
-        """Return True: the values of many small parts are computed part by part."""
+        """Return True: the values of small parts are computed part by part."""
         return True
 
     def rounding(self, n_columns: int) -> float:
-        """See `KernelMatrix`; values count as exact, and BLAS may add the terms one after the other."""
+        """See `KernelMatrix`; values count as exact, and BLAS may add terms one by one."""
         return (n_columns + FEW_ROUNDINGS) * UNIT
 
     def _sizes(self, side: Side) -> Floats:
-        """Return square roots of the values of rows with themselves, which bound all values of a positive kernel."""
+        """Return the roots of the rows' diagonal values, which bound all values of the kernel."""
         rows, index = side.prepared.X, side.index
         function = self.transform.function
         if function is None:
             squares = rows[index, index].astype(np.float64)
         else:
             own = kernel_matrix(replace(self.transform, offset=0.0), rows)
-            parts = [index[some] for some in row_chunks(len(index), _ROWS_AT_ONCE)]
+            # Parts are small, because the function computes whole blocks for their diagonals.
+            parts = [index[some] for some in row_chunks(len(index), 32)]
             squares = np.concatenate([np.zeros(0), *(own.values(part, part).diagonal() for part in parts)])
             self.evaluations += own.evaluations
-        return np.asarray((np.abs(squares) * (1 + _ROUNDING) + abs(self.transform.offset)) ** 0.5)
+        return np.asarray((np.abs(squares) * (1 + _MAX_ROUNDING) + abs(self.transform.offset)) ** 0.5)
 
     def diagonal(self, index: Indices | None = None) -> Floats:
         """See `KernelMatrix`."""
@@ -202,24 +201,24 @@ class UserKernelMatrix(KernelMatrix):
 
 
 def check_eigenvalues(kernel: UserKernel, X: Any) -> None:
-    """Raise ValueError if values of some rows, up to 256 drawn at random, prove a kernel not positive semi-definite.
+    """Raise ValueError if the values of up to 256 random rows prove that a kernel is indefinite.
 
-    The values are divided by the square roots of the diagonal, and an eigenvalue is negative beyond rounding where it
-    is below -1e-6 times the number of rows: values that err by a millionth of these roots do not lower it further.
+    The values are divided by the square roots of the diagonal. An eigenvalue is negative beyond
+    rounding if it is below -1e-6 times the number of rows: values that err by a millionth of these
+    roots do not lower it further. The eigenvalues of 256 rows take some milliseconds.
     """
     n = X.shape[0]
-    rows = np.sort(np.random.default_rng(0).choice(n, min(n, _EIGENVALUES_OF), replace=False))
+    rows = np.sort(np.random.default_rng(0).choice(n, min(n, 256), replace=False))
     values = kernel_matrix(kernel, X).values(rows, rows)
     sizes = np.sqrt(values.diagonal())
     sizes[sizes == 0] = 1.0
     values = values / sizes[:, None] / sizes
     lowest = float(np.linalg.eigvalsh((values + values.T) / 2)[0])
-    if lowest < -_ROUNDING * len(rows):
+    if lowest < -_MAX_ROUNDING * len(rows):
         raise ValueError(
-            f"kernel is not positive semi-definite: the values of {len(rows)} of {n} training rows with one another, "
-            f"divided by the square roots of their diagonal, have the eigenvalue {lowest:.3g}. Its dual is not "
-            "concave, and no duality gap would certify a model. (The check looks at up to 256 rows; passing it proves "
-            "nothing of the others.)"
+            f"kernel is not positive semi-definite: the matrix of {len(rows)} of {n} training rows, divided by the "
+            f"square roots of its diagonal, has the eigenvalue {lowest:.3g}. The dual is not concave, and no duality "
+            "gap would certify a model. (Passing this check of up to 256 rows proves nothing about the others.)"
         )
 
 
@@ -228,8 +227,8 @@ def _check_semi_definite(values: Floats, indices: Indices) -> None:
     diagonal = values.diagonal()
     scale = np.sqrt(np.maximum(np.outer(diagonal, diagonal), 0)) + TINY
     for wrong, what in (
-        (np.abs(values - values.T) > _ROUNDING * (scale + np.abs(values)), "not symmetric"),
-        ((np.abs(values) > (1 + _ROUNDING) * scale) | (diagonal < 0), "not positive semi-definite"),
+        (np.abs(values - values.T) > _MAX_ROUNDING * (scale + np.abs(values)), "not symmetric"),
+        ((np.abs(values) > (1 + _MAX_ROUNDING) * scale) | (diagonal < 0), "not positive semi-definite"),
     ):
         if wrong.any():
             i, j = (int(indices[k]) for k in np.argwhere(wrong)[0])

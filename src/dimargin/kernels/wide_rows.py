@@ -1,8 +1,8 @@
-"""Wide sparse rows without the columns that do not occur, for kernels of which each value sums over common columns.
+"""Wide sparse rows reduced to the columns that occur, for kernels that sum over common columns.
 
-The compiled core has an array over all columns for every thread, and counts columns in 32 bits. Where rows are so wide
-that this array would be large, kernels are computed on narrow rows. Bounds of rounding stay as they are: the core cuts
-sums over long rows in parts by columns, and every column stays in its part.
+The compiled core keeps an array over all columns for every thread, and counts columns in 32 bits.
+If that array would be large, kernels are computed on narrow rows. Rounding bounds do not change:
+the core cuts sums over long rows into parts by columns, and every column stays in its part.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from dimargin.kernels.column_statistics import on_columns, places_of, power_sums
 from dimargin.system.arrays import Indices
 
 WIDE = 2**24
-"""Columns up to which the core's array over them, of 64 MiB, costs hardly anything: it is never filled."""
+"""Number of columns up to which the core's array, of 64 MiB, is cheap, since it is never filled."""
 
 
 def is_wide(X: Any) -> bool:
-    """Return whether rows are sparse and so wide that kernels are computed without the columns that do not occur."""
+    """Return whether rows are sparse and so wide that kernels are computed on narrow rows."""
     return bool(sp.issparse(X) and X.shape[1] > WIDE)
 
 
 @dataclass(frozen=True, eq=False)
 class KeptColumns:
-    """Columns of wide rows that are kept, and where they are in narrow rows.
+    """Columns of wide rows that are kept, and their places in narrow rows.
 
-    A last column of narrow rows stands for all columns that are not kept, which rows to predict may have.
+    The last column of narrow rows represents all other columns, which rows at prediction may have.
 
     Examples
     --------
@@ -44,36 +44,36 @@ class KeptColumns:
     """
 
     columns: Indices  # ascending
-    width: int  # of wide rows
+    width: int  # number of columns of wide rows
 
     @classmethod
     def of(cls, X: Any) -> Self:
-        """Return the columns of CSR rows in which something is stored."""
+        """Keep the columns of CSR rows in which something is stored."""
         return cls(stored_columns(X), X.shape[1])
 
     @cached_property
-    def _begins(self) -> Indices:
-        """Places in `columns` at which the parts begin that the core cuts wide rows in, and the end of the last."""
+    def _part_starts(self) -> Indices:
+        """Places in `columns` where the core's parts of wide rows begin, and the last one ends."""
         part = _core.columns_a_part(self.width)
         return np.searchsorted(self.columns, part * np.arange(_core.SPARSE_PARTS + 1))
 
     @cached_property
-    def _part(self) -> int:
-        """Columns of a part of narrow rows, of which the last one is free."""
-        return int(np.diff(self._begins).max()) + 1
+    def _part_width(self) -> int:
+        """Number of columns of a part of narrow rows, the last of them unused."""
+        return int(np.diff(self._part_starts).max()) + 1
 
     def narrow(self, X: Any, order: int | None = None) -> Any:
         """Return wide CSR rows as narrow ones.
 
-        What rows have in columns that are not kept is left out, or if there is an `order` replaced by their norm of
-        this order, in the last column: the distance from rows without these columns stays as it is.
+        Values in columns that are not kept are dropped or, given an `order`, replaced by their norm
+        of this order in the last column, which keeps the distance from rows without these columns.
         """
         places, known = places_of(X.indices, self.columns)
-        parts = np.searchsorted(self._begins, places, side="right") - 1
-        indices = parts * self._part + places - self._begins[parts]
-        shape = X.shape[0], self._part * _core.SPARSE_PARTS
+        parts = np.searchsorted(self._part_starts, places, side="right") - 1
+        indices = parts * self._part_width + places - self._part_starts[parts]
+        shape = X.shape[0], self._part_width * _core.SPARSE_PARTS
         if known.all():
-            return sp.csr_array((X.data, indices.astype(np.int32), _small(X.indptr)), shape=shape)
+            return sp.csr_array((X.data, indices.astype(np.int32), _with_short_offsets(X.indptr)), shape=shape)
         rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
         numbers, rows, indices = X.data[known], rows[known], indices[known]
         if order is not None:
@@ -88,23 +88,23 @@ class KeptColumns:
         return found
 
     def widen(self, X: Any) -> Any:
-        """Return narrow CSR rows, without a number in the last column, as wide ones."""
-        indices = self.columns[self._begins[X.indices // self._part] + X.indices % self._part]
+        """Return narrow CSR rows, whose last column is empty, as wide ones."""
+        indices = self.columns[self._part_starts[X.indices // self._part_width] + X.indices % self._part_width]
         return sp.csr_array((X.data, indices, X.indptr.astype(np.int64)), shape=(X.shape[0], self.width))
 
 
-def _small(offsets: Any) -> Any:
-    """Return offsets in 32 bits if these suffice, as the indices of narrow rows are: an array has both of one type."""
+def _with_short_offsets(offsets: Any) -> Any:
+    """Return offsets in 32 bits, if these suffice, since CSR arrays have indices of one type."""
     return offsets.astype(np.int32) if offsets[-1] < 2**31 else offsets
 
 
 def as_given(X: Any, kept: KeptColumns | None) -> Any:
-    """Return rows as the caller gave them: wide ones again, if only some of their columns have been kept."""
+    """Return rows as the caller passed them: widened if only some of their columns were kept."""
     return X if kept is None else kept.widen(X)
 
 
 def narrow_pair(X: Any, queries: Any, order: int | None) -> tuple[Any, Any]:
-    """Return rows and queries without the columns that the rows do not have, if they are wide; see `KeptColumns`."""
+    """Narrow rows and queries to the columns of the rows, if they are wide; see `KeptColumns`."""
     if not is_wide(X):
         return X, queries
     kept = KeptColumns.of(X)

@@ -23,12 +23,12 @@ from dimargin.system.arrays import Floats, Indices
 class ClassPairs:
     """Problems of all pairs of classes, over rows in the order of their classes.
 
-    The mass and the total of a problem are those of its own rows. Coefficients of all pairs times labels are arrays of
-    shape (n_classes - 1, n), in the layout of `dimargin.problems.one_vs_one`.
+    The mass and the total of a problem are those of its own rows. Coefficients of all pairs, times
+    labels, have shape (n_classes - 1, n) and the layout of `dimargin.problems.one_vs_one`.
     """
 
-    weights: Floats  # of all rows
-    bounds: Indices  # where the rows of every class begin, and the last ones end, of shape (n_classes + 1,)
+    weights: Floats  # weights of all rows
+    bounds: Indices  # first row of each class and end of the last one, of shape (n_classes + 1,)
     loss: Loss
     intercept: bool
     kernel: KernelMatrix
@@ -40,12 +40,12 @@ class ClassPairs:
 
     @cached_property
     def classes(self) -> list[slice]:
-        """Where the rows of every class are."""
+        """Slices of the rows of each class."""
         return [slice(*ends) for ends in pairwise(self.bounds.tolist())]
 
     @cached_property
     def indices(self) -> list[Indices]:
-        """Indices of the rows of every class."""
+        """Indices of the rows of each class."""
         return np.split(np.arange(self.bounds[-1]), self.bounds[1:-1])
 
     @cached_property
@@ -54,7 +54,7 @@ class ClassPairs:
         return pairs_of(len(self.classes))
 
     def rows(self, pair: Sequence[int] | Indices) -> tuple[slice, slice]:
-        """Return where the rows of the two classes are."""
+        """Return the slices of the rows of the two classes."""
         return self.classes[pair[0]], self.classes[pair[1]]
 
     @cached_property
@@ -74,7 +74,7 @@ class ClassPairs:
         return DualProblem(self.labels(pair)[None], weights, self.loss, mass, mass, self.intercept, kernel=kernel)
 
     def groups(self, numbers: Indices, n_values: int, n_rows: int) -> list[Indices]:
-        """Return some pairs in groups of one pair, or whose kernel matrices have at most so many values, and rows."""
+        """Group pairs: several together have at most `n_values` kernel values and `n_rows` rows."""
         own = self.n_rows[numbers]
         limits = (np.cumsum(own.astype(float) ** 2), n_values), (np.cumsum(own), n_rows)
         groups, first = [], 0
@@ -87,9 +87,9 @@ class ClassPairs:
         return groups
 
     def joined(self, numbers: Sequence[int] | Indices, few: int | None = None) -> JoinedProblems:
-        """Return the problems of the pairs of these numbers, one after the other.
+        """Return the problems of the pairs of these numbers, concatenated.
 
-        With `few` they are restricted to so many rows of every class: the coefficients of others are zero.
+        With `few` they are restricted to so many rows of each class; other coefficients are zero.
         """
         pairs = self.pairs[numbers]
         sizes = np.diff(self.bounds)[pairs]
@@ -105,5 +105,5 @@ class ClassPairs:
 
     @cached_property
     def _masses(self) -> Floats:
-        """Weights of the rows of every class."""
+        """Sums of the weights of each class."""
         return np.add.reduceat(self.weights, self.bounds[:-1])

@@ -1,12 +1,12 @@
 """The dual problem and its certificate.
 
-For coefficients g that are feasible (inside their box and, with an intercept, of ``sum_i y_i g_i = 0``), and any b,
+For any b and feasible g (inside their box and, with an intercept, ``sum_i y_i g_i = 0``),
 
     gap = P - D = sum_i [ loss_i(m_i + y_i b) + phi_i(g_i) + g_i (m_i + y_i b) ] - b sum_i y_i g_i,
 
-and every term of the first sum is non-negative (Fenchel-Young). Nothing here is taken on trust: coefficients are made
-feasible before they are certified (`DualProblem.at_feasible`), what is left of the sum counts at what it costs to make
-it zero, and all objectives come with a bound of their rounding (`ObjectiveSums`), which belongs to the gap.
+and every term of the first sum is non-negative (Fenchel-Young). Coefficients are made feasible
+before they are certified (`DualProblem.at_feasible`); a remaining signed sum counts with the cost
+of making it zero, and the bound of the objectives' rounding (`ObjectiveSums`) is part of the gap.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from dimargin.system.arrays import TINY, Floats, Indices
 class DualProblem(MarginLosses):
     """Minimise ``1/2 g'Qg + sum_i phi_i(g_i)`` for every output, over shared rows and kernel."""
 
-    kernel: KernelMatrix = field(kw_only=True)  # of shape (n, n)
+    kernel: KernelMatrix = field(kw_only=True)  # square, of shape (n, n)
 
     @classmethod
     def of(cls, losses: MarginLosses, kernel: KernelMatrix) -> DualProblem:
-        """Return the problem of these losses with this kernel."""
+        """Return the problem of losses with a kernel."""
         return cls(
             losses.labels, losses.weights, losses.loss, losses.mass, losses.total, losses.intercept, kernel=kernel
         )
 
     def with_kernel(self, kernel: KernelMatrix) -> DualProblem:
-        """Return the same problem with other values of the kernel: of another precision, or computed otherwise."""
+        """Return the same problem with kernel values in another precision or form."""
         return DualProblem.of(self, kernel)
 
     def restrict(self, index: Indices, mass: float) -> DualProblem:
@@ -47,10 +47,10 @@ class DualProblem(MarginLosses):
         return self if len(outputs) == len(self.labels) else replace(self, labels=self.labels[outputs])
 
     def margins(self, dual: Floats, accurately: bool = False) -> Floats:
-        """Return margins ``m = Qg`` of shape (n_outputs, n), without intercept, in one pass over the support vectors.
+        """Return margins ``m = Qg``, without intercept, of shape (n_outputs, n).
 
-        Margins of a linear machine in float64 are computed from its weights. Those of others can be computed
-        `accurately`, at a price, where the kernel allows that (`KernelMatrix.can_be_accurate`).
+        Margins of a linear machine in float64 are computed from its weights. Others can be computed
+        `accurately`, but slowly, if the kernel allows it (`KernelMatrix.can_be_accurate`).
         """
         columns, signed = self.support(dual)
         if accurately:
@@ -67,39 +67,39 @@ class DualProblem(MarginLosses):
     def margin_errors(
         self, dual: Floats, margins: Floats, travelled: Floats | None = None, accurately: bool = False
     ) -> Floats:
-        """Bound the rounding of margins in the precision of the kernel; parameters are those of `objectives`."""
+        """Bound the rounding of margins in the kernel's precision (parameters: `objectives`)."""
         kernel, (columns, signed) = self.kernel, self.support(dual)
         if travelled is None and accurately:
             return kernel.accurate_product_errors(columns, signed, margins)
         if travelled is None and kernel.has_weights:
             return kernel.score_errors(kernel.weights(columns, signed), columns, signed)
         reach, n_columns = self.reach(dual), len(columns)
-        if travelled is not None:  # also by columns that have no coefficient any more
+        if travelled is not None:  # Columns whose coefficient is zero now may have taken part.
             reach, n_columns = np.maximum(travelled, reach), kernel.shape[1]
         return np.asarray(kernel.rounding(n_columns) * reach[:, None] * kernel.row_sizes)
 
     def reach(self, dual: Floats) -> Floats:
-        """Bound ``|sum_i g_i phi(x_i)|`` by absolute coefficients times sizes of rows, of shape (n_outputs,)."""
+        """Bound ``|sum_i g_i phi(x_i)|`` by ``|g_i|`` times row sizes, of shape (n_outputs,)."""
         return np.asarray(np.abs(dual) @ self.kernel.column_sizes)
 
     def best_scale(self, dual: Floats, margins: Floats) -> Floats:
-        """Return the factor in [0, 1], of shape (n_outputs, 1), by which a start is best scaled.
+        """Return the best factors in [0, 1] for warm starts, of shape (n_outputs, 1).
 
-        A factor of nine tenths or more counts as one. A small error of margins can make coefficients that answer them
-        many times too large.
+        A small error of margins can make the coefficients that answer them many times too large.
+        A factor of at least 0.9 counts as one.
         """
         slopes, curvatures = self.conjugate.piece(dual)
         slope = (slopes * dual).sum(axis=1, keepdims=True)
         square = (dual * margins).sum(axis=1, keepdims=True) + (curvatures * dual**2).sum(axis=1, keepdims=True)
-        with np.errstate(over="ignore"):  # margins may be zero
+        with np.errstate(over="ignore"):  # The division overflows if all margins are zero.
             share = np.clip(-slope / np.maximum(square, TINY), 0.0, 1.0)
         return np.where(share < 0.9, share, 1.0)
 
     def at_feasible(self, dual: Floats, margins: Floats) -> tuple[Floats, Floats]:
-        """Return feasible coefficients and their margins: those given or, if they are not feasible, some near them.
+        """Return the given coefficients, or feasible ones near them, and their margins.
 
-        Margins are updated by the columns of the coefficients that change; those of a linear machine are computed
-        afresh.
+        Margins are updated by the columns of the coefficients that change; those of a linear
+        machine are recomputed.
         """
         near = self.feasible(dual)
         moved = np.flatnonzero((near != dual).any(axis=0))
@@ -118,10 +118,10 @@ class DualProblem(MarginLosses):
         travelled: Floats | None = None,
         accurately: bool = False,
     ) -> Objectives:
-        """Return primal and dual objective and their gap, for the best intercepts if none are given.
+        """Return primal and dual objective and their gap; the default intercepts are the best ones.
 
-        On float64 kernel values rounding is bounded, and counts in the gap. On float32 ones it is not, see
-        `dimargin.solvers.precision`.
+        For float64 kernel values the gap includes a bound of its rounding; for float32 ones it does
+        not (see `dimargin.solvers.precision`).
 
         Parameters
         ----------
@@ -130,8 +130,9 @@ class DualProblem(MarginLosses):
             Without intercept.
         intercepts : ndarray of shape (n_outputs,), optional
         travelled : ndarray of shape (n_outputs,), optional
-            Sums, over all updates that led to these margins, of absolute changes of coefficients times the sizes of
-            their rows (`KernelMatrix.product_sizes`); by default margins were computed at once, by `margins`.
+            Sums, over all updates that led to these margins, of absolute changes of coefficients
+            times the sizes of their rows (`KernelMatrix.product_sizes`); by default the method
+            `margins` computed them in one product.
         accurately : bool
             Whether `margins` were computed accurately.
         """
@@ -142,14 +143,14 @@ class DualProblem(MarginLosses):
         return self.objective_sums(dual, margins, intercepts, errors).objectives(intercepts, reach)
 
     def certified(self, dual: Floats, margins: Floats | None = None, intercepts: Floats | None = None) -> Objectives:
-        """Return objectives at feasible coefficients near `dual`, on float64 kernel values, with the least rounding.
+        """Return objectives with minimal rounding at feasible coefficients near `dual`, in float64.
 
-        The argument `margins` holds the margins of `dual`, as the method of that name computes them.
+        The argument `margins` holds the margins of `dual`, as the method `margins` computes them.
         """
         dual, margins = self.at_feasible(dual, self.margins(dual) if margins is None else margins)
         objectives = self.objectives(dual, margins, intercepts)
         if not self.kernel.can_be_accurate or (objectives.rounding <= 0.1 * objectives.relative_gap).all():
             return objectives
-        # where rounding may be most of the gap, it is worth another pass
+        # An accurate pass is worth its time if the gap may be mostly rounding.
         exact = self.objectives(dual, self.margins(dual, accurately=True), intercepts, accurately=True)
         return exact if exact.worst_gap < objectives.worst_gap else objectives

@@ -1,13 +1,14 @@
-"""The problem of some rows while the coefficients of all others stay as they are.
+"""The problem of a working set of rows while the coefficients of all other rows are fixed.
 
-Let W be the rows, g0 and m0 their coefficients and margins in the problem of all rows, and D0 its dual objective there.
-With ``d = g - g0`` and the margins ``m = m0 + Qd`` of these rows at other coefficients g, the dual objective of all
-rows, with an intercept subject to ``sum_W y_i g_i = -s``, is
+Let W be these rows, g0 and m0 their coefficients and margins in the problem of all rows, and D0 its
+dual objective there. With ``d = g - g0`` and the margins ``m = m0 + Qd`` of these rows at other
+coefficients g, the dual objective of all rows, with an intercept subject to
+``sum_W y_i g_i = -s``, is
 
     D = D0 - 1/2 d'(m0 + m) - sum_W [ phi_i(g_i) - phi_i(g0_i) ],
 
-where ``s = sum y_j g_j`` over the other rows. Their losses are replaced by the tangents that belong to their
-coefficients, so that the primal objective is ``D`` and the gap of the rows in W alone,
+where ``s = sum y_j g_j`` over the other rows. Their losses are replaced by the tangents that belong
+to their coefficients, so that the primal objective is ``D`` plus the gap of the rows in W alone,
 
     P - D = sum_W [ loss_i(m_i + y_i b) + phi_i(g_i) + g_i (m_i + y_i b) ],
 
@@ -29,28 +30,28 @@ from dimargin.system.arrays import Floats, Indices
 
 @dataclass(frozen=True)
 class InnerProblem(DualProblem):
-    """Minimise the dual objective of all rows over the coefficients of some; see the top of this module."""
+    """The dual problem of all rows over the coefficients of some; see the module docstring."""
 
     start: Floats = field(kw_only=True)  # coefficients at the start, of shape (n_outputs, n)
-    start_margins: Floats = field(kw_only=True)  # and margins of these rows by the coefficients of all
-    start_dual: Floats = field(kw_only=True)  # and dual objective of all rows, of shape (n_outputs,)
-    positive: Floats = field(kw_only=True)  # sums of the others' coefficients by class, of shape (n_outputs,)
-    negative: Floats = field(kw_only=True)
+    start_margins: Floats = field(kw_only=True)  # their margins, by the coefficients of all rows
+    start_dual: Floats = field(kw_only=True)  # dual objective of all rows, of shape (n_outputs,)
+    positive: Floats = field(kw_only=True)  # sums over the other rows of the positive class
+    negative: Floats = field(kw_only=True)  # sums over the other rows of the negative class
 
     @classmethod
     def within(
         cls, problem: DualProblem, dual: Floats, margins: Floats, sums: tuple[Floats, Floats], objective: Floats
     ) -> InnerProblem:
-        """Return the problem of some rows of a larger one, at whose present coefficients it starts.
+        """Return the problem of some rows of a larger one, starting at its current coefficients.
 
         Parameters
         ----------
         problem : DualProblem
-            Of these rows, with the mass of the larger problem.
+            Problem of these rows, with the mass of the larger problem.
         dual, margins : ndarray of shape (n_outputs, n)
             Coefficients and margins of these rows in the larger problem, without intercept.
         sums : pair of ndarray of shape (n_outputs,)
-            Sums of the coefficients of all rows of the larger problem, of positive labels and of negative ones.
+            Sums of the larger problem's coefficients of positive labels and of negative ones.
         objective : ndarray of shape (n_outputs,)
             Dual objective of the larger problem.
         """
@@ -73,7 +74,7 @@ class InnerProblem(DualProblem):
         return replace(self, kernel=kernel)
 
     def restrict(self, index: Indices, mass: float) -> InnerProblem:
-        """Return the problem of some of these rows; its gap is theirs, its objectives leave out the others."""
+        """Return the problem of some of these rows; its gap and objectives leave out the others."""
         local = super().restrict(index, mass)
         start, margins = (np.ascontiguousarray(values[:, index]) for values in (self.start, self.start_margins))
         return replace(
@@ -84,21 +85,19 @@ class InnerProblem(DualProblem):
         """See `DualProblem.select`."""
         if len(outputs) == len(self.labels):
             return self
-        return replace(
-            self, labels=self.labels[outputs], start=self.start[outputs], start_margins=self.start_margins[outputs],
-            start_dual=self.start_dual[outputs], positive=self.positive[outputs], negative=self.negative[outputs],
-        )  # fmt: skip
+        names = "labels", "start", "start_margins", "start_dual", "positive", "negative"
+        return replace(self, **{name: getattr(self, name)[outputs] for name in names})
 
     def margins(self, dual: Floats, accurately: bool = False) -> Floats:
         """Return the margins by all coefficients; see `DualProblem.margins`."""
         return self.start_margins + super().margins(dual - self.start, accurately)
 
     def best_scale(self, dual: Floats, margins: Floats) -> Floats:
-        """Return ones: the start is where the larger problem stands."""
+        """Return ones: the start is the iterate of the larger problem."""
         return np.ones((len(dual), 1))
 
     def feasible(self, dual: Floats) -> Floats:
-        """Return coefficients near `dual` in the box whose signed sum makes up for that of the others."""
+        """Return coefficients near `dual` in the box with a signed sum that cancels the others'."""
         dual = np.clip(dual, self.conjugate.lower, self.conjugate.upper)
         if not self.intercept:
             return dual
@@ -109,7 +108,7 @@ class InnerProblem(DualProblem):
         return dual
 
     def intercepts(self, margins: Floats) -> Floats:
-        """Return the intercepts that minimise the primal, to which the other rows' losses add ``-b s``."""
+        """Return the intercepts that minimise the primal, with ``-b s`` for the other rows."""
         if not self.intercept:
             return np.zeros(len(margins))
         rows = zip(self.labels, margins, self.excess, strict=True)
@@ -118,7 +117,7 @@ class InnerProblem(DualProblem):
     def objective_sums(
         self, dual: Floats, margins: Floats, intercepts: Floats, errors: Floats | None = None
     ) -> ObjectiveSums:
-        """Sum the terms of the objectives; those of the primal are as at the top of this module."""
+        """Sum the terms of the objectives; the module docstring defines the primal."""
         sums, phi = super().objective_sums(dual, margins, intercepts, errors), self.conjugate.value
         change = 0.5 * (dual - self.start) * (self.start_margins + margins) + phi(dual) - phi(self.start)
         sums = sums._replace(primal=self.start_dual - change.sum(axis=1) + sums.gap)

@@ -1,8 +1,9 @@
-"""Several problems whose rows follow one another, certified together: few passes over all rows, however many problems.
+"""Several problems with concatenated rows, certified together in few passes over all rows.
 
-Every problem has one output, and is whole: its mass is its total, which is one here. Where the rows of a problem share
-the weight of its loss, theirs are divided by its mass, and it has no part in other losses. What is computed of a row is
-computed as in a problem alone (`MarginLosses.objective_terms`), and every sum is one over the rows of its own problem.
+Every problem has one output, and is whole: its mass equals its total, which is one here. If the
+rows of a problem share the weight of its loss, their weights are divided by its mass; other losses
+do not depend on the mass. The terms of a row are those of a single problem
+(`MarginLosses.objective_terms`), and every sum is over the rows of one problem.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from dimargin.system.arrays import Floats, Indices
 class JoinedProblems:
     """Problems over rows of the same kernel matrix; a row may be in several of them."""
 
-    losses: MarginLosses  # of the rows of all problems, of one output
-    rows: Pieces  # of the kernel matrix, a piece for each problem
-    slots: Indices  # in which a row has its coefficient among those of all pairs (`dimargin.problems.one_vs_one`)
+    losses: MarginLosses  # losses of the rows of all problems, with one output
+    rows: Pieces  # rows in the kernel matrix, one piece per problem
+    slots: Indices  # slot of each row's coefficient among those of all pairs (see one_vs_one.py)
 
     @property
     def labels(self) -> Floats:
@@ -34,27 +35,27 @@ class JoinedProblems:
         return np.asarray(self.losses.labels[0])
 
     def coefficients(self, signed: Floats) -> Floats:
-        """Return the coefficients of all rows, from those of all pairs times labels."""
-        return np.asarray(self.labels * signed[self.slots, self.rows.index] + 0.0)  # no negative zero
+        """Return the coefficients of all rows, without -0.0, from the signed ones of all pairs."""
+        return np.asarray(self.labels * signed[self.slots, self.rows.index] + 0.0)
 
     def set_coefficients(self, signed: Floats, dual: Floats) -> None:
-        """Set, in place, the coefficients of all pairs times labels that `coefficients` returns."""
+        """Set, in place, the signed coefficients of all pairs from those of all rows."""
         signed[self.slots, self.rows.index] = self.labels * dual + 0.0
 
     def of(self, number: int) -> slice:
-        """Return where the rows of a problem are."""
+        """Return the slice of the rows of a problem."""
         return slice(int(self.rows.bounds[number]), int(self.rows.bounds[number + 1]))
 
     def each(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return the values of the problems, one for each, for all their rows."""
+        """Repeat one value per problem for all rows of the problem."""
         return np.repeat(values, self.rows.sizes)
 
     def sums(self, terms: Floats) -> Floats:
-        """Return the sums of the terms of every problem's rows, which numpy adds by pairs here as in ``sum``."""
+        """Sum the terms of each problem's rows; numpy adds pairwise here as in ``sum``."""
         return np.asarray(np.add.reduceat(terms, self.rows.bounds[:-1]))
 
     def feasible(self, dual: Floats) -> Floats:
-        """Return feasible coefficients near `dual`, as `MarginLosses.feasible` does for one problem."""
+        """Return feasible coefficients near `dual`; see `MarginLosses.feasible`."""
         conjugate = self.losses.conjugate
         dual = np.clip(dual, conjugate.lower, conjugate.upper)
         if not self.losses.intercept:
@@ -66,7 +67,7 @@ class JoinedProblems:
         return dual
 
     def margins(self, kernel: KernelMatrix, dual: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return margins without intercept, bounds of their rounding, and `DualProblem.reach` of every problem."""
+        """Return margins without intercept, bounds of their rounding, and `DualProblem.reach`."""
         support, sizes = np.flatnonzero(dual), kernel.row_sizes[self.rows.index]
         columns = Pieces(self.rows.index[support], np.searchsorted(support, self.rows.bounds))
         margins = self.labels * kernel.multiply_parts(columns, (self.labels * dual)[support], self.rows)
@@ -74,9 +75,9 @@ class JoinedProblems:
         return margins, kernel.rounding(int(columns.sizes.max())) * self.each(reach) * sizes, reach
 
     def intercepts(self, dual: Floats, margins: Floats) -> Floats:
-        """Return intercepts as `MarginLosses.middle_intercepts` does for one problem, of feasible coefficients.
+        """Return the intercepts of `MarginLosses.middle_intercepts` for feasible coefficients.
 
-        Both classes have rows here, so that a coefficient may rise, and another one fall.
+        Every problem has rows of both classes, so one coefficient can rise and another can fall.
         """
         if not self.losses.intercept:
             return np.zeros(len(self.rows.sizes))
@@ -87,10 +88,10 @@ class JoinedProblems:
     def objectives(
         self, kernel: KernelMatrix, dual: Floats, intercepts: Floats | None = None
     ) -> tuple[Floats, Objectives]:
-        """Return margins without intercept, and the objectives of all problems, of feasible coefficients.
+        """Return margins without intercept, and the objectives of all problems; `dual` is feasible.
 
-        The matrix is square, in float64, and the rounding is bounded, as by `DualProblem.objectives`. Without
-        intercepts, of shape (n_problems,), they are those of `intercepts`.
+        The matrix must be square, in float64; rounding is bounded as in `DualProblem.objectives`.
+        The intercepts, of shape (n_problems,), are by default those of the method `intercepts`.
         """
         margins, errors, reach = self.margins(kernel, dual)
         intercepts = self.intercepts(dual, margins) if intercepts is None else intercepts

@@ -1,4 +1,4 @@
-"""Losses of margins: the part of a problem that depends on no kernel, for rows wherever they are."""
+"""Losses of margins: the part of a problem that does not depend on the kernel."""
 
 from __future__ import annotations
 
@@ -14,27 +14,23 @@ from dimargin.problems.objectives import ROUNDINGS, ObjectiveSums
 from dimargin.system.arrays import UNIT, Floats, Indices
 
 BALANCED = 1e-13
-"""Sum of signed coefficients, relative to that of absolute ones, that is left as it is."""
-
-_AT_BOUND = 2.0**-40  # Distance from its bound, relative to this, at which a coefficient is at the bound.
-
-_NEARLY_BALANCED = 1e-6  # likewise, that few coefficients take up; beyond it all of a class shrink
+"""Largest sum of signed coefficients, relative to that of absolute ones, that counts as zero."""
 
 
 @dataclass(frozen=True)
 class MarginLosses:
-    """Loss of every row's margin, for every output: the part of a problem that depends on no kernel.
+    """Losses of all rows' margins, for every output: the part of a problem without the kernel.
 
-    A mass that differs from the total by no more than the rounding of sums is set to the total, so that coefficients
-    of the whole problem are not rounded again.
+    A mass that equals the total up to the rounding of sums is set to the total, so that
+    coefficients of the whole problem are not rounded again.
     """
 
-    labels: Floats  # plus or minus one, of shape (n_outputs, n); several outputs are the problems of one-vs-rest
+    labels: Floats  # plus or minus one, of shape (n_outputs, n); one-vs-rest has several outputs
     weights: Floats  # positive weights ``s_i`` of the rows, of shape (n,)
     loss: Loss
-    mass: float  # weight of the rows that this problem represents (``W_k``), rows filtered out included
+    mass: float  # weight of the rows that this problem represents (``W_k``), also rows filtered out
     total: float  # weight of the rows of the whole problem (``W``)
-    intercept: bool = False  # whether decisions have one, not regularised: ``sum_i y_i g_i = 0`` in the dual
+    intercept: bool = False  # whether there is an unregularised one: ``sum_i y_i g_i = 0``
 
     def __post_init__(self) -> None:
         if abs(self.mass - self.total) <= ROUNDING_OF_WEIGHTS * self.total:
@@ -61,20 +57,21 @@ class MarginLosses:
 
     @staticmethod
     def joined(parts: Sequence[MarginLosses]) -> MarginLosses:
-        """Return the losses of the rows of several problems, one after the other, with the mass of the first."""
+        """Concatenate the losses of several problems' rows, with the mass of the first."""
         labels = np.concatenate([part.labels for part in parts], axis=1)
         return replace(parts[0], labels=labels, weights=np.concatenate([part.weights for part in parts]))
 
     def feasible(self, dual: Floats) -> Floats:
-        """Return coefficients near `dual` in the box and, with an intercept, with ``sum_i y_i g_i = 0`` up to rounding.
+        """Return coefficients near `dual` in the box and, with an intercept, ``sum_i y_i g_i = 0``.
 
-        Where the sum is nearly zero few coefficients change, else all those of the heavier class shrink.
+        If the sum is nearly zero, few coefficients change to make it zero up to rounding; otherwise
+        all coefficients of the heavier class shrink first.
         """
         dual = np.clip(dual, self.conjugate.lower, self.conjugate.upper)
         if not self.intercept:
             return dual
         sums, sizes = (dual * self.labels).sum(axis=1), np.abs(dual).sum(axis=1)
-        for q in np.flatnonzero(np.abs(sums) > _NEARLY_BALANCED * sizes):
+        for q in np.flatnonzero(np.abs(sums) > 1e-6 * sizes):
             heavier = self.labels[q] == np.sign(sums[q])
             dual[q, heavier] *= dual[q, ~heavier].sum() / dual[q, heavier].sum()
         sums = (dual * self.labels).sum(axis=1)
@@ -83,7 +80,7 @@ class MarginLosses:
         return dual
 
     def _balance(self, dual: Floats, labels: Floats, excess: float) -> None:
-        """Take an excess out of the sum of signed coefficients, in place, by changing few of them, free ones first."""
+        """Remove an excess of the signed sum in place: few coefficients change, free ones first."""
         lower, upper = (np.broadcast_to(bound, dual.shape) for bound in (self.conjugate.lower, self.conjugate.upper))
         falls = labels * excess > 0
         room = np.where(falls, dual - lower, upper - dual)
@@ -91,45 +88,46 @@ class MarginLosses:
         for i in np.lexsort((-room, -inside)):
             step = min(abs(excess), room[i])
             moved = dual[i] - step if falls[i] else dual[i] + step
-            dual[i] = min(max(moved, lower[i]), upper[i])  # rounding may have put it outside
+            dual[i] = min(max(moved, lower[i]), upper[i])  # Rounding may exceed the bounds.
             excess -= np.sign(excess) * step
             if not excess:
                 break
 
     def intercepts(self, margins: Floats) -> Floats:
-        """Return the intercepts, of shape (n_outputs,), that minimise the primal for margins without intercept."""
+        """Return the intercepts that minimise the primal, of shape (n_outputs,)."""
         if not self.intercept:
             return np.zeros(len(margins))
         pairs = zip(self.labels, margins, strict=True)
         return np.array([self.loss.best_intercept(y * m, y, self.conjugate) for y, m in pairs])
 
     def middle_intercepts(self, dual: Floats, margins: Floats) -> Floats:
-        """Return intercepts halfway between the largest score that may rise and the smallest that may fall.
+        """Return intercepts midway between the largest score to rise and the smallest to fall.
 
-        The two meet at the optimum. A score is ``-y`` times the derivative of the dual objective: the direction in
-        which a signed coefficient ``y g`` improves it.
+        The two are equal at the optimum. A score is ``-y`` times the derivative of the dual
+        objective: the direction in which a signed coefficient ``y g`` improves it.
         """
         if not self.intercept:
             return np.zeros(len(margins))
         rising, falling = self.scores(dual, margins)
         highest, lowest = rising.max(axis=1), falling.min(axis=1)
         middle: Floats = (highest + lowest) / 2
-        one_class = ~(np.isfinite(highest) & np.isfinite(lowest))  # all may rise, or fall, and none must
+        # None may rise, or none may fall.
+        one_class = ~(np.isfinite(highest) & np.isfinite(lowest))
         if one_class.any():
             middle[one_class] = self.intercepts(margins)[one_class]
         return middle
 
     def scores(self, dual: Floats, margins: Floats) -> tuple[Floats, Floats]:
-        """Return the scores of coefficients that may rise, or minus infinity, and of those that may fall, or infinity.
+        """Return the scores of coefficients that may rise (else -inf) and that may fall (else inf).
 
-        See `middle_intercepts`. A coefficient that rounding keeps from its bound is at the bound: its score would be
-        the intercept, which may be anywhere in an interval where all coefficients are at bounds.
+        See `middle_intercepts`. A coefficient within rounding (2^-40) of its bound counts as bound:
+        its score would fix the intercept, which may be anywhere in an interval if all are bound.
         """
         conjugate, positive = self.conjugate, self.labels > 0
         scores = -self.labels * (margins + conjugate.slope_right + conjugate.curvature_right * dual)
         lower, upper = (
-            bound + side * np.where(np.isfinite(bound), np.abs(bound), 0.0)
-            for bound, side in ((conjugate.lower, _AT_BOUND), (conjugate.upper, -_AT_BOUND))
+            bound + side * 2.0**-40 * np.where(np.isfinite(bound), np.abs(bound), 0.0)
+            for bound, side in ((conjugate.lower, 1), (conjugate.upper, -1))
         )
         may_grow, may_shrink = dual < upper, dual > lower
         rising = np.where(np.where(positive, may_grow, may_shrink), scores, -np.inf)
@@ -140,14 +138,15 @@ class MarginLosses:
         return margins + self.labels * intercepts[:, None] if self.intercept else margins
 
     def gaps(self, dual: Floats, margins: Floats) -> Floats:
-        """Return every row's part of the gap, ``loss_i(m_i) + phi_i(g_i) + g_i m_i >= 0`` (Fenchel-Young).
+        """Return each row's part of the gap, ``loss_i(m_i) + phi_i(g_i) + g_i m_i >= 0``.
 
-        Margins are those with intercept, which adds nothing to the sum: ``sum_i y_i g_i b = 0``.
+        It is non-negative by Fenchel-Young. The margins include the intercept, which adds nothing
+        to the sum: ``sum_i y_i g_i b = 0``.
         """
         return np.maximum(self.values(margins) + self.conjugate.value(dual) + dual * margins, 0.0)
 
     def values(self, margins: Floats) -> Floats:
-        """Return the loss of every row at margins with intercept."""
+        """Return the loss of each row at margins with intercept."""
         return self.loss.value(margins, self.weights, self.mass, self.total)
 
     def objective_sums(
@@ -155,7 +154,7 @@ class MarginLosses:
     ) -> ObjectiveSums:
         """Sum the terms of the objectives over these rows, for margins without the intercepts.
 
-        The `errors` are bounds of the rounding of the margins, of their shape; without them no rounding is counted.
+        The `errors` bound the rounding of the margins; without them no rounding is counted.
         """
         shifted = self.shifted(margins, intercepts)
         return ObjectiveSums(*(terms.sum(axis=1) for terms in self.objective_terms(dual, margins, shifted, errors)))
@@ -163,9 +162,9 @@ class MarginLosses:
     def objective_terms(
         self, dual: Floats, margins: Floats, shifted: Floats, errors: Floats | None
     ) -> Iterator[Floats]:
-        """Yield the terms of every row in the sums of `ObjectiveSums`, in their order.
+        """Yield the terms of each row in the sums of `ObjectiveSums`, in order.
 
-        Arguments are those of `objective_sums`, and the margins with the intercepts.
+        Arguments are those of `objective_sums`, and `shifted`, the margins with the intercepts.
         """
         conjugate = self.conjugate
         losses, products = self.values(shifted), dual * shifted
@@ -178,11 +177,11 @@ class MarginLosses:
             yield from (nothing, nothing)
         else:
             reach = errors + UNIT * np.where(margins != 0, np.abs(shifted), 0.0) if self.intercept else errors
-            # terms of the gap are convex in their margins: largest at one of the ends
-            ends = [(self.values(moved), dual * moved) for moved in _ends(shifted, reach)]
+            # Terms of the gap are convex in the margins, so they are largest at one of the ends.
+            ends = [(self.values(moved), dual * moved) for moved in _interval_ends(shifted, reach)]
             change = np.maximum(np.maximum(*(loss + product for loss, product in ends)) - (losses + products), 0.0)
             rounded = ROUNDINGS * (losses + conjugate.magnitude(dual) + np.abs(products) + np.abs(half))
-            # what rounding does at the ends, where terms may be far larger, and cancel
+            # Terms at the ends may be far larger, and cancel, so their rounding counts as well.
             yield change + rounded + ROUNDINGS * np.maximum(*(loss + np.abs(product) for loss, product in ends))
             yield (0.5 + ROUNDINGS) * (np.abs(dual) * reach) + rounded
         if not self.intercept:
@@ -194,8 +193,8 @@ class MarginLosses:
                 yield own * (self.labels == sign)
 
 
-def _ends(margins: Floats, reach: Floats) -> tuple[Floats, Floats]:
-    """Return the ends of intervals around margins, rounded outwards: a narrow one would be rounded to nothing."""
+def _interval_ends(margins: Floats, reach: Floats) -> tuple[Floats, Floats]:
+    """Return the ends of intervals around margins, rounded outwards, lest narrow ones vanish."""
     is_exact = reach == 0
     below, above = (np.nextafter(margins + side * reach, side * np.inf) for side in (-1, 1))
     return np.where(is_exact, margins, below), np.where(is_exact, margins, above)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dimargin.system.arrays import TINY, UNIT, Floats, Indices
 
 ROUNDINGS = 64 * UNIT
-"""Rounding of a sum of terms by pairs, as numpy sums, and of the terms, relative to their absolute values."""
+"""Rounding of numpy's pairwise sums and of their terms, relative to the terms' absolute values."""
 
 
 def relative(gap: Floats | float, primal: Floats) -> Floats:
@@ -26,13 +26,13 @@ class Objectives:
 
     primal: Floats
     dual: Floats  # a lower bound of the optimum: the dual objective less its rounding
-    relative_gap: Floats  # ``(primal - dual) / |primal|``, rounding included; infinite where it cannot be computed
+    relative_gap: Floats  # ``(primal - dual) / |primal|`` with rounding; infinite if not computable
     intercept: Floats
-    rounding: Floats  # the part of the relative gap that bounds rounding; zero where that has not been bounded yet
+    rounding: Floats  # the part of the relative gap that bounds rounding; zero if not bounded yet
 
     @classmethod
     def of(cls, primal: Floats, gap: Floats, intercept: Floats, rounding: Floats | float = 0.0) -> Objectives:
-        """Return the objectives for a primal objective, a gap, and a bound of the rounding of both."""
+        """Return the objectives from a primal objective, a gap and a bound of their rounding."""
         with np.errstate(over="ignore", invalid="ignore"):
             whole = gap + rounding
             known = np.isfinite(primal) & np.isfinite(whole)
@@ -48,23 +48,24 @@ class Objectives:
     @property
     def unrounded(self) -> Floats:
         """Relative gaps without rounding."""
-        with np.errstate(invalid="ignore"):  # both are infinite beside a primal objective of zero
+        with np.errstate(invalid="ignore"):  # Both are infinite if the primal objective is zero.
             return np.where(np.isfinite(self.relative_gap), self.relative_gap - self.rounding, np.inf)
 
     @property
     def reached(self) -> Floats:
-        """Dual objectives without rounding, nan where the primal ones are infinite."""
+        """Dual objectives without rounding; nan if the primal ones are infinite."""
         with np.errstate(invalid="ignore"):
             return np.asarray(self.primal - self.unrounded * np.abs(self.primal))
 
     def rounded(self, errors: Floats) -> Objectives:
-        """Return these objectives with errors of either sign that both of them may have, if none were counted yet."""
+        """Return these objectives, so far without rounding, with errors of either sign in both."""
         return Objectives.of(self.primal, np.maximum(self.primal - self.dual, 0.0), self.intercept, errors).raised()
 
     def raised(self, tol: float | None = None) -> Objectives:
-        """Return these objectives with the primal one raised by its rounding: that of the machine is not above it.
+        """Return these objectives with the primal raised by its rounding, to an upper bound.
 
-        With a tolerance it is raised by no more than leaves gaps that meet this, and by no more than a tolerance.
+        Given a tolerance, it is raised at most by the tolerance, and only so far that gaps within
+        the tolerance stay within it.
         """
         size, share = np.abs(self.primal), self.rounding
         if tol is not None:
@@ -78,60 +79,61 @@ class Objectives:
         return Objectives(*(values[outputs] for values in vars(self).values()))
 
     def replaced(self, outputs: Indices, others: Objectives) -> Objectives:
-        """Return these objectives, but others for some outputs."""
+        """Return a copy of these objectives with those of some outputs replaced."""
         copy = Objectives(*(own.copy() for own in vars(self).values()))
         copy.set(outputs, others)
         return copy
 
     def set(self, outputs: Indices, others: Objectives) -> None:
-        """Set, in place, others for some outputs."""
+        """Replace the objectives of some outputs in place."""
         for own, other in zip(vars(self).values(), vars(others).values(), strict=True):
             own[outputs] = other
 
     @staticmethod
     def joined(parts: Sequence[Objectives]) -> Objectives:
-        """Return the objectives of several problems, one after the other."""
+        """Concatenate the objectives of several problems."""
         return Objectives(
             *(np.concatenate(values) for values in zip(*(vars(part).values() for part in parts), strict=True))
         )
 
     def better(self, other: Objectives) -> Objectives:
-        """Return, output by output, those with the smaller gap of two certificates of the same model."""
+        """Return per output the certificate with the smaller gap, of two of the same model."""
         first = self.relative_gap <= other.relative_gap
         pairs = zip(vars(self).values(), vars(other).values(), strict=True)
         return Objectives(*(np.where(first, mine, theirs) for mine, theirs in pairs))
 
     def met(self, tol: float) -> NDArray[np.bool_]:
-        """Return which outputs' gaps are within a tolerance, or would be but for rounding that alone exceeds it."""
+        """Return which gaps meet a tolerance, ignoring rounding if that alone exceeds it."""
         return (self.relative_gap <= tol) | ((self.unrounded <= tol) & (self.rounding > tol))
 
 
 class ObjectiveSums(NamedTuple):
-    """Sums over rows that make up the objectives of a problem, which shards can add, each of shape (n_outputs,)."""
+    """Sums over rows that make up objectives, additive over shards, of shape (n_outputs,)."""
 
     primal: Floats  # ``1/2 g'Qg + sum_i loss_i``
-    gap: Floats  # sum of `MarginLosses.gaps`; infinite where a coefficient is outside its box
-    gap_rounding: Floats  # a bound of the rounding of the gap
-    dual_rounding: Floats  # likewise of the dual objective
-    positive: Floats  # ``sum_i g_i`` of either class, with an intercept
-    negative: Floats
-    # ``sum_i g_i |m_i + phi_i'(g_i)|`` likewise: what the dual objective loses, to first order, if a class shrinks
+    gap: Floats  # sum of `MarginLosses.gaps`; infinite if a coefficient is outside its box
+    gap_rounding: Floats  # bound of the rounding of the gap
+    dual_rounding: Floats  # bound of the rounding of the dual objective
+    positive: Floats  # ``sum_i g_i`` of the positive class, with an intercept
+    negative: Floats  # ``sum_i g_i`` of the negative class, with an intercept
+    # ``sum_i g_i |m_i + phi_i'(g_i)|`` per class: the dual's first-order loss if the class shrinks.
     positive_slopes: Floats
     negative_slopes: Floats
 
     def objectives(self, intercepts: Floats, reach: Floats | float = 0.0) -> Objectives:
         """Return the objectives with these intercepts.
 
-        Where ``sum_i y_i g_i = d`` is not zero the coefficients of the heavier class, shrunk by the factor ``1 - s``
-        that makes it zero, are the ones that are certified. That takes ``|b d|`` from the first sum of the gap, and at
-        most ``s sum_i g_i |m_i + phi_i'(g_i)|`` over that class and ``s^2 / 2`` times the square of `reach`, a bound of
-        ``|sum_i g_i phi(x_i)|`` over a class, from the dual objective.
+        If ``sum_i y_i g_i = d`` is not zero, the certified coefficients are those with the heavier
+        class shrunk by the factor ``1 - s`` that makes the sum zero. This takes ``|b d|`` from the
+        first sum of the gap. From the dual objective it takes at most
+        ``s sum_i g_i |m_i + phi_i'(g_i)|`` over that class, plus ``s^2 / 2`` times the square of
+        `reach`, a bound of ``|sum_i g_i phi(x_i)|`` over a class.
         """
         rounding = np.maximum(self.gap_rounding, self.dual_rounding)
         excess = np.abs(self.positive - self.negative)
         if excess.any() or self.positive.any():
             heavier, lighter = np.maximum(self.positive, self.negative), np.minimum(self.positive, self.negative)
-            excess = excess + ROUNDINGS * (heavier + lighter)  # the sums are rounded too
+            excess = excess + ROUNDINGS * (heavier + lighter)  # The sums are rounded, too.
             slopes = np.where(self.positive >= self.negative, self.positive_slopes, self.negative_slopes)
             share = excess / np.maximum(heavier, TINY)
             rounding = rounding + np.abs(intercepts) * excess + share * slopes + 0.5 * (share * reach) ** 2

@@ -1,8 +1,8 @@
-"""Binary problems of a classification by one against one: a problem for every pair of classes, on their rows alone.
+"""One-vs-one classification: a binary problem for each pair of classes, on their rows alone.
 
-Pairs are in the order of `itertools.combinations`, and the second class of a pair is the positive one. A row takes part
-in ``n_classes - 1`` of them, so that it has as many coefficients: those against the classes before its own come first,
-then those against the classes behind it, as in LIBSVM.
+Pairs are in the order of `itertools.combinations`, and the second class of a pair is the positive
+one. A row takes part in ``n_classes - 1`` problems and has a coefficient in each: first those
+against the classes before its own, then those against the classes after it, as in LIBSVM.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def pairs_of(n_classes: int) -> Indices:
 
 
 def pair_numbers(n_classes: int) -> Indices:
-    """Return the numbers of the pairs that each class takes part in, of shape (n_classes, n_classes - 1).
+    """Return the numbers of each class's pairs, of shape (n_classes, n_classes - 1).
 
     Entry ``[c, k]`` is the pair to which coefficient k of a row of class c belongs.
 
@@ -41,7 +41,7 @@ def pair_numbers(n_classes: int) -> Indices:
 
 
 def slots_of(pairs: Indices) -> Indices:
-    """Return in which of a row's coefficients a pair's are, for the rows of its two classes, of shape (n_pairs, 2).
+    """Return pairs' slots among the coefficients of rows of either class, of shape (n_pairs, 2).
 
     Examples
     --------
@@ -52,16 +52,17 @@ def slots_of(pairs: Indices) -> Indices:
 
 
 def votes_of(values: Floats, numbers: Indices) -> Floats:
-    """Return the votes for every class, plus less than half for the sum of its values, of shape (n_rows, n_classes).
+    """Return the votes for each class, plus less than half for the sum of its values.
 
-    Bit by bit they are what scikit-learn's `OneVsOneClassifier` makes of the values, which takes a step for every pair.
+    The votes, of shape (n_rows, n_classes), are bitwise those of scikit-learn's
+    `OneVsOneClassifier`.
 
     Parameters
     ----------
     values : ndarray of shape (n_pairs, n_rows)
         Decision values of all pairs; positive ones are for the second class.
     numbers : ndarray of shape (n_classes, n_classes - 1)
-        What `pair_numbers` returns.
+        The return value of `pair_numbers`.
 
     Examples
     --------
@@ -73,6 +74,6 @@ def votes_of(values: Floats, numbers: Indices) -> Floats:
         towards = values[own]
         wins = (towards[:c] > 0).sum(axis=0) + (towards[c:] <= 0).sum(axis=0)
         np.negative(towards[c:], out=towards[c:])
-        sums = np.add.accumulate(towards, out=towards)[-1]  # one after the other, however many rows there are
+        sums = np.add.accumulate(towards, out=towards)[-1]  # Unlike sum, it always adds one by one.
         votes[:, c] = wins + sums / (3 * (np.abs(sums) + 1))
     return votes

@@ -1,4 +1,4 @@
-"""Binary problems of a classification: one problem for two classes, else each class against the rest."""
+"""One-vs-rest classification: one binary problem for two classes, else one per class."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dimargin.system.arrays import Floats
 
 
 def labels_of(codes: Any, n_classes: int) -> Floats:
-    """Return plus or minus one in every problem, of shape (n_outputs, n), for the index of every row's class.
+    """Return labels of plus or minus one, of shape (n_outputs, n), from the class of each row.
 
     Examples
     --------
@@ -24,9 +24,9 @@ def labels_of(codes: Any, n_classes: int) -> Floats:
 
 
 def codes_of(values: Floats) -> Any:
-    """Return the index of every row's class, of shape (n,), from decision values or labels.
+    """Return the class index of each row, of shape (n,), from decision values or transposed labels.
 
-    They are of shape (n,) for two classes, else (n, n_classes): labels as `labels_of` gives them, transposed.
+    These are of shape (n,) for two classes, else (n, n_classes).
 
     Examples
     --------
@@ -37,5 +37,5 @@ def codes_of(values: Floats) -> Any:
 
 
 def codes_of_labels(labels: Floats) -> Any:
-    """Return the index of every row's class from labels of shape (n_outputs, n): the inverse of `labels_of`."""
+    """Return the class index of each row from labels of shape (n_outputs, n) (see `labels_of`)."""
     return codes_of(labels[0] if len(labels) == 1 else labels.T)

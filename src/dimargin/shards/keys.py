@@ -1,9 +1,9 @@
-"""Keys of rows, by which rows are sampled and dealt whatever the order in which they were given.
+"""Keys of rows, by which rows are sampled and dealt independently of their order in the input.
 
-A key is a seeded 64-bit hash of a row's features, label and weight, which sorts rows at random: the first m rows in the
-order of their keys are a random sample, and every p-th of them a random part, on one machine or on a cluster, wherever
-the rows are. Equal rows have equal keys, and may change indices; they follow one another, so that a sample has all of
-them or none.
+A key is a seeded 64-bit hash of a row's features, label and weight, so that sorting by keys is
+random: the first m rows in the order of their keys are a random sample, and every p-th row is in a
+random part, on one machine or on a cluster. Equal rows have equal keys: they are interchangeable,
+and consecutive, so that a sample has all of them or none.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from dimargin.system.arrays import Floats, Indices
 
 Keys = NDArray[np.uint64]
 
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_GOLDEN_RATIO = np.uint64(0x9E3779B97F4A7C15)  # The multiplier is 2^64 over the golden ratio.
 
 
 def row_keys(X: Any, codes: Indices, weights: Floats, random_state: int) -> Keys:
     """Return the keys of rows.
 
-    Features that are zero add nothing, so that sparse and dense rows of the same values, float32 or float64, have the
-    same keys.
+    Zero features add nothing, so that sparse and dense rows of the same values, in float32 or
+    float64, have the same keys.
 
     Parameters
     ----------
@@ -37,9 +37,9 @@ def row_keys(X: Any, codes: Indices, weights: Floats, random_state: int) -> Keys
     codes : ndarray of shape (n,)
         Indices of the labels among the classes.
     weights : ndarray of shape (n,)
-        Weights of the rows, before they are multiplied by the weights of their classes.
+        Weights of the rows, before multiplication by class weights.
     random_state : int
-        Seed; another one gives another order.
+        Seed of the order.
 
     Returns
     -------
@@ -54,12 +54,12 @@ def row_keys(X: Any, codes: Indices, weights: Floats, random_state: int) -> Keys
     (True, True)
     """
     X, indices = narrowed(X)
-    columns, keys = (indices + 1).astype(np.uint64) * _GOLDEN, np.empty(X.shape[0], dtype=np.uint64)
+    columns, keys = (indices + 1).astype(np.uint64) * _GOLDEN_RATIO, np.empty(X.shape[0], dtype=np.uint64)
     _core.mix(columns)
     _core.hash_rows(StoredRows(X).core, columns, keys)
-    bits = (np.asarray(weights, dtype=np.float64) + 0.0).view(np.uint64)  # minus zero is zero
+    bits = (np.asarray(weights, dtype=np.float64) + 0.0).view(np.uint64)  # Adding 0.0 removes -0.0.
     for number in (codes.astype(np.uint64), bits, np.uint64(random_state)):
-        keys = keys * _GOLDEN ^ number
+        keys = keys * _GOLDEN_RATIO ^ number
         _core.mix(keys)
     return keys
 
@@ -70,7 +70,7 @@ def order_of_keys(X: Any, codes: Indices, weights: Floats, random_state: int) ->
 
 
 def keys_of_ids(ids: NDArray[Any], random_state: int) -> Keys:
-    """Return the keys of rows that have a column of identifiers, whole numbers or strings.
+    """Return the keys of rows with identifiers, which are whole numbers or strings.
 
     Examples
     --------
@@ -84,6 +84,6 @@ def keys_of_ids(ids: NDArray[Any], random_state: int) -> Keys:
     else:
         digests = (blake2b(str(one).encode(), digest_size=8).digest() for one in ids)
         keys = np.frombuffer(b"".join(digests), dtype="<u8").copy()
-    keys = keys * _GOLDEN ^ np.uint64(random_state)
+    keys = keys * _GOLDEN_RATIO ^ np.uint64(random_state)
     _core.mix(keys)
     return keys

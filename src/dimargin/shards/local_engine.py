@@ -1,4 +1,4 @@
-"""Engine that runs tasks on the threads of this process; the compiled core releases the interpreter lock."""
+"""Engine that runs tasks on threads of this process; the compiled core releases the GIL."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class LocalEngine:
-    """Engine that runs independent tasks side by side on threads.
+    """Engine that runs independent tasks in parallel on threads.
 
     Parameters
     ----------
     n_threads : int
-        Number of threads in all.
+        Total number of threads.
     cancelled : threading.Event
-        Set when the caller is interrupted, so that tasks under way end at their next step.
+        Set when the caller is interrupted, so that running tasks end at their next step.
     """
 
     n_threads: int
@@ -47,7 +47,7 @@ class LocalEngine:
             Called with an item and the number of threads that it may use.
         items : sequence
         done : callable
-            Called in the caller's thread with the index and the result of every item that has ended.
+            Called in the caller's thread with index and result of each item whose task has ended.
         """
         workers = min(self.n_threads, len(items))
         if workers <= 1:
@@ -63,7 +63,7 @@ class LocalEngine:
             return [future.result() for future in futures]
 
     def each(self, task: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
-        """Yield the results of a task in the order of `items`; only few tasks are ahead of the caller."""
+        """Yield the results of a task in the order of `items`, few tasks ahead of the caller."""
         workers = min(self.n_threads, len(items))
         if workers <= 1:
             yield from map(task, items)
@@ -78,7 +78,7 @@ class LocalEngine:
 
     @contextmanager
     def _pool(self, workers: int) -> Iterator[ThreadPoolExecutor]:
-        """Context with threads, whose tasks are cancelled where the caller fails or is interrupted."""
+        """Provide threads whose tasks are cancelled if the caller fails or is interrupted."""
         with ThreadPoolExecutor(workers) as pool:
             try:
                 yield pool
@@ -88,7 +88,7 @@ class LocalEngine:
                 raise
 
     def scatter(self, items: Sequence[Item]) -> LocalShards[Item]:
-        """Return a handle on items as shards, which stay where they are."""
+        """Return a handle on items as shards, without copying them."""
         return LocalShards(self, tuple(items))
 
 
@@ -153,9 +153,9 @@ class LocalShards(Generic[Item]):
         return LocalShards(self.engine, tuple(sent)).map(join, value)
 
     def aggregate(self, task: Task, value: Any = None, wide: bool = False) -> Sums:
-        """See `Shards`; the arrays of few shards are held at a time."""
+        """See `Shards`; only the arrays of a few shards are in memory at a time."""
         if not self.items:
-            raise ValueError("there are no shards to sum over")
+            raise ValueError("aggregate needs at least one shard")
         parts = enumerate(self.engine.each(lambda item: task(item, value), self.items))
         sums: Sums = tree_sum((Node(0, index, part) for index, part in parts), len(self.items)).sums
         return sums
@@ -172,4 +172,4 @@ class LocalShards(Generic[Item]):
         return list(items if task is None else self.engine.each(lambda item: task(item, value), items))
 
     def release(self) -> None:
-        """See `Shards`; Python frees the memory by itself."""
+        """See `Shards`; Python frees the memory itself."""

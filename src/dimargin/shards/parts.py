@@ -1,4 +1,4 @@
-"""Parts of a problem: rows that are solved together, and that trees merge, on every engine."""
+"""Parts of a problem: rows that are solved together and merged in trees, on any engine."""
 
 from __future__ import annotations
 
@@ -17,24 +17,22 @@ from dimargin.shards.keys import row_keys
 from dimargin.shards.shards import Shards
 from dimargin.system.arrays import Floats, Indices
 
-_ROWS_OF_SHARD, _MAX_SHARDS = 8192, 512
-_MOST_LOOKED_AT = 16  # times the different rows that are wanted
-_SPARE, _MORE = 2, 32  # times the rows that are wanted of a group, and rows more, that the request covers on average
+_ROWS_OF_SHARD = 8192  # The rows of a shard, unless 512 shards would not suffice.
 
 Groups = Callable[[Any], tuple["Part", Indices]]
 
 
 def n_shards_for(n_rows: int) -> int:
-    """Return the number of shards for so many rows, which depends on nothing else, so that sums are always the same."""
-    return min(_MAX_SHARDS, -(-n_rows // _ROWS_OF_SHARD))
+    """Return the number of shards for `n_rows`; it depends on nothing else, so sums never vary."""
+    return min(512, -(-n_rows // _ROWS_OF_SHARD))
 
 
 @dataclass(frozen=True)
 class Part:
-    """Rows that are solved together, with their local problem and their coefficients so far.
+    """Rows that are solved together, with their local problem and their current coefficients.
 
-    The local problem has a mass of its own. On a cluster its kernel owns its rows; in one process the kernel is a view
-    of all rows.
+    The local problem has its own mass. On a cluster its kernel owns its rows; in one process the
+    kernel is a view of all rows.
 
     Examples
     --------
@@ -50,7 +48,7 @@ class Part:
     """
 
     problem: DualProblem
-    indices: Indices  # of the rows in the order of the keys of all rows, of shape (n,)
+    indices: Indices  # places of the rows in the order of all rows' keys, of shape (n,)
     dual: Floats | None = None  # coefficients of shape (n_outputs, n): a warm start, or a solution
 
     @property
@@ -60,7 +58,7 @@ class Part:
 
     @property
     def first_index(self) -> int:
-        """Smallest index of a row, by which a part differs from others that share no row with it."""
+        """Smallest index of a row, which identifies a part among others without common rows."""
         return int(self.indices.min())
 
     @property
@@ -74,7 +72,7 @@ class Part:
         return np.flatnonzero(self.coefficients.any(axis=0))
 
     def with_threads(self, n_threads: int) -> Part:
-        """Return the same part, whose kernel values are computed by so many threads and counted apart."""
+        """Return the same part, with its own number of threads and count of kernel values."""
         every = np.arange(self.n_rows)
         return replace(self, problem=DualProblem.of(self.problem, self.problem.kernel.take(every, n_threads)))
 
@@ -90,7 +88,7 @@ class Part:
 
     @staticmethod
     def joined(parts: Sequence[Part], mass: float) -> Part:
-        """Join the rows of several parts into one of this mass, with coefficients if all of the parts have them."""
+        """Join several parts into one of this mass, with coefficients if all parts have them."""
         problems = [part.problem for part in parts]
         kernel = KernelMatrix.joined([problem.kernel for problem in problems])
         problem = replace(DualProblem.of(MarginLosses.joined(problems), kernel), mass=mass)
@@ -100,7 +98,7 @@ class Part:
 
     @classmethod
     def split(cls, problem: DualProblem, n_parts: int, dual: Floats | None = None) -> list[Part]:
-        """Split a problem, whose rows are in the order of their keys, into consecutive parts of the problem's mass."""
+        """Split a problem, with rows in the order of keys, into consecutive parts of its mass."""
         whole = cls(problem, np.arange(problem.n_rows), dual)
         return [whole.take(rows, problem.mass) for rows in np.array_split(whole.indices, n_parts)]
 
@@ -110,16 +108,16 @@ class Part:
 
 
 def whole_of(parts: Sequence[Part], _: Any = None) -> Part:
-    """Join all parts into one of the total mass, with its rows in the order of their keys."""
+    """Join all parts into one of the total mass, with rows in the order of their keys."""
     return Part.joined(parts, parts[0].problem.total).in_order()
 
 
 def first_rows(rows: Shards[Part], n_wanted: int, n_rows: int) -> Part:
-    """Collect the first rows in the order of their keys, which are a random sample, on the caller's machine.
+    """Collect the first rows in the order of their keys, a random sample, on the caller's machine.
 
-    All rows, `n_rows` of them, follow one another in that order.
+    All rows, `n_rows` of them, must be in that order.
     """
-    n_shards = -(-_SPARE * n_wanted * rows.n_shards // n_rows)  # which are enough unless some have few rows
+    n_shards = -(-2 * n_wanted * rows.n_shards // n_rows)  # Twice the average mostly suffices.
     while True:
         parts = [part for part in rows.collect(Part.first, n_wanted, n_shards) if part.n_rows]
         if sum(part.n_rows for part in parts) >= n_wanted or n_shards >= rows.n_shards:
@@ -128,24 +126,25 @@ def first_rows(rows: Shards[Part], n_wanted: int, n_rows: int) -> Part:
 
 
 def first_distinct_rows(rows: Shards[Part], n_wanted: int, n_rows: int) -> Part:
-    """Collect the first rows, in the order of their keys, that have the features of none before them.
+    """Collect the first rows with distinct features, in the order of their keys.
 
-    Equal rows have equal keys and follow one another, so that the first ones of all may differ little: of the first 300
-    of skin_nonskin 50 do. Where most rows are equal, up to sixteen times as many are looked at, and fewer returned.
+    Equal rows have equal keys and are consecutive, so that the first rows may have few distinct
+    ones: the first 300 of skin_nonskin have 50. If most rows are equal, up to sixteen times as many
+    are inspected, and fewer returned.
     """
     n_asked = n_wanted
     while True:
         found = first_rows(rows, n_asked, n_rows)
         distinct = found.take(_distinct(found)[:n_wanted], found.problem.mass)
-        if distinct.n_rows == n_wanted or n_asked >= min(n_rows, _MOST_LOOKED_AT * n_wanted):
+        if distinct.n_rows == n_wanted or n_asked >= min(n_rows, 16 * n_wanted):
             return distinct
-        n_asked = min(n_rows, _SPARE * n_asked)
+        n_asked = min(n_rows, 2 * n_asked)
 
 
 def _distinct(part: Part) -> Indices:
-    """Return the positions of the rows with the features of none before them."""
+    """Return the position of the first row of each set of equal features."""
     kernel, every = part.problem.kernel, np.arange(part.n_rows)
-    if not isinstance(kernel.transform, RowTransform):  # rows of a user's kernel may have no features
+    if not isinstance(kernel.transform, RowTransform):  # User-defined kernels may lack features.
         return every
     keys = row_keys(kernel.rows(every), np.zeros_like(every), np.ones(part.n_rows), 0)
     return np.sort(np.unique(keys, return_index=True)[1])
@@ -154,23 +153,23 @@ def _distinct(part: Part) -> Indices:
 def first_of_groups(
     items: Shards[Any], groups: Groups, wanted: Sequence[int], sizes: Sequence[int], n_rows: int
 ) -> list[Part]:
-    """Collect the first rows of every group, in the order of their keys, on the caller's machine.
+    """Collect the first rows of each group, in the order of their keys, on the caller's machine.
 
-    Since that order is random, those of a group that is a tenth of all rows are, nearly always, among little more than
-    twenty times as many of all. Where they are not, all rows are searched.
+    Since that order is random, the first m rows of a group that is a tenth of all rows are nearly
+    always among the first 20 m + 320. If they are not, all rows are searched.
 
     Parameters
     ----------
     items : Shards
     groups : callable
-        Returns the part of an item, and the number of the group of every row, -1 for none.
+        Returns the part of an item, and the group number of each row, -1 for none.
     wanted, sizes : sequences of n_groups int
-        Number of rows that are wanted of every group, and that the group has; at least one each.
+        Number of rows to collect from each group, and size of the group; at least one each.
     n_rows : int
         Number of all rows.
     """
     counts = np.minimum(wanted, sizes)
-    below = np.ceil((_SPARE * counts + _MORE) * (n_rows / np.asarray(sizes))).astype(np.int64)
+    below = np.ceil((2 * counts + 32) * (n_rows / np.asarray(sizes))).astype(np.int64)
     part, numbers = _groups_below(items, groups, below)
     if (np.bincount(numbers, minlength=len(counts)) < counts).any():
         part, numbers = _groups_below(items, groups, np.full(len(counts), n_rows))
@@ -180,12 +179,12 @@ def first_of_groups(
 
 
 def _groups_below(items: Shards[Any], groups: Groups, below: Indices) -> tuple[Part, Indices]:
-    answers = items.collect(partial(_below, groups), below)
+    answers = items.collect(partial(_rows_below, groups), below)
     parts = [part for part, _ in answers]
     return Part.joined(parts, parts[0].problem.mass), np.concatenate([numbers for _, numbers in answers])
 
 
-def _below(groups: Groups, item: Any, below: Indices) -> tuple[Part, Indices]:
+def _rows_below(groups: Groups, item: Any, below: Indices) -> tuple[Part, Indices]:
     part, numbers = groups(item)
     rows = np.flatnonzero((numbers >= 0) & (part.indices < below[numbers]))
     return part.take(rows, part.problem.mass), numbers[rows]

@@ -1,4 +1,4 @@
-"""Levels of local solves, merged from the leaves to the root, whatever the loss, the kernel and the engine."""
+"""Levels of local solves, merged from the leaves to the root, for any loss, kernel and engine."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Level(Generic[Result]):
-    """One level of the tree, solved."""
+    """One solved level of the tree."""
 
     level: int
-    results: Sequence[Result]  # of every part, on the caller's machine
-    parts: Shards[Any]  # with their solutions, wherever they are
+    results: Sequence[Result]  # one result per part, on the caller's machine
+    parts: Shards[Any]  # parts with their solutions
 
 
 def climb(
@@ -30,7 +30,7 @@ def climb(
     spent: Sequence[Shards[Any]] = (),
     last: int = 0,
 ) -> Iterator[Level[Result]]:
-    """Solve levels ``n_levels, ..., 1, 0``, lazily: whoever consumes the iterator decides when to stop.
+    """Solve levels ``n_levels, ..., 1, 0`` lazily, so that the caller decides when to stop.
 
     Parameters
     ----------
@@ -40,13 +40,13 @@ def climb(
     solve_level : callable
         Solves all parts of a level, which are independent of each other.
     join : callable
-        A task that makes a part of `branching` solved ones, given `value`.
+        Task that joins `branching` solved parts into one, given `value`.
     value : object, optional
     spent : sequence of Shards
-        Shards that are released as soon as the leaves are solved. The parts of a level are released as soon as those of
-        the level above are solved.
+        Shards that are released once the leaves are solved. The parts of a level are released once
+        those of the level above are solved.
     last : int, default=0
-        Level at which to end.
+        Last level to solve.
     """
     parts = leaves
     for number in range(n_levels, last - 1, -1):

@@ -1,1 +1,1 @@
-"""The computer and its environment: memory, threads, optional packages, and atomic writes of files."""
+"""The computer and its environment: memory, threads, optional packages, atomic writes of files."""

@@ -9,8 +9,8 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 UNIT = float(np.finfo(float).eps) / 2
-"""Rounding of a number or an operation in float64, relative."""
+"""Unit roundoff of float64: the relative rounding of a number or an operation."""
 FEW_ROUNDINGS = 8
-"""Roundings of a term beside those of the sum that it is in: of its coefficient, an offset, powers of two."""
+"""Bound of the roundings of one term of a sum: of its coefficient, an offset, powers of two."""
 TINY = float(np.finfo(float).tiny)
-"""Least positive number of full precision."""
+"""Smallest positive float64 of full precision."""

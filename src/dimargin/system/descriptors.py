@@ -1,4 +1,4 @@
-"""File descriptors of the process, of which some are reserved for its own files when connections take all others."""
+"""File descriptors, some of them reserved for files in case connections take all others."""
 
 from __future__ import annotations
 
@@ -8,31 +8,32 @@ import resource
 import select
 import threading
 
-# Each connection of a stranger takes about 10 kB, so that this many take 650 MB.
+# A connection of an unknown peer takes about 10 kB, so this many take 650 MB.
 MAX_DESCRIPTORS = 65_536
-_MAX_RESERVED = 64  # A site opens one file at a time; the others replace those that connections get in that moment.
 
 _lock = threading.Lock()
 _reserved = 0
 
 
 def reserve_descriptors() -> None:
-    """Raise the soft limit of descriptors to the hard one, but for a few that only `open_reserved` uses.
+    """Raise the soft limit of descriptors to the hard one, less a few for `open_reserved` only.
 
-    Limits above `MAX_DESCRIPTORS` count as that many.
+    The soft limit and the reserved descriptors together never exceed `MAX_DESCRIPTORS`.
     """
     global _reserved
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MAX_DESCRIPTORS)
-    _reserved = min(_MAX_RESERVED, most // 8)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most - _reserved, hard))
+    limit = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MAX_DESCRIPTORS)
+    # A site opens one file at a time. The other reserved descriptors make up for those that new
+    # connections take while it does.
+    _reserved = min(64, limit // 8)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit - _reserved, hard))
 
 
 def open_reserved(path: str, flags: int, mode: int = 0o666) -> int:
-    """Open a file, by a reserved descriptor if all others are taken; an `opener` for `open`.
+    """Open a file, with a reserved descriptor if all others are taken; an `opener` for `open`.
 
-    The limit is raised while the file is being opened, by as little as possible, since a connection may be accepted
-    first. A descriptor above the limit stays valid.
+    The limit is raised only while the file is opened, and step by step, since a connection may take
+    the new descriptor first. A descriptor above the limit stays valid.
     """
     with _lock:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -51,9 +52,9 @@ def open_reserved(path: str, flags: int, mode: int = 0o666) -> int:
 
 
 def is_descriptor_free() -> bool:
-    """Return whether a descriptor that is not reserved can be had now."""
+    """Return whether a descriptor that is not reserved is free."""
     try:
-        with _lock:  # nobody opens a file with a reserved one now
+        with _lock:  # The lock keeps `open_reserved` from raising the limit meanwhile.
             os.close(os.open(os.devnull, os.O_RDONLY))
     except OSError as error:
         return error.errno not in (errno.EMFILE, errno.ENFILE)
@@ -61,7 +62,7 @@ def is_descriptor_free() -> bool:
 
 
 def share_hung_up() -> float:
-    """Return the share of all possible descriptors that are connections which the other side has ended."""
+    """Return the share of the available descriptors that are connections closed by the peer."""
     with _lock:
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     ended, every = getattr(select, "POLLRDHUP", 0), select.poll()

@@ -1,4 +1,4 @@
-"""Packages that a plain installation lacks, and the extra that installs each."""
+"""Optional packages, and the extra that installs each."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ EXTRA_OF = {
     "zenoh": "peers",
     "pyspark": "spark",
 }
-"""The extra of pyproject.toml that installs a package, by the name that is imported."""
+"""Extra of pyproject.toml that installs a package, by the package's import name."""
 
 
 class MissingExtra(ImportError):
-    """Error for the use of something that needs an extra which is not installed.
+    """Error for a feature whose extra is not installed.
 
     Parameters
     ----------
     what : str
-        Name of what needs the package, for the message.
+        Name of the feature, for the message.
     package : str
-        The package that is missing, a key of `EXTRA_OF`.
+        The missing package, a key of `EXTRA_OF`.
 
     Examples
     --------
@@ -39,7 +39,7 @@ class MissingExtra(ImportError):
 
 
 def require(what: str, *packages: str) -> None:
-    """Raise MissingExtra unless all packages, keys of `EXTRA_OF`, are installed; none of them is imported."""
+    """Raise MissingExtra, without imports, unless all packages (`EXTRA_OF`) are installed."""
     for package in packages:
         if find_spec(package) is None:
             raise MissingExtra(what, package)
@@ -47,10 +47,11 @@ def require(what: str, *packages: str) -> None:
 
 @contextmanager
 def naming_extra(what: str) -> Iterator[None]:
-    """Raise MissingExtra for `what` where an import in the block needs a package that an extra installs."""
+    """Raise MissingExtra for `what` if an import in the block lacks a package of an extra."""
     try:
         yield
-    except (ModuleNotFoundError, MissingExtra) as error:  # of the innermost name, which the user has not used
+    except (ModuleNotFoundError, MissingExtra) as error:
+        # A nested MissingExtra names something that the user has not called.
         package = (error.name or "").partition(".")[0]
         if package not in EXTRA_OF:
             raise

@@ -17,9 +17,10 @@ def lazily(
 ) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
     """Return the ``__all__``, ``__getattr__`` and ``__dir__`` of a package that imports its names lazily (PEP 562).
 
-    The names are those that the package imports under ``if TYPE_CHECKING``, where type checkers see them; they are
-    read from its source. A name whose module needs an extra that is not installed raises `MissingExtra` when it is
-    used. The package is given by its ``__name__``; `modules` become its attributes, beside those that names come from.
+    The names are those that the package imports under ``if TYPE_CHECKING``, where type checkers see
+    them; they are read from its source. Using a name whose module needs an extra that is not
+    installed raises `MissingExtra`. The package is given by its ``__name__``. Its attributes are
+    the names, the submodules that they come from, and the submodules given as `modules`.
 
     Examples
     --------
@@ -38,7 +39,7 @@ def lazily(
         with naming_extra(f"{package}.{name}"):
             module = import_module(home.get(name, f"{package}.{name}"))
         value = getattr(module, name) if name in home else module
-        setattr(sys.modules[package], name, value)  # the next use goes without this function
+        setattr(sys.modules[package], name, value)  # Later uses do not call this function.
         return value
 
     def listed() -> list[str]:
@@ -50,6 +51,6 @@ def lazily(
 def homes(package: str) -> dict[str, str]:
     """Return the names that an imported package imports under ``if TYPE_CHECKING``, each with its module."""
     spec: Any = sys.modules[package].__spec__
-    source = spec.loader.get_data(spec.origin).decode()  # get_source would import a tokenizer
+    source = spec.loader.get_data(spec.origin).decode()  # Its get_source imports a tokenizer.
     imports = re.findall(r"^    from (\S+) import (\w+) as \2$", source, flags=re.MULTILINE)
     return {name: module for module, name in imports}

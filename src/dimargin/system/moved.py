@@ -1,7 +1,4 @@
-"""Modules under the names that they had before the folders of the library were put in order.
-
-An import of an old name gives the module itself, with a DeprecationWarning.
-"""
+"""Old names of moved modules; importing one returns the module, with a DeprecationWarning."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-_MOVED = {
+_NEW_NAMES = {
     "dimargin.balls": "dimargin.solvers.balls",
     "dimargin.callbacks": "dimargin.estimators.callbacks",
     "dimargin.data_files": "dimargin.io.data",
@@ -44,15 +41,15 @@ _MOVED = {
 
 
 def moved_to(name: str) -> str | None:
-    """Return the name that a module has now, None if it has not moved.
+    """Return the new name of a module, None if it has not moved.
 
     Examples
     --------
     >>> moved_to("dimargin.data_files.csv_text")
     'dimargin.io.data.csv_text'
     """
-    if name in _MOVED:
-        return _MOVED[name]
+    if name in _NEW_NAMES:
+        return _NEW_NAMES[name]
     parent, _, last = name.rpartition(".")
     folder = moved_to(parent) if parent else None
     return folder and f"{folder}.{last}"
@@ -66,11 +63,11 @@ class _MovedFinder(MetaPathFinder, Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         new = moved_to(module.__name__)
-        assert new is not None  # else find_spec knows no such module
+        assert new is not None  # Otherwise find_spec would not have found the module.
         warnings.warn(f"{module.__name__} is {new} now", DeprecationWarning, stacklevel=2)
         sys.modules[module.__name__] = import_module(new)
 
 
 def find_moved_modules() -> None:
-    """Let imports find modules by their old names, before the finder of files makes second modules of the files."""
+    """Resolve old names of modules ahead of the path finder, which would load a module twice."""
     sys.meta_path.insert(0, _MovedFinder())

@@ -1,4 +1,4 @@
-"""Parameters that are numbers of numpy, as search grids have them."""
+"""Parameters that are numpy scalars, as in search grids."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import numpy as np
 
 
 class PlainNumbers:
-    """Mixin of what has parameters: a number of numpy becomes the number of Python that it equals.
+    """Mixin that stores parameters given as numpy scalars as Python numbers.
 
-    Arithmetic with an int16 or int32 wraps round: ``max_iter=np.int16(1000)`` allowed fewer than one pass over 700
-    rows. Arithmetic with a float32 overflows beyond 3e38.
+    Arithmetic with an int16 or int32 wraps around: ``max_iter=np.int16(1000)`` allowed less than
+    one pass over 700 rows. Arithmetic with a float32 overflows beyond 3e38.
 
     Examples
     --------
@@ -21,7 +21,7 @@ class PlainNumbers:
     """
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute; those that fits set (`tree_`) stay what they are."""
+        """Set an attribute; fitted attributes (`tree_`) are stored unchanged."""
         if isinstance(value, np.number) and not name.startswith("_") and not name.endswith("_"):
             value = int(value) if isinstance(value, np.integer) else float(value) if np.isrealobj(value) else value
         super().__setattr__(name, value)

@@ -1,15 +1,14 @@
-"""Text that others have written (labels, names, messages), as a terminal may get it."""
+"""Text from others (labels, names, messages), made safe for terminals."""
 
 from __future__ import annotations
 
-_JOINING_LETTERS = "\u200c\u200d"  # Some scripts, and pictures of several signs, need these invisible letters.
-
 
 def printable(text: object, keep: str = "") -> str:
-    r"""Return a text with escapes in place of all that cannot be printed, but for the characters to `keep`.
+    r"""Return a text with unprintable characters escaped, except those in `keep`.
 
-    These are control characters, which a terminal obeys, line breaks among them; marks that turn the direction of
-    writing, and other invisible ones, which disguise a text; and bytes that could not be decoded.
+    Control characters, line breaks included, command the terminal. Marks that reverse the direction
+    of writing, and other invisible characters, disguise a text. Bytes that could not be decoded are
+    escaped too.
 
     Examples
     --------
@@ -19,14 +18,13 @@ def printable(text: object, keep: str = "") -> str:
     text = str(text)
     if text.isprintable():
         return text
-    return "".join(
-        letter if letter.isprintable() or letter in keep or letter in _JOINING_LETTERS else ascii(letter)[1:-1]
-        for letter in text
-    )
+    # Some scripts and composed emoji need the zero-width joiner and non-joiner.
+    keep += "\u200c\u200d"
+    return "".join(letter if letter.isprintable() or letter in keep else ascii(letter)[1:-1] for letter in text)
 
 
 class PrintableError(Exception):
-    """Base class of errors whose message, which is one line, may quote what others have written."""
+    """Base class of errors with a one-line message that may quote text from others."""
 
     def __init__(self, message: object = "") -> None:
         super().__init__(printable(str(message).strip("\n").replace("\n", " ")))

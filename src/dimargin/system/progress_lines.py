@@ -6,12 +6,12 @@ from contextlib import suppress
 
 
 def print_progress(text: str, end: str = "\n") -> None:
-    """Print progress at once; where that fails (a full disk, a reader that has gone) the work goes on without it.
+    """Print progress without buffering, and ignore failures (a full disk, a closed pipe).
 
-    No buffer keeps what could not be written, or it would fail again, and loudly, when the interpreter ends.
+    Text that could not be written must not stay in a buffer, or the interpreter fails as it exits.
     """
     stream = sys.stdout
-    # what stands in for standard output (a progress bar's, a notebook's) has a way of its own to print
+    # A replacement of standard output (by a progress bar or a notebook) prints in its own way.
     raw = getattr(stream.buffer, "raw", None) if type(stream) is io.TextIOWrapper else None
     with suppress(OSError, ValueError):  # ValueError: the stream was closed
         if raw is None:

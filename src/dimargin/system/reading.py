@@ -1,4 +1,4 @@
-"""Whole contents of files that others may have made: no more is read than fits, and nothing without an end."""
+"""Bounded reading of whole files that may come from others."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any, BinaryIO
 
 from dimargin.system.memory import memory_of_process
 
-_MAX_JSON_BYTES = 32 * 2**20  # Its objects take up to twenty times as many bytes.
+_MAX_JSON_BYTES = 32 * 2**20  # The decoded objects take up to twenty times as many bytes.
 
 
 def read_file(path: str | os.PathLike[str], max_bytes: int) -> bytes:
-    """Return the content of a file; raises ValueError if it has more than `max_bytes` bytes, and OSError."""
+    """Return the content of a file; raise ValueError if it exceeds `max_bytes`, or OSError."""
     with open(path, "rb") as file:
         content = file.read(max_bytes + 1)
     if len(content) > max_bytes:
@@ -22,7 +22,7 @@ def read_file(path: str | os.PathLike[str], max_bytes: int) -> bytes:
 
 
 def read_rest(file: BinaryIO, times: int) -> bytes:
-    """Return the content of an open file from where it is; raises MemoryError if so many times its size cannot fit."""
+    """Return the rest of an open file; raise MemoryError if `times` its size exceeds the memory."""
     size = max(0, os.fstat(file.fileno()).st_size - file.tell())
     if times * size > memory_of_process():
         raise MemoryError
@@ -30,7 +30,7 @@ def read_rest(file: BinaryIO, times: int) -> bytes:
 
 
 def read_json(path: Path) -> Any:
-    """Return what a file of JSON says; raises ValueError if that is too long, too deep or not JSON, and OSError."""
+    """Decode a JSON file; raise OSError, or ValueError if it is invalid, too long or too deep."""
     try:
         return json.loads(read_file(path, _MAX_JSON_BYTES))
     except RecursionError:

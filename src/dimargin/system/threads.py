@@ -1,4 +1,4 @@
-"""Numbers of threads, those of linear algebra among them."""
+"""Numbers of threads for the compiled core and for BLAS."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ from dimargin.system.control_groups import processor_limits
 def effective_n_threads(n_jobs: int | None) -> int:
     """Return the number of threads to use for an ``n_jobs`` parameter.
 
-    None and -1 mean one for every processor that this process may use: by affinity, by the quotas of its control groups
-    (a container, a batch job, a service) and by LOKY_MAX_CPU_COUNT. -2 means all but one, and so on. A positive number
-    is obeyed even where it is more than that. OpenMP (OMP_NUM_THREADS) and threadpoolctl limit all of these.
+    None and -1 mean one thread per processor that this process may use: by affinity, by the quotas
+    of its control groups (a container, a batch job, a service) and by LOKY_MAX_CPU_COUNT. -2 means
+    all but one, and so on. A positive number may exceed these limits. OMP_NUM_THREADS and
+    threadpoolctl limit the number in every case.
 
     Raises
     ------
@@ -32,7 +33,7 @@ def effective_n_threads(n_jobs: int | None) -> int:
     """
     allowed = int(_core.max_threads())
     if n_jobs == 0:
-        raise ValueError("n_jobs must be None or a whole number other than 0, got 0")
+        raise ValueError("n_jobs must be None or a nonzero integer, got 0")
     if n_jobs is not None and n_jobs > 0:
         return min(n_jobs, allowed)
     usable = min(_processors(int(time.monotonic())), allowed)
@@ -43,18 +44,20 @@ def effective_n_threads(n_jobs: int | None) -> int:
 def _processors(second: int) -> int:
     """Return how many processors this process may use, counted once a second.
 
-    To read the files of a control group at every call would be felt in the prediction of one row.
+    Reading the files of control groups at every call would slow the prediction of single rows.
     """
-    from joblib import cpu_count  # slow to import, and scikit-learn has done so wherever there is something to fit
+    # The import is slow, but scikit-learn has done it in every process that fits estimators.
+    from joblib import cpu_count
 
-    # joblib reads the quota of the root alone, which is that of a container, but not of a job or a service
+    # Joblib reads the quota of the root group only: of a container, but not of a job or a service.
     return min([int(cpu_count()), *(math.ceil(limit) for limit in processor_limits())])
 
 
 class _SingleThreadedBlas:
-    """Context manager that keeps BLAS to one thread.
+    """Context manager that limits BLAS to one thread.
 
-    The limit belongs to the process: the first of the fits that overlap sets it, the last one lifts it.
+    The limit is one of the whole process: the first of several overlapping fits sets it, and the
+    last one lifts it.
     """
 
     def __init__(self) -> None:
@@ -64,7 +67,7 @@ class _SingleThreadedBlas:
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
-        """Keep BLAS to one thread, because its sums depend on the number of threads, and results must not."""
+        """Limit BLAS to one thread, since results must not depend on the number of threads."""
         with self.lock:
             if self.users == 0:
                 _take_control()
@@ -81,7 +84,7 @@ class _SingleThreadedBlas:
                     OpenBLASController.clear_controlling_thread()
 
     def renew_lock(self) -> None:
-        """Replace the lock after a fork, because another thread may have held it, which nobody would release."""
+        """Replace the lock after a fork: the child lacks the thread that may have held it."""
         self.lock = Lock()
 
 
@@ -89,13 +92,14 @@ class _SingleThreadedBlas:
 def _libraries(n_modules: int) -> ThreadpoolController:
     """Return the controller of the loaded libraries.
 
-    To search for them takes longer than a small fit, so this is done anew only where imports have changed `n_modules`.
+    Searching for them takes longer than a small fit, so the search is repeated only after imports
+    have changed `n_modules`.
     """
     return ThreadpoolController()
 
 
 def _take_control() -> None:
-    """Let this thread limit OpenBLAS even where threadpoolctl granted that to another one."""
+    """Let this thread limit OpenBLAS even if threadpoolctl granted that to another one."""
     OpenBLASController.clear_controlling_thread(force=True)
 
 

@@ -1,7 +1,7 @@
-"""Values as JSON with arrays beside it, in which nothing can be executed: in model files and checkpoints of Spark.
+"""Values as JSON and separate arrays, for model files and checkpoints; decoding executes no code.
 
-What JSON does not know becomes an object with the single key of its kind. Kinds that only some files have are encoded
-and decoded by functions that the caller gives.
+A value of a kind that JSON lacks becomes an object whose single key names the kind. Kinds that only
+some files have are encoded and decoded by functions that the caller passes.
 """
 
 from __future__ import annotations
@@ -13,14 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-_TYPE_OF_LABELS = re.compile(r"\|?O|[<>|=]?U[0-9]{1,9}")
-_MAX_LABELS = 64 * 2**20  # bytes that labels of fixed width may take
-_CONTAINERS = (list, tuple, dict)
 Arrays = dict[str, NDArray[Any]]
 EncodeOther = Callable[[Any, str, Arrays], Any]
-"""Called as `encode` is for a value of another kind: with the value, its name and the arrays to add to."""
+"""Encoder of values of other kinds, given the value, its name and the arrays to add to."""
 DecodeOther = Callable[[Mapping[str, Any], Mapping[str, NDArray[Any]]], Any]
-"""Called with JSON of another kind, and the arrays."""
+"""Decoder of values of other kinds, given their JSON and the arrays."""
 
 
 class Step(NamedTuple):
@@ -35,11 +32,12 @@ class Step(NamedTuple):
     parameters : mapping of str to value
         All or some of the parameters of its class; the others get their defaults.
     attributes : mapping of str to value
-        Attributes that fitting sets, with ``n_features_in_``. To predict, a LinearODMClassifier of d features needs
-        besides ``classes_`` of shape (n_classes,), ``coef_`` of shape (n_outputs, d), ``intercept_`` of shape
-        (n_outputs,) and ``_partial``, a tuple of an array of shape (n_outputs, d + 1) and a number (where
-        ``partial_fit`` goes on, and the weight of the rows seen). There is one output for two classes, else one for
-        each. What machines with support vectors and detectors need is in `dimargin.io.models.soundness`.
+        Fitted attributes, including ``n_features_in_``. To predict, a LinearODMClassifier of d
+        features also needs ``classes_`` of shape (n_classes,), ``coef_`` of shape (n_outputs, d),
+        ``intercept_`` of shape (n_outputs,) and ``_partial``, a tuple of an array of shape
+        (n_outputs, d + 1), from which ``partial_fit`` continues, and the weight of the rows seen.
+        There is one output for two classes, and one per class for more. The module
+        `dimargin.io.models.soundness` lists what kernel machines and detectors need.
     """
 
     name: str
@@ -49,12 +47,12 @@ class Step(NamedTuple):
 
 
 def refuse_value(value: Any, where: str, arrays: Arrays) -> Any:
-    """Raise TypeError: the `encode_other` of a caller who stores no other values."""
+    """Raise TypeError: the default `encode_other`, for files without other kinds of values."""
     raise TypeError(f"{where} cannot be stored in a model file: {value!r}")
 
 
 def refuse_kind(value: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Any:
-    """Raise ValueError: the `decode_other` of a caller who reads no other values."""
+    """Raise ValueError: the default `decode_other`, for files without other kinds of values."""
     raise ValueError(f"unknown kind of value: {sorted(value)}")
 
 
@@ -67,14 +65,14 @@ def encode(
     ----------
     value : object
     where : str
-        Name of the value in messages, and of the arrays in it.
+        Name of the value in messages, and prefix of the names of its arrays.
     arrays : dict
-        Arrays of numbers are added to it.
+        Receives the numeric arrays.
     encode_other : callable
-        Called for other values; by default a TypeError refuses them.
+        Encodes other values; by default they raise TypeError.
     exact : bool, default=False
-        Whether numpy's scalars keep their type and arrays of text their memory, which would become Python's own numbers
-        and JSON; instances of subclasses of list, tuple and dict are then other values.
+        Whether numpy scalars and text arrays are stored as they are in memory, rather than as
+        Python numbers and JSON. Subclasses of list, tuple and dict then count as other values.
     """
 
     def inner(item: Any, where: str) -> Any:
@@ -86,7 +84,7 @@ def encode(
         value = value.item()
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
-    kind = type(value) if exact else next((kind for kind in _CONTAINERS if isinstance(value, kind)), None)
+    kind = type(value) if exact else next((kind for kind in (list, tuple, dict) if isinstance(value, kind)), None)
     if kind in (list, tuple):
         return {kind.__name__: [inner(item, f"{where}.{k}") for k, item in enumerate(value)]}
     if kind is dict:
@@ -110,14 +108,14 @@ def _in_arrays(kind: str, value: NDArray[Any], where: str, arrays: Arrays) -> di
 def encode_parts(
     parts: Mapping[str, Any], where: str, arrays: Arrays, encode_other: EncodeOther = refuse_value
 ) -> dict[str, Any]:
-    """Return JSON for each part of a value, which is named by its key behind the name of the whole."""
+    """Return JSON for each part of a value; a part is named `where`, a dot and its key."""
     return {key: encode(part, f"{where}.{key}", arrays, encode_other) for key, part in parts.items()}
 
 
 def decode(value: Any, arrays: Mapping[str, NDArray[Any]], decode_other: DecodeOther = refuse_kind) -> Any:
-    """Return the value that `encode` made JSON of; `decode_other` is called for other kinds.
+    """Return the value that `encode` encoded; `decode_other` decodes other kinds.
 
-    Raises ValueError, KeyError or TypeError for what cannot have been made by `encode`.
+    Raises ValueError, KeyError or TypeError for input that `encode` cannot have made.
     """
     if not isinstance(value, dict):
         return value
@@ -132,38 +130,40 @@ def decode(value: Any, arrays: Mapping[str, NDArray[Any]], decode_other: DecodeO
     if "dict" in value:
         return {inner(a): inner(b) for a, b in value["dict"]}
     if "array" in value:
-        return arrays[str(value["array"])]  # a number in the first checkpoints
+        return arrays[str(value["array"])]  # The first checkpoints named arrays by numbers.
     if "scalar" in value:
         return arrays[str(value["scalar"])][()]
     if "labels" in value:
-        return _labels([inner(item) for item in value["labels"]], value["dtype"])
+        return _decode_labels([inner(item) for item in value["labels"]], value["dtype"])
     if "csr" in value:
         parts = value["csr"]
-        if "tuple" in parts:  # in the first checkpoints
-            return _rows(inner(parts))
-        return _rows((*(inner(parts[key]) for key in ("data", "indices", "indptr")), value["shape"]))
+        if "tuple" in parts:  # The first checkpoints stored rows this way.
+            return _decode_rows(inner(parts))
+        return _decode_rows((*(inner(parts[key]) for key in ("data", "indices", "indptr")), value["shape"]))
     return decode_other(value, arrays)
 
 
-def _labels(values: list[Any], kind: str) -> NDArray[Any]:
+def _decode_labels(values: list[Any], kind: str) -> NDArray[Any]:
     labels = np.empty(len(values), dtype=object)
     labels[:] = values
-    if not _TYPE_OF_LABELS.fullmatch(kind):  # numpy parses more than types, and fails in many ways
-        raise ValueError(f"labels of type {kind!r}")
-    dtype = np.dtype(kind)
-    if dtype.kind == "U" and dtype.itemsize * len(labels) > _MAX_LABELS:
-        raise ValueError(f"{len(labels)} labels of type {dtype}, which may take {_MAX_LABELS} bytes")
+    # The function np.dtype parses much more than these types, and fails in many ways.
+    if not re.fullmatch(r"\|?O|[<>|=]?U[0-9]{1,9}", kind):
+        raise ValueError(f"labels of type {kind!r} are not supported")
+    dtype, max_bytes = np.dtype(kind), 64 * 2**20
+    if dtype.kind == "U" and dtype.itemsize * len(labels) > max_bytes:
+        raise ValueError(f"{len(labels)} labels of type {dtype} take more than {max_bytes} bytes")
     return labels.astype(dtype)
 
 
-def _rows(parts: tuple[Any, ...]) -> Any:
+def _decode_rows(parts: tuple[Any, ...]) -> Any:
     """Return the CSR array of data, indices, offsets and shape."""
-    import scipy.sparse as sp  # a process that writes linear machines starts lighter without it
+    # Processes that write only linear machines take less memory without SciPy.
+    import scipy.sparse as sp
 
     data, indices, indptr, shape = parts
-    # SciPy does not check these where the last of them is zero, and then writes beyond the ends
+    # SciPy does not check the offsets if the last one is zero, and then writes out of bounds.
     if indptr.dtype.kind != "i" or indptr.ndim != 1 or indptr[0] != 0 or (np.diff(indptr) < 0).any():
-        raise ValueError("the offsets of sparse rows do not rise from zero")
+        raise ValueError("the offsets of sparse rows must start at zero and never decrease")
     rows = sp.csr_array((data, indices, indptr), shape=tuple(shape))
     rows.check_format(full_check=True)
     return rows

@@ -1,4 +1,4 @@
-"""Atomic writes of files, which are there whole or not at all."""
+"""Atomic writes of files: after a write, a file has either its old or its new content."""
 
 from __future__ import annotations
 
@@ -14,50 +14,47 @@ from pathlib import Path
 
 from dimargin.system.descriptors import open_reserved
 
-_PRIVATE_MODE = 0o600  # The mode of new files that may hold training rows.
-_PUBLIC_MODE = 0o666  # The mode of other new files, of which the umask takes its part.
-_OPEN_FILES = re.compile(r"/dev(/fd)?|/proc/\d+/(task/\d+/)?fd")  # Folders of names of open files and devices.
-_TRANSIENT_ERRORS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.EIO})
-
 
 def is_transient(error: OSError) -> bool:
     """Return whether a failed write may succeed later: a limit was reached, or the disk failed."""
-    return error.errno in _TRANSIENT_ERRORS
+    return error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
 
 def replaced_file(path: str | os.PathLike[str]) -> Path | None:
-    """Return the file, behind links, that `write_file` replaces; None for what it writes to directly."""
+    """Return the file, links resolved, that `write_file` replaces; None if it writes directly."""
     folder = os.path.realpath(os.path.dirname(path) or os.curdir)
     is_stream = os.path.exists(path) and not os.path.isfile(path)
-    return None if is_stream or _OPEN_FILES.fullmatch(folder) else Path(os.path.realpath(path))
+    # These folders hold devices and the open files of processes.
+    is_open = re.fullmatch(r"/dev(/fd)?|/proc/\d+/(task/\d+/)?fd", folder)
+    return None if is_stream or is_open else Path(os.path.realpath(path))
 
 
 def write_file(path: str | os.PathLike[str], content: bytes, durable: bool = True, *, private: bool = False) -> None:
-    """Write a file atomically, so that neither a crash nor a full disk leaves half of it or harms an old one.
+    """Write a file atomically, so that a crash or a full disk leaves the old file or the new one.
 
-    The content is written to a part file beside the place, which is renamed. Part files that killed processes have left
-    of earlier writes of this file are removed. A file that exists keeps its mode, its owner as far as this process may
-    give it, and its extended attributes, access control lists among them; a new one has mode 0600 if it is `private`,
-    else what the umask leaves. If `durable`, the file and its directory are synchronised with the disk; else a loss of
-    power may take the file with it. A link keeps pointing to its file. A pipe, a device and an open file (/dev/stdout)
-    are written to directly.
+    The content is written to a part file in the same folder, which is then renamed. Part files of
+    this file that killed processes have left are removed. An existing file keeps its mode, its
+    owner if this process may set it, and its extended attributes, access control lists included. A
+    new file has mode 0600 if it is `private`, otherwise the mode that the umask leaves. If
+    `durable`, the file and its directory are synchronised with the disk; otherwise the file may be
+    lost when the power fails. A link keeps pointing to its file. A pipe, a device and an open file
+    (/dev/stdout) are written to directly.
     """
     target = replaced_file(path)
     if target is None:
         try:
-            with open(path, "ab") as stream:  # an open file goes on, as that of ">> labels.txt" has to
+            with open(path, "ab") as stream:  # Output redirected by ">>" must be appended.
                 stream.write(content)
         except OSError as error:
             error.filename = os.fspath(path)
             raise
         return
     with _opened_folder(target.parent) as folder:
-        with suppress(OSError):  # no descriptor is left to look for them
+        with suppress(OSError):  # Listing the folder fails if no descriptor is left.
             _remove_abandoned(target, folder)
-        mode = _PRIVATE_MODE if private or target.exists() else _PUBLIC_MODE
-        part, descriptor = _new_part(target, mode)
+        part, descriptor = _new_part(target, 0o600 if private or target.exists() else 0o666)
         try:
-            with open(descriptor, "wb") as file:  # which keeps its lock until it is renamed
+            with open(descriptor, "wb") as file:  # The file stays locked until it has been renamed.
                 file.write(content)
                 _keep_permissions(target, descriptor)
                 file.flush()
@@ -67,7 +64,7 @@ def write_file(path: str | os.PathLike[str], content: bytes, durable: bool = Tru
         except BaseException as error:
             part.unlink(missing_ok=True)
             if isinstance(error, OSError):
-                error.filename = os.fspath(path)  # rather than no name, or that of the part file
+                error.filename = os.fspath(path)  # It is missing, or that of the part file.
             raise
         if durable and folder is not None:
             _synchronise(folder)
@@ -75,7 +72,7 @@ def write_file(path: str | os.PathLike[str], content: bytes, durable: bool = Tru
 
 @contextmanager
 def _opened_folder(path: Path) -> Iterator[int | None]:
-    """Open a folder, before anything is written; None where it may be written to, but not read."""
+    """Open a folder, before anything is written; yield None if this process cannot read it."""
     try:
         folder = open_reserved(os.fspath(path), os.O_RDONLY | os.O_DIRECTORY)
     except PermissionError:
@@ -88,7 +85,7 @@ def _opened_folder(path: Path) -> Iterator[int | None]:
 
 
 def _synchronise(folder: int) -> None:
-    """Write the names of a folder to the disk, as far as its file system can."""
+    """Synchronise a folder with the disk, if its file system supports that."""
     try:
         os.fsync(folder)
     except OSError as error:
@@ -100,21 +97,21 @@ def _synchronise(folder: int) -> None:
 
 
 def _new_part(target: Path, mode: int) -> tuple[Path, int]:
-    """Create a part file, locked so that no other process takes it for an abandoned one."""
+    """Create a part file, locked so that no other process considers it abandoned."""
     while True:
         part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
         descriptor = open_reserved(os.fspath(part), os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
         if _is_locked_by_us(part, descriptor, unknown=True):
             return part, descriptor
-        os.close(descriptor)  # another process took it for an abandoned one before it was locked
+        os.close(descriptor)  # Another process considered it abandoned before it was locked.
         part.unlink(missing_ok=True)
 
 
 def _remove_abandoned(target: Path, folder: int | None) -> None:
-    """Remove the part files of a file whose writers were killed: those that nobody has locked."""
+    """Remove part files that no process has locked: their writers were killed."""
     name = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{8}}\.part")
     for part in [] if folder is None else [target.with_name(n) for n in os.listdir(folder) if name.fullmatch(n)]:
-        with suppress(OSError):  # a file of another user, or gone meanwhile
+        with suppress(OSError):  # The file may belong to another user, or be gone by now.
             descriptor = os.open(part, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
                 if _is_locked_by_us(part, descriptor, unknown=False):
@@ -124,12 +121,12 @@ def _remove_abandoned(target: Path, folder: int | None) -> None:
 
 
 def _is_locked_by_us(part: Path, descriptor: int, unknown: bool) -> bool:
-    """Lock an open file and return whether that worked while it still had its name; `unknown` without any locks."""
+    """Lock an open file and return whether it still has its name, or `unknown` without locks."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    except OSError:  # the file system has no locks
+    except OSError:  # The file system does not support locks.
         return unknown
     with suppress(FileNotFoundError):
         return os.path.samestat(os.fstat(descriptor), os.stat(part, follow_symlinks=False))
@@ -140,7 +137,7 @@ def _is_locked_by_us(part: Path, descriptor: int, unknown: bool) -> bool:
 
 
 def _keep_permissions(target: Path, descriptor: int) -> None:
-    """Give a new file the owner, the mode and the extended attributes of the one that it replaces, if there is one."""
+    """Copy owner, mode and extended attributes from the file that is replaced, if there is one."""
     try:
         old = target.stat()
     except FileNotFoundError:
@@ -152,7 +149,8 @@ def _keep_permissions(target: Path, descriptor: int) -> None:
     if new.st_gid != old.st_gid:
         try:
             os.fchown(descriptor, -1, old.st_gid)
-        except PermissionError:  # another group gets what everybody has
+        # The group is another one now, so it gets the rights of all others.
+        except PermissionError:
             mode = mode & ~stat.S_IRWXG | (mode & stat.S_IRWXO) << 3
     if stat.S_IMODE(new.st_mode) != mode:
         os.fchmod(descriptor, mode)

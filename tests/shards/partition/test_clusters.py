@@ -148,7 +148,7 @@ def test_clusters_beyond_the_cap_are_divided_again_and_again():
 
 
 def test_many_clusters_are_found_in_steps(monkeypatch):
-    monkeypatch.setattr(clusters_module, "_AT_ONCE", 8)
+    monkeypatch.setattr(clusters_module, "_MAX_CENTRES", 8)
     X = blobs(3000, n_features=2)[0]
     rule, clusters = clustered(X, 60, sample_size=20)
     assert 45 <= rule.n_clusters <= 75

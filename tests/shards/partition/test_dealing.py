@@ -72,6 +72,6 @@ def test_parts_that_are_kept_are_dealt_once():
     dealt.keep()
     for _ in range(3):
         assert [part.n_rows for part in dealt.parts.collect()] == [23, 23, 22, 22]
-    assert engine.runs.count("_by_cell") == 3 == engine.runs.count("_celled")
+    assert engine.runs.count("_split_by_cell") == 3 == engine.runs.count("_find_cells")
     with pytest.raises(AssertionError, match="released"):
         dealt.spent[0].collect()

@@ -3,19 +3,20 @@
     1  kernel k-means on a sample of m rows, whose Gram matrix is small
     2  every row to the nearest centre:  argmin_c |mu_c|^2 - 2 <phi(x), mu_c>,   mu_c the mean of the sample's part
 
-A row costs m kernel values, whatever the number of clusters, and the same formula takes rows that were not there in
-training: `KernelClusters` is that rule, and nothing else decides which model of a level answers.
-See docs/algorithms.md#kernel-clusters.
+A row costs m kernel values, whatever the number of clusters. The same formula (`KernelClusters`)
+assigns unseen rows, and it alone decides which model of a level predicts them. See
+docs/algorithms.md#kernel-clusters.
 
-The paper is mended in three ways. *The kernel*: to a local one (large gamma) nearly all rows of a sample are equally
-far from each other, so that any clustering of it is as good as another, and most rows end where the centre is most
-diffuse. On covtype with gamma = 32 and 64 clusters from a sample of 1,000, one cluster took 304,914 of 464,810 rows,
-and 0.61 of the kernel's sum lay inside clusters; with clusters by the same kernel with gamma = 0.24 none had more than
-4 times the mean, and 0.92 lay inside (bench/scripts/bench_cited.py). Theorem 1 bounds the loss by the kernel's sum
-between clusters, so that the second clustering is better *for the first kernel*. So a stationary kernel clusters with
-gamma lowered to one over the median distance in the sample (``wide=False`` is the paper's way). *The start* is
-k-means++ in the kernel's space, the best of five, for random labels collapse. *Empty clusters* take the row furthest
-from its centre, and those that no row is nearest to are dropped.
+This differs from the paper in three ways. *The kernel*: under a local kernel (large gamma) nearly
+all rows of a sample are equally far apart, so that any clustering is as good as another, and most
+rows end up at the most diffuse centre. On covtype with gamma = 32 and 64 clusters from a sample of
+1,000, one cluster took 304,914 of 464,810 rows, and 0.61 of the kernel's sum lay inside clusters;
+with gamma = 0.24 for the clustering, none had more than 4 times the mean, and 0.92 lay inside
+(bench/scripts/bench_cited.py). Theorem 1 bounds the loss by the kernel's sum between clusters, so
+the second clustering is better *for the first kernel*. Therefore a stationary kernel clusters with
+gamma lowered to one over the median distance in the sample (``wide=False`` follows the paper).
+*The start* is k-means++ in the kernel's space, the best of five, because random labels collapse.
+*Empty clusters* take the row furthest from its centre; those that no row is nearest to are dropped.
 """
 
 from __future__ import annotations
@@ -39,10 +40,7 @@ from dimargin.shards.parts import Part, first_of_groups, first_rows, whole_of
 from dimargin.shards.shards import Shards, Sums
 from dimargin.system.arrays import Floats, Indices
 
-_PER_CLUSTER = 10  # rows of the sample
-_AT_ONCE = 256  # clusters, so that the sample stays small
-_ROUNDING = 1e-12  # distance between equal rows, of the largest
-_FOR_A_MEDIAN = 500  # rows whose distances give it
+_MAX_CENTRES = 256  # A split has at most this many centres, so that its sample stays small.
 
 
 @dataclass(frozen=True)
@@ -50,9 +48,9 @@ class Clustered:
     """Rows in clusters."""
 
     rule: KernelClusters
-    parts: Shards[Part]  # one for each cluster, the largest first; they are pieces of the whole problem, with its mass
+    parts: Shards[Part]  # one per cluster, largest first: pieces of the problem, with its mass
     evaluations: int  # number of kernel values that the clustering took
-    spent: Shards[Any]  # no longer needed once the parts are there
+    spent: Shards[Any]  # shards that are not needed once the parts exist
 
 
 def cluster_rows(
@@ -71,90 +69,90 @@ def cluster_rows(
     Parameters
     ----------
     rows : Shards of Part
-        All rows, `n_rows` of them; their kernel must not be one of values computed beforehand.
+        All rows, `n_rows` of them; their kernel must not be precomputed.
     n_clusters : int
-        Number of clusters wanted; fewer are found where fewer rows of the sample differ, or no row is nearest to a
-        centre. More than 256 are found in steps, 256 parts that are then divided in proportion to their rows, and there
-        may be some more or fewer.
+        Number of clusters; fewer are found if fewer rows of the sample differ, or no row is nearest
+        to a centre. More than 256 are found in steps, 256 parts that are then divided in proportion
+        to their rows, so that their number may differ slightly.
     sample : Part, optional
-        Rows that the first clusters are found on; the first `sample_size` in the order of their keys by default. A
-        weight of two equals the row given twice.
+        Rows to find the first clusters on; by default the first `sample_size` in the order of their
+        keys. A row of weight two counts twice.
     sample_size : int, default=1000
-        Number of rows of a sample, as in the paper; ten for each cluster where that is more (the paper's 1,000 for 256
-        clusters are four for each, which leaves many empty).
+        Number of rows of a sample, as in the paper, but at least ten per cluster (the paper's 1,000
+        for 256 clusters are four each, which leaves many empty).
     wide : bool, default=True
         Whether a stationary kernel is widened, see the module.
     max_size : int, optional
-        Clusters with more rows are divided by kernel k-means of their own rows, and their parts again where needed:
-        there are then more than `n_clusters`, and the rule for unseen rows is that of training, split by split. Rows
+        Clusters with more rows are divided by kernel k-means of their own rows, repeatedly if
+        needed: there are then more than `n_clusters`, and unseen rows follow the same splits. Rows
         that the kernel cannot tell apart stay together.
     """
     if sample is None:
         sample = first_rows(rows, largest_sample(sample_size, n_clusters), n_rows)
-    sample = _by_content(sample)
+    sample = _in_content_order(sample)
     transform, n_threads = _transform(sample, wide), rows.n_threads * rows.n_together
-    # centres are numbered over all splits; all rows begin at an extra one, number 0, and go on to the first split
+    # Centres are numbered over all splits; all rows start at an extra centre 0, for split 0.
     targets, evaluations, n_found, splits = np.array([-1]), 0, 0, list[tuple[int, Split, Indices]]()
-    met: Shards[Any] = rows.map(_begun)
+    assigned: Shards[Any] = rows.map(_start)
     waiting = [(sample, n_clusters)]
     while waiting:
-        first, meeting, divided = len(splits), list[tuple[int, Split]](), dict[int, int]()
+        first, current, divided = len(splits), list[tuple[int, Split]](), dict[int, int]()
         for own, n_parts in waiting:
-            split, spent = _split(transform, own, min(n_parts, _AT_ONCE), rng, n_threads)
-            meeting.append((len(targets), split))
+            split, spent = _split(transform, own, min(n_parts, _MAX_CENTRES), rng, n_threads)
+            current.append((len(targets), split))
             targets = np.append(targets, np.zeros_like(split.targets))
             evaluations += spent
-        before, met = met, met.map(_met, (transform, targets, first, meeting, rows.n_threads))
-        sums, spent_by_rows = met.aggregate(_counted, len(targets))
+        before, assigned = assigned, assigned.map(_assign, (transform, targets, first, current, rows.n_threads))
+        sums, spent_by_rows = assigned.aggregate(_counted, len(targets))
         before.release()
         sizes, evaluations = sums.astype(np.int64), evaluations + int(spent_by_rows[0])
-        for (base, split), (_, n_parts) in zip(meeting, waiting, strict=True):
+        for (base, split), (_, n_parts) in zip(current, waiting, strict=True):
             inside = sizes[base : base + len(split.norms)]
             splits.append((base, split, np.flatnonzero(inside)))
             for centre, n_inside in enumerate(_parts_of(inside, n_parts, max_size)):
                 if n_inside > 1:
-                    targets[base + centre] = -1 - first - len(meeting) - len(divided)
+                    targets[base + centre] = -1 - first - len(current) - len(divided)
                     divided[base + centre] = n_inside
                 elif inside[centre]:
                     targets[base + centre] = n_found
                     n_found += 1
-        waiting = _samples(met, sizes, divided, sample_size, n_rows)
+        waiting = _samples(assigned, sizes, divided, sample_size, n_rows)
     final = targets >= 0
     number = np.empty(n_found, dtype=np.int64)
     number[np.argsort(-np.bincount(targets[final], sizes[final]), kind="stable")] = np.arange(n_found)
     targets[final] = number[targets[final]]
     rule = KernelClusters(transform, tuple(split.keep(kept, targets[base + kept]) for base, split, kept in splits))
-    return Clustered(rule, met.shuffle(_by_cluster, whole_of, n_found, targets), evaluations, met)
+    return Clustered(rule, assigned.shuffle(_split_by_cluster, whole_of, n_found, targets), evaluations, assigned)
 
 
 def _parts_of(inside: Indices, n_parts: int, max_size: int | None) -> list[int]:
-    """Return into how many clusters the rows of every centre are divided: in proportion if many, and small enough."""
-    if np.count_nonzero(inside) == 1:  # they cannot be told apart
+    """Return into how many clusters each centre's rows are divided, by `n_parts` and `max_size`."""
+    if np.count_nonzero(inside) == 1:  # The kernel cannot tell these rows apart.
         return [1] * len(inside)
-    share = n_parts / inside.sum() if n_parts > _AT_ONCE else 0.0
+    share = n_parts / inside.sum() if n_parts > _MAX_CENTRES else 0.0
     return [max(1, round(share * size), 0 if max_size is None else -(-size // max_size)) for size in inside.tolist()]
 
 
 def _samples(
-    met: Shards[_Met], sizes: Indices, divided: dict[int, int], sample_size: int, n_rows: int
+    assigned: Shards[_Assigned], sizes: Indices, divided: dict[int, int], sample_size: int, n_rows: int
 ) -> list[tuple[Part, int]]:
-    """Return, for every centre whose rows are divided further, a sample of them and the number of clusters wanted."""
+    """Return a sample and the number of clusters for each centre whose rows are divided further."""
     if not divided:
         return []
     centres, groups = list(divided), np.full(len(sizes), -1)
     groups[centres] = np.arange(len(centres))
     wanted = [largest_sample(sample_size, n_parts) for n_parts in divided.values()]
-    samples = first_of_groups(met, partial(_at_centres, groups), wanted, sizes[centres].tolist(), n_rows)
-    return list(zip(map(_by_content, samples), divided.values(), strict=True))
+    samples = first_of_groups(assigned, partial(_at_centres, groups), wanted, sizes[centres].tolist(), n_rows)
+    return list(zip(map(_in_content_order, samples), divided.values(), strict=True))
 
 
 def largest_sample(sample_size: int, n_clusters: int) -> int:
-    """Return the size of the sample that so many clusters are found on, if there are so many rows."""
-    return max(sample_size, _PER_CLUSTER * min(n_clusters, _AT_ONCE))
+    """Return the size of the sample, if there are enough rows: at least ten rows per cluster."""
+    return max(sample_size, 10 * min(n_clusters, _MAX_CENTRES))
 
 
 def _transform(sample: Part, wide: bool) -> Transform:
-    """Return the transform of rows for the kernel to cluster with."""
+    """Return the transform of rows for the kernel of the clustering."""
     kernel, weights = sample.problem.kernel, sample.problem.weights
     if isinstance(kernel.transform, UserKernel):
         return kernel.transform
@@ -162,41 +160,42 @@ def _transform(sample: Part, wide: bool) -> Transform:
     if wide and given.stationary:
         given = replace(given, gamma=_wide_gamma(X, given, weights))
     transform = RowTransform.fit(X, given, weights)
-    # where the precision would depend on the rows that are asked about together, it is always the higher one
+    # Where the precision would depend on which rows are assigned together, it is always float64.
     return transform if given.stationary and not sp.issparse(X) else transform.in_float64()
 
 
 def _with_short_indices(X: Any) -> Any:
-    """Return CSR rows with indices of 32 bits, which L1 distances of scikit-learn 1.6 need."""
+    """Return CSR rows with 32-bit indices, which L1 distances of scikit-learn 1.6 need."""
     X = narrowed(X)[0]
     short = (X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32))
     return X if X.indices.dtype == np.int32 else sp.csr_array(short, shape=X.shape)
 
 
 def _wide_gamma(X: Any, kernel: Kernel, weights: Floats) -> float:
-    """Return one over the median of the positive distances between rows, or gamma if that is less."""
-    from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances  # a twentieth of a class's import
+    """Return one over the median of the positive distances between rows, or a smaller gamma."""
+    # A process that imports an estimator class would take a twentieth longer with this import.
+    from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances
 
-    some = slice(None, None, -(-X.shape[0] // _FOR_A_MEDIAN))
+    some = slice(None, None, -(-X.shape[0] // 500))  # About 500 rows suffice for a median.
     X, weights = X[some], weights[some]
     if kernel.order == 2:
         distances = euclidean_distances(narrowed(X)[0] if sp.issparse(X) else X - X.mean(axis=0), squared=True)
     else:
         distances = manhattan_distances(_with_short_indices(X) if sp.issparse(X) else X)
-    positive = distances > _ROUNDING * distances.max()
+    positive = distances > 1e-12 * distances.max()  # Smaller distances are rounding.
     if not positive.any():
         return kernel.gamma
     values, shares = distances[positive], np.outer(weights, weights)[positive]
     order = np.argsort(values, kind="stable")
     shares = np.cumsum(shares[order])
     median = values[order[np.searchsorted(shares, 0.5 * shares[-1])]]
-    return float(1 / median) if kernel.gamma * median > 1 else kernel.gamma  # the median may have no inverse
+    return float(1 / median) if kernel.gamma * median > 1 else kernel.gamma  # 1/median may overflow
 
 
 def _split(
     transform: Transform, sample: Part, n_clusters: int, rng: np.random.Generator, n_threads: int
 ) -> tuple[Split, int]:
-    """Return centres by kernel k-means on the sample, and the number of kernel values that it took."""
+    """Return centres by kernel k-means on the sample, and the number of kernel values computed."""
     every, weights = np.arange(sample.n_rows), sample.problem.weights
     X = sample.problem.kernel.rows(every)
     matrix = kernel_matrix(transform.in_float64(), X, n_threads=n_threads)
@@ -211,8 +210,8 @@ def _split(
     return split, matrix.evaluations
 
 
-def _by_content(sample: Part) -> Part:
-    """Return the sample with its rows in an order that depends on their content alone."""
+def _in_content_order(sample: Part) -> Part:
+    """Return the sample with its rows in an order that depends only on their content."""
     X = sample.problem.kernel.rows(np.arange(sample.n_rows))
     if sp.issparse(X):
         keys = [(X.indices[a:b].tobytes(), X.data[a:b].tobytes()) for a, b in pairwise(X.indptr)]
@@ -222,42 +221,42 @@ def _by_content(sample: Part) -> Part:
     return sample.take(order, sample.problem.mass)
 
 
-# ---- what shards do ------------------------------------------------------------------------------------------------
+# ---- tasks of shards -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class _Met:
-    """Rows, and the centre that each is nearest to in the last split that it has come to."""
+class _Assigned:
+    """Rows, each with the nearest centre of its last split."""
 
     part: Part
     centres: Indices
     evaluations: int = 0
 
 
-def _begun(part: Part, _: None) -> _Met:
-    return _Met(part, np.zeros(part.n_rows, dtype=np.int64))
+def _start(part: Part, _: None) -> _Assigned:
+    return _Assigned(part, np.zeros(part.n_rows, dtype=np.int64))
 
 
-def _met(before: _Met, value: tuple[Transform, Indices, int, list[tuple[int, Split]], int]) -> _Met:
-    """Send rows on from their centres, where those are divided further, to the centres of the next splits."""
-    transform, targets, first, meeting, n_threads = value
+def _assign(before: _Assigned, value: tuple[Transform, Indices, int, list[tuple[int, Split]], int]) -> _Assigned:
+    """Assign rows at centres that are divided further to the centres of the next splits."""
+    transform, targets, first, current, n_threads = value
     centres, evaluations, kernel = before.centres.copy(), 0, before.part.problem.kernel
-    for number, (base, split) in enumerate(meeting, start=first):
+    for number, (base, split) in enumerate(current, start=first):
         rows = np.flatnonzero(targets[before.centres] == -1 - number)
         for some in row_chunks(len(rows)):
             nearest, spent = split.nearest(transform, kernel.rows(rows[some]), n_threads)
             centres[rows[some]] = base + nearest
             evaluations += spent
-    return _Met(before.part, centres, evaluations)
+    return _Assigned(before.part, centres, evaluations)
 
 
-def _counted(met: _Met, n_centres: int) -> Sums:
-    return np.bincount(met.centres, minlength=n_centres).astype(float), np.array([met.evaluations], dtype=float)
+def _counted(rows: _Assigned, n_centres: int) -> Sums:  # Spark checkpoints contain this name.
+    return np.bincount(rows.centres, minlength=n_centres).astype(float), np.array([rows.evaluations], dtype=float)
 
 
-def _at_centres(groups: Indices, met: _Met) -> tuple[Part, Indices]:
-    return met.part, groups[met.centres]
+def _at_centres(groups: Indices, rows: _Assigned) -> tuple[Part, Indices]:
+    return rows.part, groups[rows.centres]
 
 
-def _by_cluster(met: _Met, targets: Indices) -> list[tuple[int, Part]]:
-    return sent(met.part, targets[met.centres], int(targets.max()) + 1)
+def _split_by_cluster(rows: _Assigned, targets: Indices) -> list[tuple[int, Part]]:
+    return sent(rows.part, targets[rows.centres], int(targets.max()) + 1)

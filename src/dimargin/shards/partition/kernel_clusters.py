@@ -1,4 +1,4 @@
-"""The rule that takes a row to its cluster in the kernel's space: see `dimargin.shards.partition.clusters`."""
+"""Rule that assigns rows to clusters in the kernel's space; clusters.py describes the algorithm."""
 
 from __future__ import annotations
 
@@ -12,26 +12,25 @@ from dimargin.kernels.user import Transform, kernel_matrix
 from dimargin.kernels.wide_rows import KeptColumns
 from dimargin.system.arrays import Floats, Indices
 
-_SIDE_BY_SIDE = 16  # centres in one product: all 64 of covtype at once take longer
-
 
 @dataclass(frozen=True)
 class Split:
-    """Centres among which rows are divided: means of rows of a sample, in the kernel's space."""
+    """Centres among which rows are divided: means of sampled rows in the kernel's space."""
 
-    vectors: Any  # rows of the sample, an array or CSR array of shape (m, n_features), those of a centre together
+    vectors: Any  # sampled rows, an array or CSR array of shape (m, n_features), grouped by centre
     shares: Floats  # weight of each vector in the mean of its centre, of shape (m,)
-    bounds: Indices  # of shape (n_centres + 1,): centre j is the mean of ``vectors[bounds[j]:bounds[j + 1]]``
+    bounds: Indices  # centre j is the mean of ``vectors[bounds[j]:bounds[j + 1]]``
     norms: Floats  # squared norms of the centres, of shape (n_centres,)
-    # where the rows nearest to each centre go: the number of a cluster or, if it is negative, ``-1 - j`` for split j
+    # The cluster of the rows nearest to each centre, or ``-1 - j`` if split j divides them further.
     targets: Indices
 
     def nearest(self, transform: Transform, X: Any, n_threads: int) -> tuple[Indices, int]:
-        """Return the index of the centre nearest to every row, and the number of kernel values that it took."""
+        """Return the nearest centre of each row, and the number of kernel values computed."""
         matrix = kernel_matrix(transform, self.vectors, X, n_threads)
         smallest, nearest = np.full(X.shape[0], np.inf), np.zeros(X.shape[0], dtype=np.int64)
-        for first in range(0, len(self.norms), _SIDE_BY_SIDE):
-            bounds = self.bounds[first : first + _SIDE_BY_SIDE + 1]
+        step = 16  # One product with all 64 centres of covtype takes longer.
+        for first in range(0, len(self.norms), step):
+            bounds = self.bounds[first : first + step + 1]
             columns, n_centres = np.arange(bounds[0], bounds[-1]), len(bounds) - 1
             means = np.zeros((n_centres, len(columns)))
             means[np.repeat(np.arange(n_centres), np.diff(bounds)), columns - bounds[0]] = -2 * self.shares[columns]
@@ -43,7 +42,7 @@ class Split:
         return nearest, matrix.evaluations
 
     def keep(self, centres: Indices, targets: Indices) -> Split:
-        """Return a split of these centres alone, with new targets."""
+        """Return a split with only these centres, and new targets."""
         kept = np.concatenate([np.arange(self.bounds[c], self.bounds[c + 1]) for c in centres])
         bounds = np.concatenate([[0], np.cumsum(np.diff(self.bounds)[centres])])
         return Split(self.vectors[kept], self.shares[kept], bounds, self.norms[centres], targets)
@@ -51,7 +50,7 @@ class Split:
 
 @dataclass(frozen=True)
 class KernelClusters:
-    """The rule that takes a row to its cluster.
+    """Rule that assigns each row to a cluster.
 
     Examples
     --------
@@ -65,8 +64,8 @@ class KernelClusters:
     array([1, 0])
     """
 
-    transform: Transform  # of rows, for the kernel that they are clustered with
-    splits: tuple[Split, ...]  # the first is for all rows, each other for a part that was divided further
+    transform: Transform  # transform of rows for the kernel of the clustering
+    splits: tuple[Split, ...]  # the first is for all rows, the others divide a part further
 
     @property
     def n_clusters(self) -> int:
@@ -74,12 +73,12 @@ class KernelClusters:
         return 1 + max(int(split.targets.max()) for split in self.splits)
 
     def on_given(self, columns: KeptColumns) -> KernelClusters:
-        """Return the rule for rows as the caller gave them, of which the rows that it has been made of kept these."""
+        """Return the rule for rows as the caller passed them, from that for their kept columns."""
         splits = tuple(replace(split, vectors=columns.widen(split.vectors)) for split in self.splits)
         return replace(self, splits=splits)
 
     def assign(self, X: Any, n_threads: int = 1) -> Indices:
-        """Return the cluster of every row of X, of shape (n,), which does not depend on the other rows."""
+        """Return the cluster of each row of X, of shape (n,), independently of the other rows."""
         clusters = np.full(X.shape[0], -1)
         for s, split in enumerate(self.splits):
             rows = np.flatnonzero(clusters == -1 - s)

@@ -7,18 +7,16 @@ import scipy.sparse as sp
 
 from dimargin.system.arrays import Floats, Indices
 
-_STARTS, _ITERATIONS = 5, 30  # it converges after 5 to 20 iterations on real data
-_SAME = 1e-12  # squared distance, of the largest |phi(x)|^2, that is rounding
-
 
 def kernel_kmeans(gram: Floats, weights: Floats, n_clusters: int, rng: np.random.Generator) -> Indices:
-    """Cluster by kernel k-means: Lloyd's iterations on a Gram matrix, the best of five starts of k-means++.
+    """Cluster by Lloyd's iterations on a Gram matrix, from the best of five starts of k-means++.
 
-    They minimise ``sum_i w_i |phi(x_i) - mu_c(i)|^2``, by ``|phi(x) - mu|^2 = k(x,x) - 2 sum_j s_j k(x,x_j) + sum_jk
-    s_j s_k k(x_j,x_k)`` with ``s`` the weights of a cluster's rows, summing to one.
+    They minimise ``sum_i w_i |phi(x_i) - mu_c(i)|^2``, by
+    ``|phi(x) - mu|^2 = k(x,x) - 2 sum_j s_j k(x,x_j) + sum_jk s_j s_k k(x_j,x_k)``, where ``s`` are
+    the weights of a cluster's rows, normalised to a sum of one.
 
-    For a Gram matrix of shape (m, m) and m positive weights it returns the cluster of every row. The clusters are
-    ``0, 1, ...`` without a gap: `n_clusters` of them, at least one, or fewer where fewer rows differ.
+    For a Gram matrix of shape (m, m) and m positive weights it returns the cluster of each row. The
+    `n_clusters` clusters, or fewer if fewer rows differ, but at least one, are numbered from zero.
 
     References
     ----------
@@ -32,13 +30,13 @@ def kernel_kmeans(gram: Floats, weights: Floats, n_clusters: int, rng: np.random
     >>> bool(labels[0] == labels[1] != labels[2])
     True
     """
-    runs = [_lloyd(gram, weights, _seeds(gram, weights, n_clusters, rng)) for _ in range(_STARTS)]
+    runs = [_lloyd(gram, weights, _seeds(gram, weights, n_clusters, rng)) for _ in range(5)]
     labels = min(runs, key=lambda run: run[1])[0]
     return np.unique(labels, return_inverse=True)[1].astype(np.int64)
 
 
 def _seeds(gram: Floats, weights: Floats, n_clusters: int, rng: np.random.Generator) -> Indices:
-    """Draw rows by k-means++, in proportion to weight times squared distance to the nearest row drawn before."""
+    """Draw rows by k-means++, by weight times squared distance to the nearest row already drawn."""
     diagonal = gram.diagonal()
     distances = np.ones(len(gram))
     chosen: list[int] = []
@@ -52,25 +50,25 @@ def _seeds(gram: Floats, weights: Floats, n_clusters: int, rng: np.random.Genera
 
 
 def _lloyd(gram: Floats, weights: Floats, seeds: Indices) -> tuple[Indices, float]:
-    """Return labels, and the sum that they minimise."""
+    """Return labels and the value of their objective."""
     diagonal, every, k = gram.diagonal(), np.arange(len(gram)), len(seeds)
     labels = (diagonal[seeds] - 2 * gram[:, seeds]).argmin(axis=1)
-    for _ in range(_ITERATIONS):
-        before, squares = labels, _squares(gram, weights, labels, k)
+    for _ in range(30):  # On real data 5 to 20 iterations lead to convergence.
+        before, squares = labels, _squared_distances(gram, weights, labels, k)
         labels = squares.argmin(axis=1)
         own = squares[every, labels]
         for empty in np.setdiff1d(np.arange(k), labels):
             furthest = int(own.argmax())
-            if own[furthest] <= _SAME * diagonal.max():
+            if own[furthest] <= 1e-12 * diagonal.max():  # A distance this small is rounding.
                 break
             labels[furthest], own[furthest] = empty, 0.0
         if np.array_equal(labels, before):
             break
-    return labels, float(weights @ _squares(gram, weights, labels, k)[every, labels])
+    return labels, float(weights @ _squared_distances(gram, weights, labels, k)[every, labels])
 
 
-def _squares(gram: Floats, weights: Floats, labels: Indices, k: int) -> Floats:
-    """Return squared distances, of shape (m, k), to the means of the clusters; infinite where a cluster is empty."""
+def _squared_distances(gram: Floats, weights: Floats, labels: Indices, k: int) -> Floats:
+    """Return squared distances, of shape (m, k), to cluster means; infinite for empty clusters."""
     sums, every = np.bincount(labels, weights, k), np.arange(len(gram))
     shares = weights / sums[labels]
     products = sp.csr_array((shares, (labels, every)), shape=(k, len(gram))) @ gram

@@ -1,9 +1,9 @@
 """Landmarks in the reproducing kernel Hilbert space (DiODM paper, section 3.2).
 
 The paper chooses ``z_{s+1} = argmax_z SC_s(z)`` with the Schur complement ``SC_s(z) = k(z,z) - k_z' K_s^{-1} k_z``
-(its equation 5, where the division sign before the set is a set difference). That is greedy pivoted Cholesky: no
-inverse is ever formed. For kernels with constant diagonal the first choice is a tie, broken by the seed.
-See docs/algorithms.md#landmarks-and-strata.
+(its equation 5, where the division sign before the set is a set difference). This is greedy pivoted
+Cholesky, without any inverse. For kernels with constant diagonal the first choice is a tie, broken
+by the seed. See docs/algorithms.md#landmarks-and-strata.
 """
 
 from __future__ import annotations
@@ -17,9 +17,6 @@ from dimargin.kernels.column_statistics import row_chunks
 from dimargin.kernels.matrix import KernelMatrix
 from dimargin.system.arrays import Floats, Indices
 
-_RANK_TOLERANCE = 1e-10  # of the largest diagonal entry
-_ROWS_AT_ONCE = 65536
-
 
 def pivoted_cholesky(
     kernel: KernelMatrix,
@@ -28,7 +25,7 @@ def pivoted_cholesky(
     rng: np.random.Generator,
     choice: Literal["greedy", "random"] = "greedy",
 ) -> Indices:
-    """Choose landmarks: rows that span the others best.
+    """Choose landmarks, the rows that span the others best.
 
     Parameters
     ----------
@@ -36,22 +33,22 @@ def pivoted_cholesky(
     candidates : ndarray of shape (m,)
         Rows to choose from.
     n_landmarks : int
-        Number of landmarks wanted; fewer are returned where the rank of the kernel is lower.
+        Number of landmarks; fewer are returned if the rank of the kernel is lower.
     rng : numpy.random.Generator
-        Breaks the tie of the first landmark, and draws all of them when `choice` is "random".
+        Breaks the tie of the first landmark, and draws all of them if `choice` is "random".
     choice : {"greedy", "random"}
-        Choice of the largest Schur complement as in the paper (which favours outliers), or of a draw in proportion to
-        it.
+        Whether the row with the largest Schur complement is chosen, as in the paper (which favours
+        outliers), or a row drawn in proportion to it.
 
     Returns
     -------
     ndarray of shape (at most n_landmarks,)
         Landmarks, in the order in which they were chosen.
     """
-    exact = kernel.take(candidates).in_float64()  # rounding looks like rank: float32 would go on into its noise
+    exact = kernel.take(candidates).in_float64()  # In float32, rounding would look like rank.
     every = np.arange(len(candidates))
     residual = exact.diagonal()
-    floor = _RANK_TOLERANCE * residual.max()
+    floor = 1e-10 * residual.max()  # Smaller residuals are rounding.
     factor = np.empty((min(n_landmarks, len(candidates)), len(candidates)))
     chosen: list[int] = []
     while len(chosen) < len(factor) and residual.max() > floor:
@@ -71,20 +68,20 @@ def pivoted_cholesky(
 
 
 def nearest_landmark(kernel: KernelMatrix, landmarks: Indices) -> Indices:
-    """Return the stratum of every row: the index, among the landmarks, of the one nearest in the kernel's space.
+    """Return the stratum of each row: the index of the landmark nearest in the kernel's space.
 
-    Without landmarks (all rows are zero for the kernel) there is one stratum.
+    Without landmarks (if all rows are zero for the kernel) there is one stratum.
     """
     return nearest_point(kernel.diagonal(landmarks), kernel.shape[0], lambda rows: kernel.block(rows, landmarks))
 
 
 def nearest_point(squares: Floats, n_rows: int, products: Callable[[Indices], Floats]) -> Indices:
-    """Return the index of the point nearest to every row, zero if there are no points.
+    """Return the index of the point nearest to each row; zeros without points.
 
-    That one minimises ``<z,z> - 2 <x,z>``, which is the squared distance but for ``<x,x>``. The `squares` are ``<z,z>``
-    of the points z, and `products` returns ``<x,z>`` of some rows with all points.
+    It minimises ``<z,z> - 2 <x,z>``, the squared distance less ``<x,x>``. The `squares` are
+    ``<z,z>`` of the points z, and `products` returns ``<x,z>`` of some rows with all points.
     """
     nearest = np.zeros(n_rows, dtype=np.int64)
-    for some in row_chunks(n_rows if len(squares) else 0, _ROWS_AT_ONCE):
+    for some in row_chunks(n_rows if len(squares) else 0, 65536):
         nearest[some] = (squares - 2 * products(np.arange(some.start, some.stop))).argmin(axis=1)
     return nearest

@@ -1,4 +1,4 @@
-"""Partitions whose parts all look like the whole: random, and stratified by landmark, or cluster, and label."""
+"""Partitions into parts like the whole: random, or stratified by landmark or cluster, and label."""
 
 from __future__ import annotations
 
@@ -16,31 +16,29 @@ from dimargin.shards.parts import Part, first_distinct_rows, first_rows
 from dimargin.shards.shards import Shards
 from dimargin.system.arrays import Floats, Indices
 
-_LARGEST_SAMPLE = 20_000
-
 
 @dataclass(frozen=True)
 class RandomPartition(Partition):
-    """Partition that deals rows in the order of their keys, which is random."""
+    """Partition that assigns rows in the order of their keys, which is random."""
 
     def strata(self, rows: Shards[Part], n_rows: int, rng: np.random.Generator) -> tuple[None, int]:
-        """Return no strata: rows are dealt by the order of their keys alone."""
+        """Return no strata: only the order of the keys counts."""
         return None, 0
 
 
 @dataclass(frozen=True)
 class StratifiedPartition(Partition):
-    """Partition that deals rows stratum by stratum, a stratum being a landmark crossed with a label.
+    """Partition that assigns rows by strata: the nearest landmark, crossed with the label.
 
-    The paper ignores the label; with few positives and small parts a class could then vanish from a part.
+    The paper ignores the label; with few positive rows a small part could then lack a class.
     """
 
-    n_landmarks: int = 50  # as in the authors' released code; the paper does not say
-    sample_size: int | None = None  # rows from which landmarks are chosen: ``max(2000, 10 n_landmarks)`` when None
+    n_landmarks: int = 50  # the value of the authors' released code; the paper gives none
+    sample_size: int | None = None  # rows to choose from; None: ``max(2000, 10 n_landmarks)``
     choice: Literal["greedy", "random"] = "greedy"  # see `pivoted_cholesky`
 
     def strata(self, rows: Shards[Part], n_rows: int, rng: np.random.Generator) -> tuple[NearestLandmark, int]:
-        """Return strata by the nearest landmark, and the number of kernel values that the landmarks took."""
+        """Return strata by the nearest landmark, and the number of kernel values computed."""
         size = max(2000, 10 * self.n_landmarks) if self.sample_size is None else self.sample_size
         sample = first_distinct_rows(rows, size, n_rows)
         kernel = sample.problem.kernel
@@ -67,25 +65,26 @@ class NearestLandmark:
 
 @dataclass(frozen=True)
 class InputClusterPartition(Partition):
-    """Partition that deals rows cluster by cluster: those of k-means on the features, crossed with the label.
+    """Partition that assigns rows by clusters of k-means on the features, crossed with the label.
 
-    This is the distribution preserving partition of DiP-SVM, but for one difference. DiP-SVM clusters every class for
-    itself; here the clusters of all rows are crossed with the labels. The defaults are those of the authors' released
-    code of SODM.
+    This is the distribution preserving partition of DiP-SVM with one difference: DiP-SVM clusters
+    each class separately; here the clusters of all rows are crossed with the labels. The defaults
+    are those of the authors' released code of SODM.
     """
 
-    n_clusters: int = 200  # fewer where the sample has fewer different rows
-    sample_size: int | None = None  # rows that clusters are found on: half when None, but here 20,000 at most
+    n_clusters: int = 200  # fewer if the sample has fewer distinct rows
+    sample_size: int | None = None  # rows to find clusters on; None: half of all, at most 20,000
 
     def strata(self, rows: Shards[Part], n_rows: int, rng: np.random.Generator) -> tuple[NearestCentre, int]:
         """Return strata by the nearest centre of a cluster, which take no kernel values."""
-        from sklearn.cluster import KMeans  # which few fits need, and which takes a twentieth of the package's import
+        # Few fits need this class, which takes a twentieth of the time to import the package.
+        from sklearn.cluster import KMeans
 
-        size = min(max(n_rows // 2, 1), _LARGEST_SAMPLE) if self.sample_size is None else min(self.sample_size, n_rows)
+        size = min(max(n_rows // 2, 1), 20_000) if self.sample_size is None else min(self.sample_size, n_rows)
         sample = first_rows(rows, size, n_rows)
         seed = int(rng.integers(2**31))
         with threadpool_limits(1, user_api="openmp"), warnings.catch_warnings():
-            # fewer clusters than asked for, where rows are alike, are what there is to find
+            # If rows are equal, fewer clusters than requested are correct.
             warnings.simplefilter("ignore", ConvergenceWarning)
             means = KMeans(min(self.n_clusters, size), n_init=1, max_iter=50, random_state=seed)
             means.fit(sample.problem.kernel.rows(np.arange(size)))
@@ -96,7 +95,7 @@ class InputClusterPartition(Partition):
 class NearestCentre:
     """Strata of rows near the same centre in the space of the features."""
 
-    centres: Floats  # of shape (n_centres, n_features)
+    centres: Floats  # means of clusters, of shape (n_centres, n_features)
 
     @property
     def n_strata(self) -> int:
