@@ -159,7 +159,7 @@ class CoreSetSVRG(SVRG[CoreSetState]):
         if state.n_centres == state.n_rows:
             self.evaluate(state)  # after a stage that was not checked
             return state.gradient.copy()
-        core = PrimalState(limits=state.limits, shards=state.core_sets, here=state.here, extent=state.extent)
+        core = PrimalState(limits=state.limits, shards=state.core_sets, iterate=state.iterate, extent=state.extent)
         self.measured(core)
         state.epochs += state.n_centres / state.n_rows
         return core.gradient

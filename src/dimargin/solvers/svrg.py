@@ -120,7 +120,7 @@ class SVRG(PrimalSolver[Stage]):
         n_rows = sum(n for n, _ in facts)
         smoothness = 1 + n_rows * max(steepest for _, steepest in facts)
         sizes = np.full(len(start), 1 / (_SAFETY * smoothness))
-        state = self._state(limits=limits, shards=problem, here=start, n_rows=n_rows, step_sizes=sizes)
+        state = self._state(limits=limits, shards=problem, iterate=start, n_rows=n_rows, step_sizes=sizes)
         return cast(Stage, state)
 
     def evaluate(self, state: Stage) -> Objectives:
@@ -136,7 +136,7 @@ class SVRG(PrimalSolver[Stage]):
 
     def _give_up(self, state: Stage, worse: NDArray[np.bool_], kept: Floats) -> Objectives:
         state.step_sizes = np.where(worse, state.step_sizes / 2, state.step_sizes)
-        state.stand(np.where(worse[:, None], kept, state.here))
+        state.move_to(np.where(worse[:, None], kept, state.iterate))
         return self.measured(state)
 
     def gradient(self, state: Stage) -> Floats:
@@ -145,13 +145,13 @@ class SVRG(PrimalSolver[Stage]):
 
     def step(self, state: Stage) -> None:
         """Run one stage."""
-        n, steps, here = state.n_rows, max(1, round(self.inner_passes * state.n_rows)), state.here
+        n, steps, iterate = state.n_rows, max(1, round(self.inner_passes * state.n_rows)), state.iterate
         if state.objectives is not None:
-            state.kept = state.objectives, here
-        before, state.anchor = state.anchor, (here, self.gradient(state))
+            state.kept = state.objectives, iterate
+        before, state.anchor = state.anchor, (iterate, self.gradient(state))
         if self.step_size == "barzilai_borwein" and before is not None:
             state.step_sizes = _borwein_steps(before, state.anchor, steps, state.step_sizes)
-        change, end = np.zeros_like(here), state.done + steps
+        change, end = np.zeros_like(iterate), state.done + steps
         while state.done < end:
             turn, wait = divmod(state.done, n)
             left = min(end - state.done, n - wait)
@@ -159,7 +159,7 @@ class SVRG(PrimalSolver[Stage]):
             visit = _Visit(seed, 0, wait, left, float(n), state.step_sizes, *state.anchor, change)
             change = state.shards.fold(_visit, visit).change
             state.done += left
-        state.stand(here + change)
+        state.move_to(iterate + change)
         state.steps += 1
         state.epochs += 2 * steps / n  # either gradient of a row
 
