@@ -144,12 +144,12 @@ class ActiveRows:
         """Add the effect of changes of signed coefficients to the margins of the active rows."""
         margins[:, self.rows] += self.problem.labels * self.cache.multiply(moved, change)
 
-    def evaluations_to_wake(self, dual: Floats) -> int:
-        """Return the number of kernel values that `wake` would compute, if none are left out."""
+    def evaluations_to_unshrink(self, dual: Floats) -> int:
+        """Return the number of kernel values that `unshrink` would compute, if none are left out."""
         resting = dual.shape[1] - len(self.rows)
         return int(np.count_nonzero((dual != self.reference).any(axis=0))) * int(resting)
 
-    def wake(self, problem: DualProblem, dual: Floats, margins: Floats) -> None:
+    def unshrink(self, problem: DualProblem, dual: Floats, margins: Floats) -> None:
         """Bring the margins of the resting rows up to date."""
         resting = np.setdiff1d(np.arange(problem.n_rows), self.rows, assume_unique=True)
         moved = np.flatnonzero((dual != self.reference).any(axis=0))

@@ -29,21 +29,21 @@ from dimargin.problems.solution import History, Solution, Status
 from dimargin.solvers.active import RowCache
 from dimargin.solvers.blocks import (
     canonical_order,
-    may_rest_on,
+    may_stay_shrunk,
     next_block,
-    seconds_to_wake,
+    seconds_to_unshrink,
+    unshrink,
     upcoming_block,
-    wake,
 )
-from dimargin.solvers.handover import hand_over, is_slow, newton_step
+from dimargin.solvers.handover import is_newton_faster, newton_step, switch_to_newton
 from dimargin.solvers.loop import Limits, Solver, Verdict, converged
 from dimargin.solvers.neighbours import along_neighbours
 from dimargin.solvers.precision import (
     certify,
+    continue_in_float64,
     count_rounding,
-    derailed,
     float64_in_time,
-    go_on_in_float64,
+    is_derailed,
     note_progress,
     stalled,
 )
@@ -127,8 +127,8 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
         return State(
             limits=limits,
             rng=np.random.default_rng(self.random_state),
-            memory=self.cache if problem.kernel.expensive else 0,
-            memory_of_gram=self.gram,
+            max_cache_bytes=self.cache if problem.kernel.expensive else 0,
+            max_gram_bytes=self.gram,
             order=order,
             indices=indices,
             conjugate=problem.conjugate.stack(),
@@ -153,27 +153,27 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
             return None
         state.unchecked = False
         state.since_check = 0
-        if may_rest_on(state):
+        if may_stay_shrunk(state):
             return None
-        wake(state)
+        unshrink(state)
         state.make_feasible()
         objectives = state.objectives()
         state.whole_gap = objectives.worst_gap
-        if derailed(state, objectives):
-            go_on_in_float64(state)
+        if is_derailed(state, objectives):
+            continue_in_float64(state)
             objectives = state.best.objectives
         state.best.update(state.outputs, state.dual, state.margins, objectives)
         note_progress(state, objectives)
         if state.best.objectives.worst_gap <= state.limits.tol and not state.whole.kernel.double:
             if self.is_certified:
                 certify(state)
-        elif state.lessen_rounding():
-            go_on_in_float64(state)
+        elif state.should_recompute_margins():
+            continue_in_float64(state)
         elif state.newton is None:
-            state.is_slow = is_slow(state, objectives, self.gram)
+            state.is_newton_due = is_newton_faster(state, objectives, self.gram)
         unmet = state.outputs[~state.best.objectives.met(state.limits.tol)[state.outputs]]
         if state.order is None and 0 < len(unmet) < len(state.outputs):
-            state.focus(unmet)
+            state.keep_outputs(unmet)
         return state.best.objectives
 
     def verdict(self, state: State, objectives: Objectives) -> Verdict:
@@ -185,7 +185,7 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
         met = bool(objectives.met(tol).all()) and tol >= 2 * UNIT  # a smaller one is luck
         if state.order is not None and left > (_FINISHED if state.visited else 0.0):
             met &= state.visited >= _REFINEMENTS * n  # a problem of one block is always finished
-        if met and objectives.worst_gap <= tol and (state.is_sure or state.whole.kernel.double):
+        if met and objectives.worst_gap <= tol and (state.is_float32_trusted or state.whole.kernel.double):
             return converged(objectives.worst_gap, tol)
         if met and state.whole.kernel.double:
             return "precision", (
@@ -193,7 +193,7 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
                 f"are too large, or lam or C is, for float64 to certify tol={tol:.2e}"
             )
         if stalled(state) and not state.whole.kernel.double and float64_in_time(state):
-            go_on_in_float64(state)
+            continue_in_float64(state)
             return None
         if stalled(state) and state.whole.kernel.double:
             return "precision", (
@@ -207,13 +207,13 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
     @_may_overflow
     def step(self, state: State) -> None:
         """Solve one block and update the margins of all rows, or take a step of Newton's method, if that has begun."""
-        if state.is_slow:
-            hand_over(state)
+        if state.is_newton_due:
+            switch_to_newton(state)
         if state.newton is not None:
             newton_step(state)
             return
         problem, n = state.problem, state.problem.n_rows
-        solving, state.ahead = state.ahead, None
+        solving, state.upcoming = state.upcoming, None
         if solving is None:
             block = next_block(state)
             solving = _begin(state, block, np.ascontiguousarray(state.margins[:, block]))
@@ -235,7 +235,7 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
         if following is not None:
             # one thread solves it while the others, which need not wait, compute the margins of all rows
             margins = state.margins[:, following] + _effect(problem, moved, by, following)
-            state.ahead = _begin(state, following, margins)
+            state.upcoming = _begin(state, following, margins)
         with state.stopwatch.timing(problem.kernel):
             if state.active is not None:
                 state.active.add(state.margins, moved, by)
@@ -243,7 +243,7 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
                 state.margins += problem.labels * state.whole_rows.multiply(moved, by)
             else:
                 state.margins += _effect(problem, moved, by)
-        state.travel(moved, by)
+        state.add_rounding(moved, by)
 
     def facts(self, state: State) -> dict[str, int]:
         """Return the number of matrices that Newton's method has factored so far."""
@@ -252,8 +252,8 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
     @_may_overflow
     def finish(self, state: State, status: Status, reason: str, history: History) -> Solution:
         """Return the iterate with the smallest gap, output by output; the present one too, if its gap is soon known."""
-        if state.active is not None and seconds_to_wake(state) < _SOON:
-            wake(state)
+        if state.active is not None and seconds_to_unshrink(state) < _SOON:
+            unshrink(state)
             state.make_feasible()
             state.best.update(state.outputs, state.dual, state.margins, state.objectives())
         if self.is_certified and not state.whole.kernel.double and not state.best.is_counted:

@@ -114,7 +114,7 @@ class GramNewton:
         factorizations = few.factorizations
         return cls(problem, limits, outputs, signed, products, few.intercepts, memory, factorizations=factorizations)
 
-    def focus(self, problem: DualProblem, outputs: Indices) -> None:
+    def keep_outputs(self, problem: DualProblem, outputs: Indices) -> None:
         """Go on with some of the outputs."""
         kept = np.isin(self.outputs, outputs)
         self.signed, self.products, self.intercepts = self.signed[kept], self.products[kept], self.intercepts[kept]
