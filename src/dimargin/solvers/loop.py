@@ -1,4 +1,4 @@
-"""Outer loop of all solvers: limits, interruption, progress and history."""
+"""Outer loop of all solvers, with limits, interruption and history."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 from dimargin.problems.objectives import Objectives
 from dimargin.problems.solution import History, Status
 
-Verdict = tuple[Status, str] | None  # status and reason of what is over
+Verdict = tuple[Status, str] | None  # Status and reason of a solve that is over.
 ASKED_TO_STOP: tuple[Status, str] = "stopped", "a callback asked to stop"
 INTERRUPTED: tuple[Status, str] = "stopped", "it was interrupted"
 OUT_OF_TIME: tuple[Status, str] = "max_time", "the time limit was reached"
@@ -23,7 +23,7 @@ Result = TypeVar("Result")
 
 
 class Interrupted(Exception):
-    """Raised inside a worker when the whole fit has been cancelled."""
+    """Raised in a worker when the whole fit is cancelled."""
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,9 @@ class Limits:
     Parameters
     ----------
     tol : float
-        Relative duality gap wanted of every output.
+        Relative duality gap that every output must reach.
     max_iter : int
-        Passes over the rows.
+        Largest number of passes over the rows.
     deadline : float or None
         `time.perf_counter` value after which the best model so far is returned.
     cancelled : threading.Event
@@ -43,7 +43,8 @@ class Limits:
     interrupted : threading.Event
         Set from outside to end the solve with the best model so far.
     stop_requested : callable
-        Called at every check with the history entry; if it returns true, the solve ends with the model so far.
+        Called at every check with the history entry; if it returns true, the solve ends with the
+        model so far.
     """
 
     tol: float = 1e-3
@@ -64,16 +65,16 @@ class Limits:
         self.__dict__.update(vars(Limits(state["tol"], state["max_iter"], deadline)))
 
     def earlier(self, seconds: float) -> Limits:
-        """Return limits that leave so many seconds for what follows."""
+        """Return limits with a deadline that is earlier by some seconds."""
         return self if self.deadline is None else replace(self, deadline=self.deadline - seconds)
 
     def allow(self, seconds: float) -> bool:
-        """Return whether the deadline is so many seconds away."""
+        """Return whether at least this many seconds are left."""
         return self.deadline is None or time.perf_counter() + seconds <= self.deadline
 
     @property
     def reached(self) -> bool:
-        """Return whether a long pass over the rows shall be given up."""
+        """Return whether to give up a long pass over the rows."""
         return self.out_of_time or self.interrupted.is_set() or self.cancelled.is_set()
 
     @property
@@ -83,7 +84,7 @@ class Limits:
 
 
 class Solver(ABC, Generic[Problem, State, Result]):
-    """Base of solvers, which keep nothing between solves: whatever changes during one is in its state."""
+    """Base of solvers, which are immutable: all that changes during a solve is in its state."""
 
     @abstractmethod
     def init(self, problem: Problem, start: Any, limits: Limits) -> State:
@@ -91,11 +92,11 @@ class Solver(ABC, Generic[Problem, State, Result]):
 
     @abstractmethod
     def step(self, state: State) -> None:
-        """Go on until the next check of the gap is due, or the limits have to be checked."""
+        """Continue until the gap or the limits have to be checked."""
 
     @abstractmethod
     def check(self, state: State) -> Objectives | None:
-        """Return the objectives of the present iterate, or None if no check is due yet."""
+        """Return the objectives of the current iterate, or None if no check is due."""
 
     @abstractmethod
     def verdict(self, state: State, objectives: Objectives) -> Verdict:
@@ -115,7 +116,7 @@ class Solver(ABC, Generic[Problem, State, Result]):
 
 
 def entry_of(objectives: Objectives, evaluations: int, began: float) -> dict[str, Any]:
-    """Return the entry of the history for a check of the gap, of work that began at this time."""
+    """Return the history entry of a check of the gap, for work that began at a given time."""
     return {
         "kernel_evaluations": evaluations,
         "seconds": time.perf_counter() - began,
@@ -125,7 +126,7 @@ def entry_of(objectives: Objectives, evaluations: int, began: float) -> dict[str
 
 
 def converged(gap: float, tol: float) -> tuple[Status, str]:
-    """Return status and reason where a relative gap is small enough."""
+    """Return the status and reason of a solve whose relative gap is small enough."""
     return "converged", f"relative gap {gap:.2e} <= tol {tol:.2e}"
 
 
@@ -134,20 +135,20 @@ def solve(problem: Problem, solver: Solver[Problem, State, Result], start: Any, 
 
     Parameters
     ----------
-    problem : DualProblem, or what the solver takes
+    problem : DualProblem, or the problem type of the solver
     solver : Solver
     start : ndarray or None
-        Warm start, as the solver takes it.
+        Warm start in the format of the solver.
     limits : Limits
 
     Returns
     -------
-    Solution, or what the solver gives
+    Solution, or the result type of the solver
 
     Raises
     ------
     Interrupted
-        When ``limits.cancelled`` was set.
+        If ``limits.cancelled`` is set.
     """
     began = time.perf_counter()
     history: History = []
