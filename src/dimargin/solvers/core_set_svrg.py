@@ -33,7 +33,7 @@ from dimargin.system.arrays import Floats, Indices
 
 
 def cover(X: Any, classes: Indices, radius: float) -> tuple[Indices, Indices] | None:
-    """Cover the rows of every class, dense or CSR, by balls around rows, chosen by farthest points first.
+    """Cover the rows of every class, dense or CSR, by balls, choosing farthest points first.
 
     The radius is relative to the largest distance of a row from the row nearest to the mean of its
     class. Returns the centres, of shape (n_centres,), and the index of every row's centre, of shape
@@ -77,7 +77,7 @@ def cover(X: Any, classes: Indices, radius: float) -> tuple[Indices, Indices] | 
 
 
 def _core_set(shard: Shard, radius: float) -> Shard:
-    """Return a shard of weighted centres, or the shard itself if there would be too many centres."""
+    """Return a shard of weighted centres, or the shard itself if there are too many."""
     losses, X = shard.losses, shard.features.matrix
     classes = np.unique(losses.labels, axis=1, return_inverse=True)[1]
     found = cover(X, classes, radius) if radius > 0 else None
@@ -102,7 +102,7 @@ class CoreSetState(State):
 
     radius: float = field(init=False)  # Radius of the balls.
     core_sets: Shards[Shard] = field(init=False)
-    n_centres: int = field(init=False)  # Number of centres of all shards, or of rows without a cover.
+    n_centres: int = field(init=False)  # Number of centres of all shards, or of rows.
     norm: float = np.inf  # Norm of the gradient at the last evaluation of the whole problem.
 
 
@@ -132,7 +132,7 @@ class CoreSetSVRG(SVRG[CoreSetState]):
         state.n_centres = int(count[0])
 
     def check(self, state: CoreSetState) -> Objectives | None:
-        """Return the objectives, every fourth stage while there is a core-set, and halve its radius if needed."""
+        """Return the objectives, with a core-set every fourth stage, and adapt its radius."""
         if state.n_centres < state.n_rows and state.steps % 4:
             return None
         known = state.objectives

@@ -18,7 +18,7 @@ _RANK_TOLERANCE = 1e-7
 
 
 def independent_landmarks(kernel: KernelMatrix, landmarks: Indices) -> tuple[Indices, Floats]:
-    """Return linearly independent landmarks, and the factor L of their kernel matrix ``k(Z, Z) = L L'``.
+    """Return linearly independent landmarks Z, and the factor L of ``k(Z, Z) = L L'``.
 
     They are chosen by a pivoted Cholesky factorisation (LAPACK's dpstrf), which leaves out
     duplicates, landmarks nearly in the span of others and, for kernels of low rank, all beyond the

@@ -107,9 +107,15 @@ class LinearFeatures:
         )
 
     def descend(
-        self, losses: MarginLosses, order: Indices, scale: float, steps: Floats, anchor: Floats, gradient: Floats,
+        self,
+        losses: MarginLosses,
+        order: Indices,
+        scale: float,
+        steps: Floats,
+        anchor: Floats,
+        gradient: Floats,
         change: Floats,
-    ) -> Floats:  # fmt: skip
+    ) -> Floats:
         """Take one inner step of SVRG (`dimargin.solvers.svrg`) for each row of `order`.
 
         The losses are those of these rows, `scale` is the number of rows of the whole problem, and
@@ -118,8 +124,6 @@ class LinearFeatures:
         """
         change = change.copy()
         rows = order if self.index is None else self.index[order]
-        _core.svrg_pass(
-            self.stored.core, rows, order, losses.labels, losses.conjugate.rows, scale, steps, anchor, gradient, change,
-            losses.intercept,
-        )  # fmt: skip
+        task = losses.labels, losses.conjugate.rows, scale, steps, anchor, gradient, change, losses.intercept
+        _core.svrg_pass(self.stored.core, rows, order, *task)
         return change

@@ -43,7 +43,7 @@ class _Visit:
     index: int  # Number of shards visited so far in the round.
     wait: int  # Number of rows to skip before the first step.
     left: int  # Number of steps left.
-    scale: float  # Number of rows of all shards; the fields below are those of `LinearFeatures.descend`.
+    scale: float  # Rows of all shards; it and the fields below are as in `LinearFeatures.descend`.
     steps: Floats
     anchor: Floats
     gradient: Floats
@@ -82,7 +82,7 @@ class State(PrimalState):
     n_rows: int  # Number of rows of all shards.
     step_sizes: Floats  # Step sizes, of shape (n_outputs,).
     done: int = 0  # Number of inner steps so far.
-    kept: tuple[Objectives, Floats] | None = None  # The last evaluated iterate, in case the next is worse.
+    kept: tuple[Objectives, Floats] | None = None  # The last evaluated iterate.
     anchor: tuple[Floats, Floats] | None = None  # The last stage's anchor, and the gradient there.
 
 
@@ -124,7 +124,7 @@ class SVRG(PrimalSolver[Stage]):
         return cast(Stage, state)
 
     def evaluate(self, state: Stage) -> Objectives:
-        """Return the objectives of the iterate, which is reset if the one evaluated before was better."""
+        """Return the objectives of the iterate, or of the one evaluated before if it was better."""
         if state.objectives is not None:
             return state.objectives
         objectives = self.measured(state)
