@@ -302,7 +302,7 @@ def rows_that_rest():
         machine = dm.SVMClassifier(**parameters, tol=0.003, random_state=0)
         ours, ratios = values_of(machine.fit(A, a), len(a)), []
         for way, settings in others.items():
-            with replaced(blocks, "_SHRINKING", blocks._Shrinking(**settings)):
+            with replaced(blocks, "_SHRINK_SETTINGS", blocks._ShrinkSettings(**settings)):
                 ratios.append(f"{way} {values_of(machine.fit(A, a), len(a)) / ours:.2f}")
         yield f"{name}, times ours", ", ".join(ratios)
 

@@ -55,7 +55,7 @@ def test_blocks_are_larger_where_kernel_values_are_dear(block_sizes, n_features,
 @pytest.mark.parametrize("loss", [HingeLoss(1.0), SquaredHingeLoss(1.0)], ids=name)
 @pytest.mark.parametrize(("n", "expected"), [(1200, 512), (9600, 800), (16000, 1024)])
 def test_blocks_of_pairs_are_a_twelfth_of_the_rows_of_a_pass(block_sizes, monkeypatch, loss, n, expected):
-    monkeypatch.setattr(blocks, "_SHRINKING", blocks._Shrinking(large=n))  # all rows, from the beginning
+    monkeypatch.setattr(blocks, "_SHRINK_SETTINGS", blocks._ShrinkSettings(large=n))  # all rows, from the beginning
     X, labels = blobs(n)
     solve(make_problem(X, labels, loss, RBF), BlockCoordinateDescent(), None, Limits(max_iter=1))
     first = block_sizes[: math.ceil(n / expected)]

@@ -73,9 +73,6 @@ def cover(X: Any, classes: Indices, radius: float) -> tuple[Indices, Indices] | 
     return np.array(centres), balls
 
 
-# ---- what shards do ------------------------------------------------------------------------------------------------
-
-
 def _core_set(shard: Shard, radius: float) -> Shard:
     """Return a shard of weighted centres, or the shard itself if there are too many."""
     losses, X = shard.losses, shard.features.matrix
@@ -91,9 +88,6 @@ def _core_set(shard: Shard, radius: float) -> Shard:
 
 def _count(shard: Shard, _: None) -> Sums:
     return (np.array([shard.losses.n_rows], dtype=float),)
-
-
-# ---- the solve -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(kw_only=True)

@@ -21,13 +21,7 @@ class OutOfTimeError(Exception):
 
 
 class TooManyRowsError(Exception):
-    """Raised if the factor of the required rows would take more memory than is allowed.
-
-    Parameters
-    ----------
-    factorizations : int
-        Number of factors computed before.
-    """
+    """Raised if a factor would take too much memory, after a number of factorizations."""
 
     def __init__(self, factorizations: int) -> None:
         super().__init__(factorizations)

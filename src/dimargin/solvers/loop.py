@@ -28,30 +28,14 @@ class Interrupted(Exception):
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits that end a solve.
+    """Limits that end a solve; all but `cancelled` leave the best model so far."""
 
-    Parameters
-    ----------
-    tol : float
-        Relative duality gap that every output must reach.
-    max_iter : int
-        Largest number of passes over the rows.
-    deadline : float or None
-        `time.perf_counter` value after which the best model so far is returned.
-    cancelled : threading.Event
-        Set from outside to abandon the solve (Ctrl-C while workers run).
-    interrupted : threading.Event
-        Set from outside to end the solve with the best model so far.
-    stop_requested : callable
-        Called at every check with the history entry; if it returns true, the solve ends with the
-        model so far.
-    """
-
-    tol: float = 1e-3
-    max_iter: int = 1000
-    deadline: float | None = None
-    cancelled: Event = field(default_factory=Event)
-    interrupted: Event = field(default_factory=Event)
+    tol: float = 1e-3  # Relative duality gap that every output must reach.
+    max_iter: int = 1000  # Largest number of passes over the rows.
+    deadline: float | None = None  # Value of `time.perf_counter` at which the solve ends.
+    cancelled: Event = field(default_factory=Event)  # Set from outside to abandon the solve.
+    interrupted: Event = field(default_factory=Event)  # Set from outside to end the solve.
+    # Called at every check with the history entry; the solve ends if it returns true.
     stop_requested: Callable[[dict[str, Any]], bool] = lambda entry: False
 
     def __getstate__(self) -> dict[str, Any]:
@@ -131,19 +115,7 @@ def converged(gap: float, tol: float) -> tuple[Status, str]:
 
 
 def solve(problem: Problem, solver: Solver[Problem, State, Result], start: Any, limits: Limits) -> Result:
-    """Run a solver on a problem.
-
-    Parameters
-    ----------
-    problem : DualProblem, or the problem type of the solver
-    solver : Solver
-    start : ndarray or None
-        Warm start in the format of the solver.
-    limits : Limits
-
-    Returns
-    -------
-    Solution, or the result type of the solver
+    """Run a solver on a problem, from a warm start in the format of the solver, or None.
 
     Raises
     ------

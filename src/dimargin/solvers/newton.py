@@ -54,9 +54,6 @@ def _chunk_rows(width: int) -> int:
     return max(256, 2**18 // max(width, 1))
 
 
-# ---- what shards do ------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class CurvedShard(Shard):
     """Shard with the second derivatives of the losses, of shape (n_outputs, n)."""
@@ -178,22 +175,15 @@ def _curved(shard: CurvedShard, direction: Floats) -> Sums:
     return shard.features.combine(curved), curved.sum(axis=1)
 
 
-# ---- the solve -----------------------------------------------------------------------------------------------------
-
-
 @dataclass(kw_only=True)
 class State(PrimalState):
     """State of a solve."""
 
+    # Packed triangles of ``sum_i c_i psi_i psi_i'``, with the intercept if there is one, of shape
+    # (n_outputs, width (width + 1) / 2); empty if no Hessian is formed.
     hessian: Floats
-    """Packed triangles of ``sum_i c_i psi_i psi_i'``, of shape (n_outputs, m (m + 1) / 2).
-
-    With an intercept m is one more. The array is empty where no Hessian is formed.
-    """
-    hessian_at: Parameters | None = None
-    """Parameters at which the Hessian was computed."""
-    of_weights: bool = False
-    """Whether the Hessian is that of ``L^-1 psi_i``, which rounding cannot make indefinite."""
+    hessian_at: Parameters | None = None  # Parameters at which the Hessian was computed.
+    of_weights: bool = False  # True for ``L^-1 psi_i``, which rounding cannot make indefinite.
 
 
 @dataclass(frozen=True)

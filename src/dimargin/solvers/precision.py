@@ -77,7 +77,7 @@ def note_progress(state: State, objectives: Objectives) -> None:
 
 
 def stalled(state: State) -> bool:
-    """Return whether there was no progress for so many passes that rounding must prevent it.
+    """Return whether the solve has stalled for so many passes that rounding must be the cause.
 
     Four passes suffice in float32, because the switch to float64 is cheap, and twelve in float64.
     """

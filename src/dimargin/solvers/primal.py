@@ -66,23 +66,11 @@ class Features(Protocol):
 
 @dataclass(frozen=True)
 class Shard:
-    """Rows of a problem; they do not change during a solve, whose state is sent with every task.
+    """Rows of a problem; they do not change during a solve, whose state is sent with every task."""
 
-    Attributes
-    ----------
-    features : Features
-        Features of the rows, which may have further methods that a solver needs.
-    losses : MarginLosses
-    first : int, default=0
-        Index of the shard's first row among all.
-    """
-
-    features: Any
+    features: Any  # `Features` of the rows, which may have further methods that a solver needs.
     losses: MarginLosses
-    first: int = 0
-
-
-# ---- what shards do ------------------------------------------------------------------------------------------------
+    first: int = 0  # Index of the shard's first row among all.
 
 
 def margins_at(shard: Shard, parameters: Parameters) -> Floats:
@@ -143,32 +131,20 @@ def _by_class(values: Floats, labels: Floats) -> tuple[Floats, Floats]:
     return (every + signed) / 2, (every - signed) / 2
 
 
-# ---- the solve -----------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class PrimalSolution:
     """Solution of a primal problem.
 
-    Attributes
-    ----------
-    weights : ndarray of shape (n_outputs, m)
-    objectives : Objectives
-        Objectives at these weights, with the intercepts.
-    status, reason : str
-    passes : int
-        Number of steps, plus one for the evaluation at the start.
-    history : list of dict
-        History as in `dimargin.problems.solution.Solution`, with
-        ``gradient_norm`` (the largest of all outputs) and ``epochs``, the number of passes over all
-        rows so far.
+    The history is as in `dimargin.problems.solution.Solution`, with
+    ``gradient_norm`` (the largest of all outputs) and ``epochs``, the number of passes over all
+    rows so far.
     """
 
-    weights: Floats
-    objectives: Objectives
+    weights: Floats  # Weights of shape (n_outputs, m).
+    objectives: Objectives  # Objectives at these weights, with the intercepts.
     status: Status
     reason: str
-    passes: int
+    passes: int  # Number of steps, plus one for the evaluation at the start.
     history: History
 
     @property

@@ -44,17 +44,17 @@ FLOAT64_COST = 3.0
 
 
 @dataclass(frozen=True)
-class _Settings:
+class _BoundSettings:
     """Costs of a bound by float64 margins."""
 
-    bound_share: float = 0.1  # A bound may cost this fraction of the work so far,
-    bound_values: float = 3e7  # or this many float32 kernel values, which take some milliseconds.
+    bound_share: float = 0.1  # A bound may cost this fraction of the work so far.
+    bound_values: float = 3e7  # It may always cost this many float32 values, some milliseconds.
     spare: float = 0.005
     """Fraction of the gap, or of the tolerance, by which rows left in float32 may change objectives."""
     chunk_columns: int = 65536  # Columns copied to float64 at a time.
 
 
-_SETTINGS = _Settings()
+_BOUND_SETTINGS = _BoundSettings()
 
 
 @dataclass(frozen=True)
@@ -86,28 +86,17 @@ def with_rounding(
 ) -> Rounded:
     """Return objectives that include the rounding of float32 kernel values.
 
-    Parameters
-    ----------
-    problem : DualProblem
-        Problem on float32 kernel values.
-    dual, margins : ndarray of shape (n_outputs, n)
-        Coefficients, and margins without intercept.
-    objectives : Objectives
-        Objectives of `dual` and `margins`, without rounding.
-    travelled : ndarray of shape (n_outputs,) or None
-        Accumulated rounding of the margins, see `DualProblem.objectives`.
-    rng : numpy.random.Generator
-    tol : float
-        Tolerance of the solve.
-    work : float
-        Number of float32 kernel values computed so far, to which the cost of the check is compared.
+    `margins` are those of `dual` without intercept, `objectives` those of both without rounding,
+    and `travelled` is the accumulated rounding of the margins, see `DualProblem.objectives`. `work`
+    is the number of float32 kernel values computed so far, with which the cost of the check is
+    compared.
     """
     bounds = problem.margin_errors(dual, margins, travelled)
     matter = importance(problem, dual, margins, objectives, bounds)
-    spare = _SETTINGS.spare * max(tol, float(objectives.unrounded.min()))
+    spare = _BOUND_SETTINGS.spare * max(tol, float(objectives.unrounded.min()))
     rows, n_columns = np.flatnonzero(matter > spare / problem.n_rows), int(np.count_nonzero(dual.any(axis=0)))
     cost, intercepts, evaluations = FLOAT64_COST * len(rows) * n_columns, objectives.intercept, 0
-    is_affordable = cost <= max(_SETTINGS.bound_share * work, _SETTINGS.bound_values)
+    is_affordable = cost <= max(_BOUND_SETTINGS.bound_share * work, _BOUND_SETTINGS.bound_values)
     if not is_affordable and problem.kernel.transform.kernel.stationary:
         # A sample may cost a hundredth of the work so far.
         size = int(np.clip(0.01 * work / (FLOAT64_COST * max(1, n_columns)), SAMPLE, 4096))
@@ -143,9 +132,9 @@ def float64_margins(problem: DualProblem, dual: Floats, rows: Indices) -> tuple[
     evaluations, rounding = 0, 0.0
     support = np.flatnonzero(dual.any(axis=0))
     values = np.zeros((len(dual), len(rows)))
-    chunks = range(0, len(support), _SETTINGS.chunk_columns)
+    chunks = range(0, len(support), _BOUND_SETTINGS.chunk_columns)
     for first in chunks:
-        columns = support[first : first + _SETTINGS.chunk_columns]
+        columns = support[first : first + _BOUND_SETTINGS.chunk_columns]
         together, indices = np.unique(np.concatenate([rows, columns]), return_inverse=True)
         exact = problem.kernel.take(together).in_float64()
         signed = (problem.labels * dual)[:, columns]

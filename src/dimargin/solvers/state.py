@@ -75,12 +75,10 @@ class State:
     margins: Floats
     best: Best  # Best iterates of all outputs.
     spent: int  # Number of kernel values computed by kernels that are no longer used.
+    # Accumulated rounding of the margins of all outputs: the sum, over all updates, of absolute
+    # changes of coefficients times the sizes of their rows. None if one product computed the
+    # margins.
     travelled: Floats | None = None
-    """Accumulated rounding of the margins of all outputs, or None if one product computed them.
-
-    It is the sum, over all updates, of absolute changes of coefficients times the sizes of their
-    rows.
-    """
     accurately: bool = False  # Whether recomputed margins are summed in twice the precision.
 
     stopwatch: Stopwatch = field(default_factory=Stopwatch)  # Times the updates of the margins.

@@ -32,7 +32,7 @@ from dimargin.solvers.loop import Limits
 from dimargin.solvers.primal import PrimalSolver, PrimalState, Shard
 from dimargin.system.arrays import Floats
 
-_SAFETY = 4.0  # The safe step is the inverse of the smoothness divided by this.
+_STEP_DIVISOR = 4.0  # The safe step is the inverse of the smoothness divided by this.
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,6 @@ class _Visit:
     change: Floats
 
 
-# ---- what shards do ------------------------------------------------------------------------------------------------
-
-
 def _facts(shard: Shard, _: None) -> tuple[int, float]:
     return shard.losses.n_rows, shard.features.steepest(shard.losses)
 
@@ -67,12 +64,8 @@ def _visit(shard: Shard, visit: _Visit) -> _Visit:
         change = shard.features.descend(
             shard.losses, order, visit.scale, visit.steps, visit.anchor, visit.gradient, change
         )
-    return replace(
-        visit, index=visit.index + 1, wait=visit.wait - first, left=visit.left - (last - first), change=change
-    )
-
-
-# ---- the solve -----------------------------------------------------------------------------------------------------
+    left = visit.left - (last - first)
+    return replace(visit, index=visit.index + 1, wait=visit.wait - first, left=left, change=change)
 
 
 @dataclass(kw_only=True)
@@ -119,7 +112,7 @@ class SVRG(PrimalSolver[Stage]):
         facts = problem.collect(_facts)
         n_rows = sum(n for n, _ in facts)
         smoothness = 1 + n_rows * max(steepest for _, steepest in facts)
-        sizes = np.full(len(start), 1 / (_SAFETY * smoothness))
+        sizes = np.full(len(start), 1 / (_STEP_DIVISOR * smoothness))
         state = self._state(limits=limits, shards=problem, iterate=start, n_rows=n_rows, step_sizes=sizes)
         return cast(Stage, state)
 

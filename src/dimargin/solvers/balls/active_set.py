@@ -30,8 +30,8 @@ Products = Callable[[Indices], Floats]
 
 # A point counts as in the affine hull of the active ones if its squared distance from the hull is
 # below this fraction of its squared length.
-_DEPENDENT = 1e-12
-_DEPENDENT_AT_START = 1e-6
+_HULL_TOL = 1e-12
+_START_HULL_TOL = 1e-6
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class _Face:
         rows = self._products(np.array(indices)) + self._lift
         squares = rows[:, indices]
         factor, failed = dpotrf(squares.T, lower=1)  # LAPACK stores columns.
-        if failed or (factor.diagonal() ** 2 <= _DEPENDENT_AT_START * squares.diagonal()).any():
+        if failed or (factor.diagonal() ** 2 <= _START_HULL_TOL * squares.diagonal()).any():
             return False
         self._factor, self._rows, self.indices = factor, rows, indices
         return True
@@ -159,14 +159,14 @@ def _add_first(face: _Face, start: Indices) -> None:
         return
     for index in indices:
         row, own, pivot = face.coordinates(index)
-        if pivot > _DEPENDENT_AT_START * row[index]:
+        if pivot > _START_HULL_TOL * row[index]:
             face.add(index, row, own, pivot)
 
 
 def _add_point(face: _Face, x: Floats, index: int) -> Floats:
     """Add a point and return the weights; a point in the affine hull replaces an active one."""
     row, own, pivot = face.coordinates(index)
-    if pivot > _DEPENDENT * row[index]:
+    if pivot > _HULL_TOL * row[index]:
         face.add(index, row, own, pivot)
         return np.append(x, 0.0)
     direction = -face.solved(own, transposed=True)
@@ -174,7 +174,7 @@ def _add_point(face: _Face, x: Floats, index: int) -> Floats:
     x = x + weight * direction
     face.drop(out)
     row, own, pivot = face.coordinates(index)
-    face.add(index, row, own, max(pivot, _DEPENDENT * row[index]))
+    face.add(index, row, own, max(pivot, _HULL_TOL * row[index]))
     x = np.maximum(np.append(np.delete(x, out), weight), 0.0)
     return np.asarray(x / x.sum())
 
