@@ -72,7 +72,7 @@ class RowCache:
         self._used = len(rows)
 
     def multiply(self, rows: Indices, coefficients: Floats) -> Floats:
-        """Return ``sum_j coefficients[q, j] k(x_rows[j], x_c)`` for the columns c, of shape (n_outputs, len(columns)).
+        """Return ``sum_j coefficients[q, j] k(x_rows[j], x_c)`` for outputs q and columns c.
 
         Rows that are not stored yet are computed in one batch, and stored if there is room.
         """

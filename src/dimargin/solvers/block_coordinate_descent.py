@@ -176,7 +176,7 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
         return state.best.objectives
 
     def verdict(self, state: State, objectives: Objectives) -> Verdict:
-        """Return status and reason if the tolerance is met, cannot be met, or the passes are used up, else None.
+        """Return status and reason if the solve converged, stalled or used its passes, else None.
 
         If the kernel values are not precise enough, the solve continues in float64.
         """

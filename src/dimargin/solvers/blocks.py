@@ -127,7 +127,7 @@ def _begin_pass(state: State) -> None:
 
 
 def _most_violating(state: State) -> Indices:
-    """Return a block: half the most violating rows, as many rising as falling, half the last block."""
+    """Return a block of the most violating rows, as many rising as falling, and old ones."""
     indices, violation = _violations(state, balanced=True)
     direction = state.problem.labels[:, indices] * violation
     direction = direction[np.abs(direction).max(axis=1).argmax()]

@@ -1,4 +1,4 @@
-"""Stochastic variance reduced gradient with anchors on a core-set (in the spirit of Tan, Zhang and Wang, AAAI 2019).
+"""SVRG with anchors on a core-set (in the spirit of Tan, Zhang and Wang, AAAI 2019).
 
 The rows of every class (gradients contain ``y_i x_i``) are covered by balls of a given radius. The
 gradient at an anchor is computed from the balls' centres, each with the weight of the rows in its
@@ -114,7 +114,7 @@ class CoreSetSVRG(SVRG[CoreSetState]):
     _state = CoreSetState
 
     def init(self, problem: Shards[Shard], start: Floats, limits: Limits) -> CoreSetState:
-        """Return the state at weights of shape (n_outputs, m + 1), the last of them the intercept."""
+        """Return the state at weights of shape (n_outputs, m + 1), the intercept last."""
         state = super().init(problem, start, limits)
         state.radius = self.radius
         self._cover(state)

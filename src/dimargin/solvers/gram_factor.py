@@ -13,7 +13,7 @@ from dimargin.kernels.matrix import KernelMatrix
 from dimargin.solvers.loop import Limits
 from dimargin.system.arrays import TINY, UNIT, Floats, Indices
 
-_OPERATIONS_PER_CALL = 4e10  # Operations of a call into the core, which takes less than a second.
+_OPERATIONS_PER_CALL = 4e10  # With so few per call of the core, limits are met within a second.
 
 
 class OutOfTimeError(Exception):
@@ -38,7 +38,7 @@ class _Changes(NamedTuple):
 
 
 class GramFactor:
-    """Factor L of ``K_RR + D_R``, and solutions with ``K_AA + D_A`` for rows A that differ little from R.
+    """Factor L of ``K_RR + D_R``, which also solves with ``K_AA + D_A`` for rows A close to R.
 
     Eliminated last (Schur complement) are the rows N of A that are not in R, and, by unit vectors
     E, the rows of R that are not in A or whose entry of D has changed by ``e_i``:

@@ -112,7 +112,7 @@ class GramNewton:
         return cls(problem, limits, outputs, signed, products, few.intercepts, memory, factorizations=factorizations)
 
     def keep_outputs(self, problem: DualProblem, outputs: Indices) -> None:
-        """Drop all but some of the outputs."""
+        """Keep only some of the outputs."""
         kept = np.isin(self.outputs, outputs)
         self.signed, self.products, self.intercepts = self.signed[kept], self.products[kept], self.intercepts[kept]
         self.travelled = None if self.travelled is None else self.travelled[kept]
@@ -199,8 +199,8 @@ class GramNewton:
 
         Conjugate gradients preconditioned by the factor take one or two steps, each at a hundredth
         of the cost of a factor or less, and more steps only where the factor suffers from rounding.
-        They end at a relative residual of 1e-10: with a linear kernel of few features, where
-        ``Kb`` is small compared with ``b``, a direction of residual 2e-8 led uphill.
+        They end at a relative residual of 1e-10: with a linear kernel of few features, where ``Kb``
+        is small compared with ``b``, a direction of residual 2e-8 led uphill.
         """
         found, products, travelled = np.zeros(len(rows)), np.zeros(self.problem.n_rows), 0.0
         residual, along, image, square, goal = right, found, found, 1.0, -1.0

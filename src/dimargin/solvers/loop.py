@@ -39,7 +39,7 @@ class Limits:
     stop_requested: Callable[[dict[str, Any]], bool] = lambda entry: False
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state that another process can use: tolerance, passes and the seconds that are left."""
+        """Return the state for another process: tolerance, passes and seconds left."""
         left = None if self.deadline is None else self.deadline - time.perf_counter()
         return {"tol": self.tol, "max_iter": self.max_iter, "left": left}
 

@@ -170,7 +170,7 @@ def _diagonal(shard: CurvedShard, _: None) -> Sums:
 
 
 def _curved(shard: CurvedShard, direction: Floats) -> Sums:
-    """Return the Hessian without the regulariser times a direction, whose last entry is the intercept's."""
+    """Return the Hessian without the regulariser times a direction, the intercept last."""
     curved = shard.curvature * (shard.features.scores(direction[:, :-1]) + direction[:, -1:])
     return shard.features.combine(curved), curved.sum(axis=1)
 
@@ -218,7 +218,7 @@ class Newton(PrimalSolver[State]):
     explicit: bool = True
 
     def init(self, problem: Shards[Shard], start: Floats, limits: Limits) -> State:
-        """Return the state at weights of shape (n_outputs, m + 1), the last of them the intercept."""
+        """Return the state at weights of shape (n_outputs, m + 1), the intercept last."""
         width = self.n_features + self.intercept if self.explicit else 0
         hessian = np.zeros((len(start), width * (width + 1) // 2))
         return State(limits=limits, shards=problem, iterate=start, hessian=hessian)
@@ -319,7 +319,7 @@ class Newton(PrimalSolver[State]):
         return found.reshape(shape)
 
     def _line_search(self, state: State, direction: Floats, first: Floats, last: Floats) -> Floats:
-        """Return steps at which the slopes along the direction, `first` at zero and `last` at one, nearly vanish.
+        """Return steps at which slopes, `first` at step zero and `last` at step one, nearly vanish.
 
         Several steps within the bracket are tried per pass, because reading the rows costs more
         than the work on their scores.
@@ -370,7 +370,7 @@ def _solve_positive(matrix: Floats, right: Floats, ridge: float, tries: int) -> 
 
 
 def _step_to_minimum(points: list[tuple[float, float]]) -> float:
-    """Return a step near the minimum along a direction, from known steps and slopes; nan if these do not suffice.
+    """Return a step near the minimum, given steps and their slopes; nan if these do not suffice.
 
     A step whose slope is at most a hundredth of the first one is accepted. So is the zero of the
     line through the two slopes of different sign, if the objective falls more before these two

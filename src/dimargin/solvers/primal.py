@@ -46,7 +46,7 @@ class Features(Protocol):
     """Features of the rows of a shard."""
 
     def scores(self, weights: Floats) -> Floats:
-        """Return ``w.phi_i`` of all rows, of shape (n_outputs, n), for `weights` of shape (n_outputs, m)."""
+        """Return ``w.phi_i``, of shape (n_outputs, n), for `weights` of shape (n_outputs, m)."""
 
     def combine(self, coefficients: Floats) -> Floats:
         """Return ``sum_i coefficients[q, i] phi_i``, of shape (n_outputs, m)."""
@@ -108,10 +108,10 @@ def sums_of(
 ) -> tuple[Sums, Floats]:
     """Return four sums for either class, and the second derivatives of the losses.
 
-    The sums are those of the losses of rows inside the box, of other losses, of
-    ``g_i``, and of ``g_i phi_i``. `losses` are those of the whole shard, of which the rows are a
-    `part`. The conjugate, the margins, of shape (n_outputs, n), and `combine` (see `Features`) are
-    of these rows alone. The second derivatives have the shape of the margins.
+    The sums are those of the losses of rows inside the box, of other losses, of ``g_i``, and of
+    ``g_i phi_i``. `losses` are those of the whole shard, of which the rows are a `part`. The
+    conjugate, the margins, of shape (n_outputs, n), and `combine` (see `Features`) are of these
+    rows alone. The second derivatives have the shape of the margins.
     """
     dual, curvature, value = conjugate.response(margins)
     labels, q = losses.labels[:, part], len(dual)
@@ -135,9 +135,8 @@ def _by_class(values: Floats, labels: Floats) -> tuple[Floats, Floats]:
 class PrimalSolution:
     """Solution of a primal problem.
 
-    The history is as in `dimargin.problems.solution.Solution`, with
-    ``gradient_norm`` (the largest of all outputs) and ``epochs``, the number of passes over all
-    rows so far.
+    The history is as in `dimargin.problems.solution.Solution`, with ``gradient_norm`` (the largest
+    of all outputs) and ``epochs``, the number of passes over all rows so far.
     """
 
     weights: Floats  # Weights of shape (n_outputs, m).
@@ -222,7 +221,7 @@ class PrimalSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[State])
         return weights if self.factor is None else self._solved(weights.T, "T").T
 
     def weights(self, products: Floats) -> Floats:
-        """Return ``L^-1 psi`` for points psi in the space of the features, of shape (n_outputs, m)."""
+        """Return ``L^-1 psi`` for points psi in feature space, of shape (n_outputs, m)."""
         return products if self.factor is None else self._solved(products.T, "N").T
 
     def _solved(self, right: Floats, trans: str) -> Floats:
@@ -239,7 +238,7 @@ class PrimalSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[State])
         return {"gradient_norm": float(np.linalg.norm(state.gradient, axis=1).max()), "epochs": state.epochs}
 
     def check(self, state: State) -> Objectives | None:
-        """Return the objectives of the present iterate, and count the checks without progress."""
+        """Return the objectives of the iterate, and count the checks without progress."""
         objectives = self.evaluate(state)
         # A smaller decrease may be rounding.
         fell = objectives.primal < (1 - 1e-12) * state.progress_primal
@@ -251,7 +250,7 @@ class PrimalSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[State])
         return objectives
 
     def verdict(self, state: State, objectives: Objectives) -> Verdict:
-        """Return status and reason if the tolerance is met, cannot be met, or the steps are used up, else None."""
+        """Return status and reason if the solve converged, stalled or used its steps, else None."""
         tol, gap = state.limits.tol, objectives.worst_gap
         if gap <= tol:
             return converged(gap, tol)
@@ -340,10 +339,9 @@ class PrimalSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[State])
 
     @cached_property
     def _amplification(self) -> float:
-        """Bound of the norm of the inverse of L by its Frobenius norm; LAPACK's estimate is too low.
+        """Bound of the norm of the inverse of L, its Frobenius norm; LAPACK's estimate is lower.
 
-        One percent is added for rounding, as no condition is beyond 1e5 once landmarks are left
-        out.
+        One percent is added for rounding: the condition of landmarks is at most 1e5.
         """
         if self.factor is None or not len(self.factor):
             return 1.0

@@ -13,10 +13,9 @@ bounds also bound the rounding of the objectives (`MarginLosses.objective_terms`
    count with their bounds. The result is a strict bound. It is used if it takes at most a tenth of
    the work of the solve, or some milliseconds: for up to some thousand rows always.
 2. If it would take more and the kernel is stationary, all rows have size one and similar errors.
-The
-   ratio of errors to their bounds is then measured on a sample, which always includes the rows with
-   the largest effect according to the bounds. Every row's error is assumed to be at most twice the
-   largest ratio seen, times its bound. A sample in which few rows err far more than the others says
+   The ratio of errors to their bounds is then measured on a sample, which always includes the rows
+   with the largest effect according to the bounds. Every row's error is assumed to be at most twice
+   the largest ratio, times its bound. A sample in which few rows err far more than the others says
    too little, and is not used.
 3. Errors of other kernels, "linear" and "poly", grow with the sizes of rows, and few long rows may
    have nearly all of them. They are never sampled: their bounds count, and where these are too
@@ -50,7 +49,7 @@ class _BoundSettings:
     bound_share: float = 0.1  # A bound may cost this fraction of the work so far.
     bound_values: float = 3e7  # It may always cost this many float32 values, some milliseconds.
     spare: float = 0.005
-    """Fraction of the gap, or of the tolerance, by which rows left in float32 may change objectives."""
+    """Rows left in float32 may change objectives by this fraction of the gap or tolerance."""
     chunk_columns: int = 65536  # Columns copied to float64 at a time.
 
 

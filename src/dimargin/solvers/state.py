@@ -82,7 +82,7 @@ class State:
     accurately: bool = False  # Whether recomputed margins are summed in twice the precision.
 
     stopwatch: Stopwatch = field(default_factory=Stopwatch)  # Times the updates of the margins.
-    queue: list[Indices | None] = field(default_factory=list)  # Blocks; None: worst violators.
+    queue: list[Indices | None] = field(default_factory=list)  # Blocks; None: most violating rows.
     previous: Indices = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # Last block of violators.
     block_size: int = 0  # Rows of a block in this pass.
     passes: int = 0  # Number of passes begun.
@@ -121,7 +121,7 @@ class State:
         self.highest = np.full(len(self.best.dual), -np.inf)
 
     def as_given(self, values: Floats) -> Floats:
-        """Return values of all rows, of shape (n_outputs, n), in the order of the problem as given."""
+        """Return values of all rows, of shape (n_outputs, n), in the order of the given problem."""
         return values if self.indices is None else np.ascontiguousarray(values[:, np.argsort(self.indices)])
 
     def objectives(self) -> Objectives:
@@ -142,7 +142,7 @@ class State:
         self.travelled[self.outputs] += moved
 
     def make_feasible(self) -> None:
-        """Make the iterate feasible: in the box and, with an intercept, with a signed sum of zero."""
+        """Make the iterate feasible: in the box and, with an intercept, of signed sum zero."""
         before = self.dual
         self.dual, self.margins = self.problem.at_feasible(self.dual, self.margins)
         if self.dual is not before:
@@ -167,9 +167,9 @@ class State:
         return bool((unmet & (far | kernel.has_weights | self.accurately)).any())
 
     def keep_outputs(self, outputs: Indices) -> None:
-        """Drop all but some of the current outputs.
+        """Keep only some of the current outputs.
 
-        These continue from their current iterates, since the best may have a lower dual objective.
+        They continue from their current iterates, since the best may have a lower dual objective.
         """
         kept = np.isin(self.outputs, outputs)
         self.dual, self.margins = self.dual[kept], self.margins[kept]

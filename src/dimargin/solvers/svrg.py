@@ -12,10 +12,10 @@ replacement, as from its lists R_j, but the paper neither refills a list nor ret
 shard to the first, so that all its stages together take n steps. Here every shard permutes its rows
 again in every round, and a stage resumes where the last one ended.
 
-The default step is safe: ``eta = 1 / (4 L)`` with L the largest second derivative of an
-``f_i``, which for the optimal margin distribution machine is ``1 + lam max |x|^2 / (1 -
-theta)^2`` (rows of equal weight; with an intercept ``|x|^2 + 1``). An iterate that is worse than
-its anchor is discarded, and the step halved.
+The default step is safe: ``eta = 1 / (4 L)`` with L the largest second derivative of an ``f_i``,
+which for the optimal margin distribution machine is ``1 + lam max |x|^2 / (1 - theta)^2`` (rows of
+equal weight; with an intercept ``|x|^2 + 1``). An iterate that is worse than its anchor is
+discarded, and the step halved.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ Stage = TypeVar("Stage", bound=State)
 
 @dataclass(frozen=True)
 class SVRG(PrimalSolver[Stage]):
-    """Stochastic variance reduced gradient over shards of `dimargin.solvers.linear_features.LinearFeatures`.
+    """Stochastic variance reduced gradient over shards of `LinearFeatures`.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ class SVRG(PrimalSolver[Stage]):
     _state: ClassVar[type[State]] = State
 
     def init(self, problem: Shards[Shard], start: Floats, limits: Limits) -> Stage:
-        """Return the state at weights of shape (n_outputs, m + 1), the last of them the intercept."""
+        """Return the state at weights of shape (n_outputs, m + 1), the intercept last."""
         facts = problem.collect(_facts)
         n_rows = sum(n for n, _ in facts)
         smoothness = 1 + n_rows * max(steepest for _, steepest in facts)

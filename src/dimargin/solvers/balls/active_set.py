@@ -1,12 +1,11 @@
 r"""Exact solver for the smallest ball around few points, given their inner products.
 
-    maximise q'x - x'Gx over the simplex, squared distance of point i from the centre: q_i - 2
-    (Gx)_i + x'Gx,
+    maximise  q'x - x'Gx  over the simplex
 
 is the dual of the minimum enclosing ball, where G holds the products of points and q its diagonal
-(Tsang, Kwok, Cheung, "Core vector machines", JMLR 2005, equation 2). A constant q makes it the
-machine whose points have that length (Tsang, Kwok, Zurada, "Generalized core vector machines", IEEE
-TNN 2006).
+(Tsang, Kwok, Cheung, "Core vector machines", JMLR 2005, equation 2). The squared distance of point
+i from the centre is ``q_i - 2 (Gx)_i + x'Gx``. A constant q makes it the machine whose points have
+that length (Tsang, Kwok, Zurada, "Generalized core vector machines", IEEE TNN 2006).
 
 The solver is an active-set method: the farthest point enters, the optimal weights of the active
 points are found on the face that they span, and a point whose weight would become negative leaves.
@@ -76,7 +75,7 @@ class _Face:
         return padded
 
     def coordinates(self, index: int) -> tuple[Floats, Floats, float]:
-        """Return a point's row of products, its row in the factor, and the square of its entry on the diagonal."""
+        """Return a point's row of products, its row in the factor, and its squared pivot."""
         row = self._products(np.array([index]))[0] + self._lift
         own = self.solved(row[self.indices]) if self.indices else np.empty(0)
         return row, own, float(row[index] - own @ own)

@@ -59,7 +59,7 @@ class CoreSetSolver(Solver[Points, CoreSetState, CoreSet]):
     epsilon: float  # Tolerance: every point must be within ``1 + epsilon`` times the radius.
 
     def check(self, state: CoreSetState) -> Objectives | None:
-        """Return the objectives: the farthest squared distance (primal), the squared radius (dual)."""
+        """Return the objectives: farthest squared distance (primal), squared radius (dual)."""
         if not state.unchecked:
             return None
         state.unchecked = False

@@ -3,8 +3,9 @@
 The routine of Badoiu and Clarkson, "Optimal core-sets for balls", Computational Geometry 2008
 (core-set paper, section III), for k points C:
 
-    a = the point farthest from the centre of C's ball, C_a = C + a, b = the point without which
-    C_a's is largest C <- C_a - b if r(C_a - b) > r(C), else end
+    a = the point farthest from the centre of C's ball,  C_a = C + a
+    b = the point without which the ball of C_a is largest
+    C <- C_a - b  if r(C_a - b) > r(C), else end
 
 At the end, with ``k = ceil(1/epsilon)`` points, all points are within ``1 + epsilon`` times the
 radius of the ball around *all* points, and within ``1 / (1 - epsilon)`` times r(C) (the core-set

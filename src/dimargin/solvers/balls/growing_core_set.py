@@ -29,7 +29,7 @@ class _State(CoreSetState):
 
 @dataclass(frozen=True)
 class GrowingCoreSet(CoreSetSolver):
-    """Solver for core-sets that grow by the farthest points; `epsilon` zero gives the exact ball."""
+    """Solver for core-sets that grow by the farthest points; exact with `epsilon` zero."""
 
     epsilon: float
     random_state: int = 0  # Seed of the first centre in a kernel's space.

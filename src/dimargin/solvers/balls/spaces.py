@@ -37,7 +37,7 @@ class Points(ABC):
     def __init__(self, n: int, softness: Floats | None = None) -> None:
         self.n, self.passes, self._spent = n, 0, 0
         self.softness = np.zeros(n) if softness is None else softness
-        self._max_softness = float(self.softness.max())  # Added to squared lengths to keep them nonnegative.
+        self._max_softness = float(self.softness.max())  # It keeps squared lengths nonnegative.
 
     @property
     def evaluations(self) -> int:
@@ -50,7 +50,7 @@ class Points(ABC):
 
     @abstractmethod
     def _products(self, pool: Indices) -> tuple[Products, Floats, float]:
-        """Return a function for rows of the products of some points, their squared lengths, and a bound.
+        """Return a function for rows of products of points, their squared lengths, and a bound.
 
         The bound is that of the rounding of products, if these are differences of larger numbers,
         else zero.
@@ -61,7 +61,7 @@ class Points(ABC):
         """Return squared distances of all points from the weighted centre, without softness."""
 
     def reach(self, distances: Floats) -> float:
-        """Bound the squared distance of any two points, given those of all points from one centre."""
+        """Bound the squared distances of pairs of points, given those from one centre."""
         return 4 * float(distances.max()) + 2 * self._max_softness
 
     @property
@@ -90,7 +90,7 @@ class Points(ABC):
         """
 
     def enclose(self, pool: Indices, start: Indices, tol: float) -> Weights:
-        """Return the smallest ball around some points, see `dimargin.solvers.balls.active_set.enclose`.
+        """Return the smallest ball around some points, see `active_set.enclose`.
 
         `start` are indices into the pool. `value` and `distances` of the result include softness.
         """
@@ -106,7 +106,7 @@ class Points(ABC):
         return enclose(softened if soft.any() else hard, squares + self._max_softness, start, tol, rounding)
 
     def distances(self, core: Indices, weights: Floats) -> Floats:
-        """Make a pass: return squared distances of all points from the weighted centre, with softness."""
+        """Make a pass: return squared distances of all points from the centre, with softness."""
         self.passes += 1
         hard = self._hard_distances(core, weights)
         if not self._max_softness:
@@ -121,7 +121,7 @@ class FeatureSpace(Points):
 
     def __init__(self, X: Any, softness: Floats | None = None) -> None:
         super().__init__(X.shape[0], softness)
-        check_memory(8 * 2 * X.shape[1], None, "the ball around rows")  # Two arrays of a number per column.
+        check_memory(8 * 2 * X.shape[1], None, "the ball around rows")  # There are two such arrays.
         self.X = X
         self._origin = np.zeros(X.shape[1])
 
@@ -132,7 +132,7 @@ class FeatureSpace(Points):
         return self.from_point(self._origin)
 
     def centre(self, core: Indices, weights: Floats) -> Floats:
-        """Return the weighted centre, of shape (n_features,), exactly if it is one of the points."""
+        """Return the weighted centre, of shape (n_features,); it is exact if it is a point."""
         if len(core) == 1:
             row = self.X[core]
             return np.asarray(row.toarray() if sp.issparse(row) else row, dtype=np.float64).ravel()
@@ -141,7 +141,7 @@ class FeatureSpace(Points):
         return np.asarray(self._origin + weights @ (self.X[core] - self._origin))
 
     def _hard_distances(self, core: Indices, weights: Floats) -> Floats:
-        self._origin = self.centre(core, weights)  # Products of points near the origin lose no digits.
+        self._origin = self.centre(core, weights)  # Products near the origin keep their digits.
         return self.from_point(self._origin)
 
     def from_point(self, point: Floats) -> Floats:
@@ -233,7 +233,7 @@ class KernelSpace(Points):
         problem = DualProblem(
             self._signs[pool][None], weights, SquaredHingeLoss(0.5), total, total, kernel=self.kernel.take(pool)
         )
-        # With a smaller gap hardly any other point gets a coefficient.
+        # At this gap hardly any point has a coefficient that should be zero.
         solution = solve(problem, BlockCoordinateDescent(), None, Limits(tol=1e-5, max_iter=1000))
         self._spent += sum(entry["kernel_evaluations"] for entry in solution.history)
         return np.flatnonzero(solution.dual[0])
@@ -262,7 +262,7 @@ class KernelSpace(Points):
         return np.asarray(np.maximum(self._diagonal - 2 * products + self.squared_length(core, weights), 0.0))
 
     def bounds(self, core: Indices, weights: Floats, farthest: float) -> tuple[float, float]:
-        """Return bounds from the rounding of kernel values and sums, see `KernelMatrix.product_errors`."""
+        """See `Points`; the bounds are those of `KernelMatrix.product_errors`."""
         square, lengths = self.squared_length(core, weights), self._diagonal[core]
         sizes, every = self.kernel.row_sizes, self.kernel.rounding(len(core))
         reach = float(weights @ sizes[core])  # Bound of the length of the centre.
@@ -289,7 +289,7 @@ class KernelSpace(Points):
 
 
 class MarginSpace(KernelSpace):
-    """Signed points of a kernel's space with equal lengths, whose smallest ball is a margin machine.
+    """Signed points of equal length in the space of a kernel, whose ball is a margin machine.
 
     If all ``k(x, x)`` are replaced by a constant, the dual is ``minimise x'K~x`` over the simplex
     for any kernel (Tsang, Kwok, Zurada, "Generalized core vector machines", IEEE TNN 2006, section
@@ -303,7 +303,7 @@ class MarginSpace(KernelSpace):
 
     @property
     def constant(self) -> float:
-        """Constant in squared radii, which includes the squared length of points; the rest is minus rho."""
+        """Constant in squared radii, with the squared length of points; the rest is minus rho."""
         return float(self._diagonal[0] + self._max_softness)
 
     def rho(self, squared_radius: float) -> float:
@@ -311,5 +311,5 @@ class MarginSpace(KernelSpace):
         return self.constant - squared_radius
 
     def allowance(self, epsilon: float, squared_radius: float, softness: float) -> float:
-        """Return the allowance with which the relative error of the machine's objective is `epsilon`."""
+        """Return the allowance for a relative error `epsilon` of the machine's objective."""
         return epsilon * self.rho(squared_radius)
