@@ -276,14 +276,14 @@ def test_solvers_of_many_rows(data, loss, kernel, intercept, gives_up, tol):
     machine = machine_for(loss, kernel, intercept, tol=tol, max_iter=20, strategy="exact")
     with mock.patch.object(BlockCoordinateDescent, "small", 4), ExitStack() as stack:
         if gives_up:
-            stack.enter_context(mock.patch.object(block_coordinate_descent, "is_slow", _gives_up))
+            stack.enter_context(mock.patch.object(block_coordinate_descent, "is_newton_faster", _gives_up))
         machine = fitted(machine, X, y, weights)
     if machine is not None:
         assert not judged_by_its_coefficients(machine, Problem(X, labels_of(y), weights, loss, kernel, intercept))
 
 
 def _gives_up(state, now, memory):
-    return state.problem.loss.smooth and state.order is None and state.visited > 0 and not state.has_outgrown
+    return state.problem.loss.smooth and state.order is None and state.visited > 0 and not state.outgrew_memory
 
 
 @pytest.mark.slow

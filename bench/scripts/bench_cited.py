@@ -291,14 +291,18 @@ def blocks_of_neighbours():
 @cited("solvers/blocks.py")
 def rows_that_rest():
     """Kernel values of the hinge where no rows begin alone, and where all wake at other parts of the gap."""
-    others = {"all rows begin": ("_LARGE", np.inf), "wake at 0.4": ("_WAKE", 0.4), "wake at 0.02": ("_WAKE", 0.02)}
+    others = {
+        "all rows begin": {"large": np.inf},
+        "wake at 0.4": {"gap_share": 0.4},
+        "wake at 0.02": {"gap_share": 0.02},
+    }
     problems = {**HINGE, "SUSY-30k": {"C": 1.0}, "phishing": {"C": 10.0}, COVTYPE: {"C": 32.0, "gamma": 32.0}}
     for name, parameters in problems.items():
         A, _, a, _ = draw(name, 8000 if name == "phishing" else 20_000)
         machine = dm.SVMClassifier(**parameters, tol=0.003, random_state=0)
         ours, ratios = values_of(machine.fit(A, a), len(a)), []
-        for way, (constant, value) in others.items():
-            with replaced(blocks, constant, value):
+        for way, settings in others.items():
+            with replaced(blocks, "_SHRINK_SETTINGS", blocks._ShrinkSettings(**settings)):
                 ratios.append(f"{way} {values_of(machine.fit(A, a), len(a)) / ours:.2f}")
         yield f"{name}, times ours", ", ".join(ratios)
 

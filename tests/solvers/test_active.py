@@ -15,8 +15,8 @@ from dimargin import _core
 from dimargin.kernels.functions import Kernel
 from dimargin.solvers import BlockCoordinateDescent, Limits, solve
 from dimargin.solvers.active import ActiveRows, RowCache
-from dimargin.solvers.blocks import may_rest_on
-from dimargin.solvers.precision import go_on_in_float64
+from dimargin.solvers.blocks import may_stay_shrunk
+from dimargin.solvers.precision import continue_in_float64
 from dimargin.solvers.stopwatch import Stopwatch
 
 RBF = Kernel("rbf", gamma=1.0)
@@ -80,7 +80,7 @@ def test_rows_that_rested_are_brought_up_to_date(loss):
     active.add(margins, moved, change)
     dual[:, moved] += labels[:, moved] * change
     assert_array_equal(margins[:, resting], before[:, resting])
-    active.wake(problem, dual, margins)
+    active.unshrink(problem, dual, margins)
     assert_allclose(margins, labels * (labels * dual @ K), atol=1e-4)
 
 
@@ -136,7 +136,7 @@ def test_whole_rows_are_remembered_where_all_would_fit(intercept, tol):
     for memory in (4 * 900**2 - 1, 4 * 900**2):  # for those of all rows in float32, or nearly
         state = BlockCoordinateDescent(gram=memory).init(problem, None, Limits(tol=tol))
         assert (state.whole_rows is not None) == (memory == 4 * 900**2)
-        go_on_in_float64(state)
+        continue_in_float64(state)
         assert state.whole_rows is None
 
 
@@ -185,5 +185,5 @@ def test_rows_wake_in_time_for_the_deadline(deadline, rests):
     state.whole_gap = 1e-3  # so that the gap of the active rows wakes none
     while state.passes < 2:
         solver.step(state)
-    state.stopwatch = Stopwatch(100.0, state.active.evaluations_to_wake(state.dual))  # a hundred seconds to wake
-    assert may_rest_on(state) == rests
+    state.stopwatch = Stopwatch(100.0, state.active.evaluations_to_unshrink(state.dual))  # a hundred seconds to wake
+    assert may_stay_shrunk(state) == rests

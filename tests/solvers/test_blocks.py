@@ -55,7 +55,7 @@ def test_blocks_are_larger_where_kernel_values_are_dear(block_sizes, n_features,
 @pytest.mark.parametrize("loss", [HingeLoss(1.0), SquaredHingeLoss(1.0)], ids=name)
 @pytest.mark.parametrize(("n", "expected"), [(1200, 512), (9600, 800), (16000, 1024)])
 def test_blocks_of_pairs_are_a_twelfth_of_the_rows_of_a_pass(block_sizes, monkeypatch, loss, n, expected):
-    monkeypatch.setattr(blocks, "_LARGE", n)  # all rows, from the beginning
+    monkeypatch.setattr(blocks, "_SHRINK_SETTINGS", blocks._ShrinkSettings(large=n))  # all rows, from the beginning
     X, labels = blobs(n)
     solve(make_problem(X, labels, loss, RBF), BlockCoordinateDescent(), None, Limits(max_iter=1))
     first = block_sizes[: math.ceil(n / expected)]
@@ -65,7 +65,7 @@ def test_blocks_of_pairs_are_a_twelfth_of_the_rows_of_a_pass(block_sizes, monkey
 @pytest.mark.parametrize(("n_features", "remembered"), [(128, 0), (129, 1000)])
 def test_kernel_rows_are_remembered_where_they_are_dear(n_features, remembered):
     problem = make_problem(*blobs(600, n_features=n_features), HingeLoss(1.0), Kernel("rbf", gamma=1 / n_features))
-    assert BlockCoordinateDescent(cache=1000).init(problem, None, Limits()).memory == remembered
+    assert BlockCoordinateDescent(cache=1000).init(problem, None, Limits()).max_cache_bytes == remembered
 
 
 @pytest.mark.parametrize(("numbers", "equal", "dear"), [(32, False, False), (33, False, True), (33, True, False)])
@@ -92,7 +92,7 @@ def test_up_to_512_rows_are_one_block_solved_to_rounding(block_sizes, loss):
 
 def test_blocks_of_neighbours_save_kernel_evaluations(monkeypatch):
     monkeypatch.setattr(
-        block_coordinate_descent, "is_slow", lambda *arguments: False
+        block_coordinate_descent, "is_newton_faster", lambda *arguments: False
     )  # Newton's method would take over
     X, labels = blobs(2000, n_features=3)
 
@@ -124,7 +124,7 @@ def test_passes_of_neighbours(monkeypatch):
         solver.step(state)
     assert dealt == [1, 2, 3, 5, 6, 7]
     dealt.clear()
-    state.focus(np.array([1]))
+    state.keep_outputs(np.array([1]))
     while state.passes < 16 or state.queue:
         solver.step(state)
     assert dealt == [9, 11, 13, 15]

@@ -16,7 +16,7 @@ from dimargin.solvers import BlockCoordinateDescent, Limits, block_coordinate_de
 from dimargin.solvers.gram_factor import GramFactor, OutOfTimeError
 from dimargin.solvers.gram_newton import BYTES, GramNewton
 from dimargin.solvers.handover import newton_step
-from dimargin.solvers.precision import go_on_in_float64
+from dimargin.solvers.precision import continue_in_float64
 
 RBF = Kernel("rbf", gamma=1.0)
 HARD = ODMLoss(lam=1e7, upsilon=0.5, theta=0.3)
@@ -28,8 +28,8 @@ def blocks_give_up(monkeypatch):
     """Hand every problem over after a pass of blocks."""
     monkeypatch.setattr(
         block_coordinate_descent,
-        "is_slow",
-        lambda state, now, memory: state.order is None and state.visited > 0 and not state.has_outgrown,
+        "is_newton_faster",
+        lambda state, now, memory: state.order is None and state.visited > 0 and not state.outgrew_memory,
     )
 
 
@@ -315,10 +315,10 @@ def test_outputs_that_had_rested_come_back(blocks_give_up):
     while state.newton is None:
         solver.step(state)
         solver.check(state)
-    state.focus(np.array([0, 2]))
+    state.keep_outputs(np.array([0, 2]))
     newton_step(state)
     assert len(state.newton.signed) == 2
-    go_on_in_float64(state)
+    continue_in_float64(state)
     newton_step(state)
     assert_array_equal(state.newton.outputs, [0, 1, 2])
     assert_allclose(state.margins, state.problem.margins(state.dual), rtol=1e-9, atol=1e-9)

@@ -51,7 +51,7 @@ def test_directions_follow_the_spread_of_the_rows():
 
 
 def test_sparse_rows_are_dealt_as_dense_ones(monkeypatch):
-    monkeypatch.setattr(neighbours, "_ROWS_AT_ONCE", 100)
+    monkeypatch.setattr(neighbours, "_CHUNK_ROWS", 100)
     X = np.where(np.random.default_rng(0).random((700, 30)) < 0.2, 1.0, 0.0) * np.arange(30)
     rows = np.arange(0, 700, 2)
     for dense, sparse in zip(deal(X, rows, 5), deal(sp.csr_array(X), rows, 5), strict=True):
@@ -69,7 +69,7 @@ def test_rows_along_neighbours_lie_in_small_boxes(monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.permutation(np.repeat(rng.random((200, 3)) * [9, 3, 1], 8, axis=0) + 1e-3 * rng.random((1600, 3)))
     for numbers in (2**21, 1500):
-        monkeypatch.setattr(neighbours, "_NUMBERS_OF_TREE", numbers)
+        monkeypatch.setattr(neighbours, "_TREE_NUMBERS", numbers)
         order = along_neighbours(matrix(X))
         assert_array_equal(np.sort(order), np.arange(1600))
         boxes = X[order].reshape(-1, 8, 3)

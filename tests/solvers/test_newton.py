@@ -200,9 +200,9 @@ def test_a_step_along_a_line_goes_down_nearly_all_the_way(seed, kinks, scale):
         return step - stiffness * step**2 / 2 - rises.sum()
 
     points, step = [(0.0, -1.0), (1.0, slope(1.0))], np.nan
-    while not np.isfinite(step) and len(points) <= 5 * newton._LINE_STEPS:
+    while not np.isfinite(step) and len(points) <= 5 * newton._MAX_LINE_PASSES:
         points += [(t, slope(t)) for t in newton._next_steps(points)]
-        step = newton._least(points)
+        step = newton._step_to_minimum(points)
     best = max(fallen(t) for t in np.linspace(0, 2 * step, 2001))
     assert fallen(step) > 0 and fallen(step) >= 0.5 * best
 
@@ -259,8 +259,7 @@ def test_a_limit_leaves_no_step_that_goes_up():
 def test_limits_end_a_long_pass_and_leave_a_certified_model(monkeypatch, n_threads):
     X, labels, weights = rows_of(3000, 5)
     losses = losses_of(labels, weights, ODMLoss(1e3, 0.5, 0.2), False)
-    monkeypatch.setattr(newton, "_ROWS_AT_ONCE", 1)
-    monkeypatch.setattr(newton, "_VALUES_AT_ONCE", 1)
+    monkeypatch.setattr(newton, "_chunk_rows", lambda width: 1)
 
     class Slow(LinearFeatures):
         def rows(self, index):

@@ -144,7 +144,7 @@ def test_the_step_is_that_of_the_smoothness_constant():
 
 
 def test_a_stage_that_went_too_far_is_given_up(monkeypatch):
-    monkeypatch.setattr(svrg, "_SAFETY", 0.02)  # steps two hundred times too long
+    monkeypatch.setattr(svrg, "_STEP_DIVISOR", 0.02)  # steps two hundred times too long
     X, labels, weights = rows_of(300, 4)
     losses = losses_of(labels, weights, MILD, True)
     solution = fit(X, losses, SVRG(4, True), tol=1e-8, max_iter=2000)

@@ -1,4 +1,4 @@
-"""Shrinking: only active rows' margins are kept up to date while others rest, until a gap is to be certified."""
+"""Shrinking: only the margins of active rows are updated until a gap is to be certified."""
 
 from __future__ import annotations
 
@@ -13,31 +13,29 @@ from dimargin.kernels.matrix import KernelMatrix
 from dimargin.problems.dual import DualProblem
 from dimargin.system.arrays import Floats, Indices
 
-_ROWS_AT_ONCE = 64
-
 
 class RowCache:
     """Cache of the kernel rows of coefficients that move, over the columns of the active rows.
 
-    Where few rows move, and often, remembering beats computing. Rows are stored until the memory is full, and stay
-    there, because passes visit rows in turn: whatever would be thrown out for a new row is needed again just as soon.
-    The columns are the active rows, and `memory` the bytes, at most.
+    Rows are stored until `memory` bytes are used, and never evicted: passes visit all rows in turn,
+    so that an evicted row would be needed again as soon as the new one.
     """
 
     def __init__(self, kernel: KernelMatrix, columns: Indices, memory: int) -> None:
         dtype = np.dtype(kernel.transform.dtype)
         self._kernel = kernel
-        # pages are taken when they are written
+        # Memory pages are allocated when they are written.
         self._memory = np.empty(min(memory // dtype.itemsize, kernel.shape[0] * len(columns)), dtype=dtype)
         self._slot = np.full(kernel.shape[0], -1)
         self._set_columns(columns)
 
     @classmethod
     def of_whole_rows(cls, problem: DualProblem, memory: int) -> RowCache | None:
-        """Return a cache of whole kernel rows where these pay and there is memory for those of all rows, else None.
+        """Return a cache of full kernel rows if it pays and all rows fit into memory, else None.
 
-        They pay where few coefficients move, which are never negative then, and kernel values are very expensive: with
-        all margins up to date no value is computed twice, as those of resting rows are whenever they wake.
+        It pays where kernel values are very expensive and few coefficients move, as with losses
+        whose coefficients are nonnegative. No value is computed twice, while unshrinking recomputes
+        values.
         """
         kernel, n = problem.kernel, problem.n_rows
         fits = np.dtype(kernel.transform.dtype).itemsize * n * n <= memory
@@ -52,7 +50,7 @@ class RowCache:
         self._used = 0
 
     def move(self, columns: Indices, wanted: NDArray[np.bool_]) -> None:
-        """Change the columns; stored rows that are `wanted` (of shape (n,)) are kept, unless columns become more."""
+        """Change the columns, and keep stored rows that are `wanted`, unless columns are added."""
         old, old_columns = self._values, self._columns
         rows = np.flatnonzero((self._slot >= 0) & wanted)
         rows = rows[np.argsort(self._slot[rows])]
@@ -64,8 +62,8 @@ class RowCache:
         _, kept_from, kept_to = np.intersect1d(old_columns, columns, assume_unique=True, return_indices=True)
         fresh = np.setdiff1d(columns, old_columns, assume_unique=True)
         fresh_to = np.searchsorted(columns, fresh)
-        for first in range(0, len(rows), _ROWS_AT_ONCE):  # in place: a row never moves behind its old place
-            batch = slice(first, first + _ROWS_AT_ONCE)
+        for first in range(0, len(rows), 64):  # A row never moves to a later place.
+            batch = slice(first, first + 64)
             values = np.empty((len(rows[batch]), len(columns)), dtype=self._memory.dtype)
             values[:, kept_to] = old[slots[batch]][:, kept_from]
             values[:, fresh_to] = self._kernel.values(rows[batch], fresh)
@@ -74,9 +72,9 @@ class RowCache:
         self._used = len(rows)
 
     def multiply(self, rows: Indices, coefficients: Floats) -> Floats:
-        """Return ``sum_j coefficients[q, j] k(x_rows[j], x_c)`` for the columns c, of shape (n_outputs, len(columns)).
+        """Return ``sum_j coefficients[q, j] k(x_rows[j], x_c)`` for outputs q and columns c.
 
-        Rows that are not stored yet are computed in one batch and stored as far as there is room.
+        Rows that are not stored yet are computed in one batch, and stored if there is room.
         """
         fresh = rows[self._slot[rows] < 0][: len(self._values) - self._used]
         if len(fresh):
@@ -92,7 +90,7 @@ class RowCache:
         return out
 
     def among(self, rows: Indices) -> NDArray[Any]:
-        """Return the kernel values between some rows, which are looked up where either is stored: as a whole."""
+        """Return kernel values between rows, looked up where either row is stored in full."""
         slots = self._slot[rows]
         out = np.empty((len(rows), len(rows)), dtype=self._memory.dtype)
         _core.look_up_rows(self._values, slots, rows, out)
@@ -103,33 +101,35 @@ class RowCache:
 
 @dataclass
 class ActiveRows:
-    """Active rows of a problem, while the margins of its other rows belong to earlier coefficients."""
+    """Active rows of a problem, while the margins of shrunk rows belong to earlier coefficients."""
 
     rows: Indices
-    problem: DualProblem  # of these alone: while the others' coefficients are zero its dual objective is the whole one
-    reference: Floats  # coefficients to which the margins of the resting rows belong, of shape (n_outputs, n)
+    problem: DualProblem
+    """Problem of the active rows. Its dual objective is exact while other coefficients are zero."""
+    reference: Floats  # Coefficients of the margins of shrunk rows, of shape (n_outputs, n).
     cache: RowCache
 
     @classmethod
     def choose(
         cls, problem: DualProblem, dual: Floats, margins: Floats, distance: float, cache: RowCache | int
     ) -> ActiveRows | None:
-        """Choose all rows but those whose coefficients stay at zero, by `distance` in units of the slope at zero.
+        """Choose all rows but those whose coefficients are likely to stay at zero.
 
-        Returns None if that would be nearly all rows, or none. `cache` is the cache of the last active rows, or the
-        bytes of a first one.
+        These have a margin beyond the kink by `distance` times the slope at zero. Returns None if
+        nearly all rows, or none, would be active. `cache` is the last cache, or the bytes of a
+        first one.
         """
         slope = problem.conjugate.slope_right
         shifted = problem.shifted(margins, problem.intercepts(margins))
-        sure = (dual == 0) & (shifted + slope > distance * np.abs(slope))
-        rows = np.flatnonzero(~sure.all(axis=0))
+        bound = (dual == 0) & (shifted + slope > distance * np.abs(slope))
+        rows = np.flatnonzero(~bound.all(axis=0))
         if len(rows) > 0.9 * problem.n_rows or not len(rows):
             return None
         return cls.of(problem, dual, rows, cache)
 
     @classmethod
     def of(cls, problem: DualProblem, dual: Floats, rows: Indices, cache: RowCache | int) -> ActiveRows:
-        """Return the given rows as the active ones; `cache` is as in `choose`."""
+        """Make the given rows active; `cache` is that of `choose`."""
         if isinstance(cache, int):
             cache = RowCache(problem.kernel, rows, cache)
         else:
@@ -137,21 +137,21 @@ class ActiveRows:
         return cls(rows, problem.restrict(rows, problem.mass), dual.copy(), cache)
 
     def gap(self, dual: Floats, margins: Floats) -> float:
-        """Return the relative gap of the worst output over the active rows alone."""
+        """Return the relative gap over the active rows, of the worst output."""
         return self.problem.objectives(dual[:, self.rows], margins[:, self.rows]).worst_gap
 
     def add(self, margins: Floats, moved: Indices, change: Floats) -> None:
         """Add the effect of changes of signed coefficients to the margins of the active rows."""
         margins[:, self.rows] += self.problem.labels * self.cache.multiply(moved, change)
 
-    def evaluations_to_wake(self, dual: Floats) -> int:
-        """Return the number of kernel values that `wake` would compute, if none are left out."""
-        resting = dual.shape[1] - len(self.rows)
-        return int(np.count_nonzero((dual != self.reference).any(axis=0))) * int(resting)
+    def evaluations_to_unshrink(self, dual: Floats) -> int:
+        """Return the number of kernel values that `unshrink` would compute at most."""
+        n_shrunk = dual.shape[1] - len(self.rows)
+        return int(np.count_nonzero((dual != self.reference).any(axis=0))) * int(n_shrunk)
 
-    def wake(self, problem: DualProblem, dual: Floats, margins: Floats) -> None:
-        """Bring the margins of the resting rows up to date."""
-        resting = np.setdiff1d(np.arange(problem.n_rows), self.rows, assume_unique=True)
+    def unshrink(self, problem: DualProblem, dual: Floats, margins: Floats) -> None:
+        """Bring the margins of shrunk rows up to date."""
+        shrunk = np.setdiff1d(np.arange(problem.n_rows), self.rows, assume_unique=True)
         moved = np.flatnonzero((dual != self.reference).any(axis=0))
         change = (problem.labels * (dual - self.reference))[:, moved]
-        margins[:, resting] += problem.labels[:, resting] * problem.kernel.multiply(moved, change, resting)
+        margins[:, shrunk] += problem.labels[:, shrunk] * problem.kernel.multiply(moved, change, shrunk)

@@ -1,16 +1,17 @@
 """Block coordinate descent on the single-variable dual: the exact solver, for every loss.
 
-A block of rows is solved (nearly) exactly by the compiled core on its own Gram matrix, by sweeps
-of coordinate steps and Newton steps on the free coefficients (docs/algorithms.md#newton-steps), or by pair steps of
-second order for losses whose coefficients are never negative. Then the margins of *all* rows are updated from the rows
-of the block that changed, in one fused product without storing the kernel: memory is O(n d). The module `blocks`
-chooses the rows that come next, `precision` the kernel values that may be trusted. A block that is known beforehand is
-solved by one thread while the others compute what the last one did to margins. Where the kernel is local, rows are
-numbered along their neighbours, so that values between far rows need not be computed (see `KernelMatrix`): on 40,000
-rows of covtype (gamma=32), three of four.
+A block of rows is solved (nearly) exactly by the compiled core on its Gram matrix, by sweeps of
+coordinate steps and Newton steps on the free coefficients (docs/algorithms.md#newton-steps), or by
+second-order pair steps for losses with nonnegative coefficients. Then one fused product updates the
+margins of *all* rows without storing the kernel: memory is O(n d). The module `blocks` chooses the
+next rows, `precision` the precision of kernel values. If the next block is known, one thread solves
+it while the others update the margins. For a local kernel rows are ordered along their neighbours,
+so that values between distant rows are left out (see `KernelMatrix`): three of four on 40,000 rows
+of covtype (gamma=32).
 
-Problems of at most `small` rows are one block, solved on float64 values, in canonical order, to rounding. With an
-intercept b every block keeps ``sum_i y_i g_i``, and b is the best for the primal, found exactly.
+Problems of at most `small` rows are one block, solved up to rounding, on float64 values and in
+canonical order. With an intercept b every block keeps ``sum_i y_i g_i``, and b is the exact optimum
+of the primal.
 """
 
 from __future__ import annotations
@@ -29,39 +30,36 @@ from dimargin.problems.solution import History, Solution, Status
 from dimargin.solvers.active import RowCache
 from dimargin.solvers.blocks import (
     canonical_order,
-    may_rest_on,
+    may_stay_shrunk,
     next_block,
-    seconds_to_wake,
+    seconds_to_unshrink,
+    unshrink,
     upcoming_block,
-    wake,
 )
-from dimargin.solvers.handover import hand_over, is_slow, newton_step
+from dimargin.solvers.handover import is_newton_faster, newton_step, switch_to_newton
 from dimargin.solvers.loop import Limits, Solver, Verdict, converged
 from dimargin.solvers.neighbours import along_neighbours
 from dimargin.solvers.precision import (
     certify,
+    continue_in_float64,
     count_rounding,
-    derailed,
     float64_in_time,
-    go_on_in_float64,
+    is_derailed,
     note_progress,
     stalled,
 )
 from dimargin.solvers.state import Best, BlockSolve, State
 from dimargin.system.arrays import UNIT, Floats, Indices
 
-CACHE = 2**31  # bytes of remembered kernel rows by default
-_CHECKS_PER_PASS = 8
-_FINISHED, _REFINEMENTS = 1e-12, 3  # gap of a problem of one block, and passes to reach it
-_SOON = 0.5  # seconds that an interrupted solve may take to know its gap
-_PAIR_ROUNDING = {np.float32: 1e-5, np.float64: 1e-13}  # a violation that is rounding, of margins near one
+CACHE = 2**31  # Default number of bytes of cached kernel rows.
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 def _may_overflow(method: _Method) -> _Method:
-    """Let a method compute with coefficients that rounding may have sent to infinity, without a warning.
+    """Silence warnings of a method whose coefficients may overflow by rounding.
 
-    `numpy.errstate` as a decorator would be one for all threads, which numpy 1 does not forgive.
+    With `numpy.errstate` as a decorator all threads would share one state, which NumPy 1 does not
+    allow.
     """
 
     @wraps(method)
@@ -79,23 +77,23 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
     Parameters
     ----------
     cache : int, default=2 GiB
-        Bytes of remembered kernel rows, at most; none where kernel values are cheap: on rows of up to some hundred
-        numbers to remember them takes longer, since memory used for the first time costs as much as several such
-        values.
+        Largest number of bytes of cached kernel rows. Nothing is cached where kernel values are
+        cheap: for rows of up to some hundred numbers a new memory page costs more than computing
+        its values.
     random_state : int or numpy Generator seed, default=0
         Seed of the order of the rows.
     gram : int, default=2 GiB
-        Bytes, at most, of a kernel matrix that is factored (`dimargin.solvers.handover`), or whose rows are remembered
-        whole (`dimargin.solvers.active`). They must not depend on the number of threads, because results do depend on
-        them.
+        Largest number of bytes of a kernel matrix that is factored (`dimargin.solvers.handover`) or
+        cached in full (`dimargin.solvers.active`). It must not depend on the number of threads,
+        because the results depend on it.
     is_certified : bool, default=True
-        Whether a gap on float32 kernel values is compared with float64 ones before it is believed. It need not be
-        where the solution is a step of another solver, which certifies what it comes to.
+        Check a gap on float32 kernel values with float64 ones before it is believed. A solver that
+        certifies the result itself may leave this out.
 
     Attributes
     ----------
     small : int
-        A problem of at most so many rows is a single block, solved to rounding.
+        Problems of at most this many rows are a single block, solved up to rounding.
     """
 
     small: ClassVar[int] = 512
@@ -105,7 +103,7 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
     is_certified: bool = True
 
     def init(self, problem: DualProblem, start: Floats | None, limits: Limits) -> State:
-        """Return the state at a start, whose margins cost one pass over its support."""
+        """Return the state at a start, whose margins take one pass over its support."""
         order = indices = None
         if problem.n_rows <= self.small:
             order = canonical_order(problem)
@@ -121,14 +119,15 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
         margins = problem.margins(dual) if dual.any() else np.zeros_like(dual)
         whole_rows = None if order is not None else RowCache.of_whole_rows(problem, self.gram)
         share = problem.best_scale(dual, margins)
-        if (share < 1).any():  # coefficients are rounded once more, which a linear machine's margins would not forgive
+        if (share < 1).any():
+            # Scaling rounds the coefficients, so that margins of linear machines are recomputed.
             dual = share * dual
             margins = problem.margins(dual) if problem.kernel.has_weights else share * margins
         return State(
             limits=limits,
             rng=np.random.default_rng(self.random_state),
-            memory=self.cache if problem.kernel.expensive else 0,
-            memory_of_gram=self.gram,
+            max_cache_bytes=self.cache if problem.kernel.expensive else 0,
+            max_gram_bytes=self.gram,
             order=order,
             indices=indices,
             conjugate=problem.conjugate.stack(),
@@ -148,57 +147,58 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
 
     @_may_overflow
     def check(self, state: State) -> Objectives | None:
-        """Return the objectives, after every eighth of a pass; outputs that meet the tolerance rest from then on."""
+        """Return the objectives every eighth of a pass, and drop outputs that meet `tol`."""
         if not state.unchecked:
             return None
         state.unchecked = False
         state.since_check = 0
-        if may_rest_on(state):
+        if may_stay_shrunk(state):
             return None
-        wake(state)
+        unshrink(state)
         state.make_feasible()
         objectives = state.objectives()
         state.whole_gap = objectives.worst_gap
-        if derailed(state, objectives):
-            go_on_in_float64(state)
+        if is_derailed(state, objectives):
+            continue_in_float64(state)
             objectives = state.best.objectives
         state.best.update(state.outputs, state.dual, state.margins, objectives)
         note_progress(state, objectives)
         if state.best.objectives.worst_gap <= state.limits.tol and not state.whole.kernel.double:
             if self.is_certified:
                 certify(state)
-        elif state.lessen_rounding():
-            go_on_in_float64(state)
+        elif state.should_recompute_margins():
+            continue_in_float64(state)
         elif state.newton is None:
-            state.is_slow = is_slow(state, objectives, self.gram)
+            state.is_newton_due = is_newton_faster(state, objectives, self.gram)
         unmet = state.outputs[~state.best.objectives.met(state.limits.tol)[state.outputs]]
         if state.order is None and 0 < len(unmet) < len(state.outputs):
-            state.focus(unmet)
+            state.keep_outputs(unmet)
         return state.best.objectives
 
     def verdict(self, state: State, objectives: Objectives) -> Verdict:
-        """Return status and reason if the tolerance is met, cannot be met, or the passes are used up, else None.
+        """Return status and reason if the solve converged, stalled or used its passes, else None.
 
-        A gap counts only on kernel values that are precise enough; where they are not, the solve goes on in float64.
+        If the kernel values are not precise enough, the solve continues in float64.
         """
         tol, n, left = state.limits.tol, state.whole.n_rows, float(objectives.unrounded.max())
-        met = bool(objectives.met(tol).all()) and tol >= 2 * UNIT  # a smaller one is luck
-        if state.order is not None and left > (_FINISHED if state.visited else 0.0):
-            met &= state.visited >= _REFINEMENTS * n  # a problem of one block is always finished
-        if met and objectives.worst_gap <= tol and (state.is_sure or state.whole.kernel.double):
+        met = bool(objectives.met(tol).all()) and tol >= 2 * UNIT  # A smaller gap is rounding.
+        # A problem of one block is solved to a gap of 1e-12, or for three passes.
+        if state.order is not None and left > (1e-12 if state.visited else 0.0):
+            met &= state.visited >= 3 * n
+        if met and objectives.worst_gap <= tol and (state.is_float32_trusted or state.whole.kernel.double):
             return converged(objectives.worst_gap, tol)
         if met and state.whole.kernel.double:
             return "precision", (
-                f"the relative gap is {left:.2e}, and up to {objectives.rounding.max():.2e} more by rounding: the rows "
-                f"are too large, or lam or C is, for float64 to certify tol={tol:.2e}"
+                f"the relative gap is {left:.2e}, and up to {objectives.rounding.max():.2e} more by rounding: "
+                f"float64 cannot certify tol={tol:.2e}, because the rows, lam or C are too large"
             )
         if stalled(state) and not state.whole.kernel.double and float64_in_time(state):
-            go_on_in_float64(state)
+            continue_in_float64(state)
             return None
         if stalled(state) and state.whole.kernel.double:
             return "precision", (
-                f"the relative gap stays at {objectives.worst_gap:.2e}: tol={tol:.2e} is below what float64 kernel "
-                "values can certify here"
+                f"the relative gap stays at {objectives.worst_gap:.2e}: float64 kernel values cannot certify "
+                f"tol={tol:.2e}"
             )
         if state.visited >= state.limits.max_iter * n:
             return "max_iter", f"max_iter={state.limits.max_iter} passes were done"
@@ -206,14 +206,14 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
 
     @_may_overflow
     def step(self, state: State) -> None:
-        """Solve one block and update the margins of all rows, or take a step of Newton's method, if that has begun."""
-        if state.is_slow:
-            hand_over(state)
+        """Solve one block and update the margins of all rows, or take a step of Newton's method."""
+        if state.is_newton_due:
+            switch_to_newton(state)
         if state.newton is not None:
             newton_step(state)
             return
         problem, n = state.problem, state.problem.n_rows
-        solving, state.ahead = state.ahead, None
+        solving, state.upcoming = state.upcoming, None
         if solving is None:
             block = next_block(state)
             solving = _begin(state, block, np.ascontiguousarray(state.margins[:, block]))
@@ -223,9 +223,9 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
         state.visited += len(block)
         state.since_check += len(block)
         one_block, end_of_pass = state.order is not None, problem.loss.selection == "greedy" and not state.queue
-        state.unchecked = one_block or end_of_pass or state.since_check * _CHECKS_PER_PASS >= n
+        state.unchecked = one_block or end_of_pass or state.since_check * 8 >= n
         if one_block:
-            # margins afresh: accumulated differences would leave their rounding in the certificate
+            # Updates would leave their accumulated rounding in the certificate.
             state.margins = problem.margins(state.dual, state.accurately)
             state.travelled = None
             return
@@ -233,9 +233,9 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
         moved, by = block[changed], change[:, changed]
         following = upcoming_block(state)
         if following is not None:
-            # one thread solves it while the others, which need not wait, compute the margins of all rows
+            # One thread solves this block while the others update the margins of all rows.
             margins = state.margins[:, following] + _effect(problem, moved, by, following)
-            state.ahead = _begin(state, following, margins)
+            state.upcoming = _begin(state, following, margins)
         with state.stopwatch.timing(problem.kernel):
             if state.active is not None:
                 state.active.add(state.margins, moved, by)
@@ -243,17 +243,18 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
                 state.margins += problem.labels * state.whole_rows.multiply(moved, by)
             else:
                 state.margins += _effect(problem, moved, by)
-        state.travel(moved, by)
+        state.add_rounding(moved, by)
 
     def facts(self, state: State) -> dict[str, int]:
-        """Return the number of matrices that Newton's method has factored so far."""
+        """Return the number of factorizations of Newton's method."""
         return {"factorizations": state.factorizations if state.newton is None else state.newton.factorizations}
 
     @_may_overflow
     def finish(self, state: State, status: Status, reason: str, history: History) -> Solution:
-        """Return the iterate with the smallest gap, output by output; the present one too, if its gap is soon known."""
-        if state.active is not None and seconds_to_wake(state) < _SOON:
-            wake(state)
+        """Return the iterate with the smallest gap of every output."""
+        # The current iterate may be better, if its gap can be known within half a second.
+        if state.active is not None and seconds_to_unshrink(state) < 0.5:
+            unshrink(state)
             state.make_feasible()
             state.best.update(state.outputs, state.dual, state.margins, state.objectives())
         if self.is_certified and not state.whole.kernel.double and not state.best.is_counted:
@@ -272,24 +273,25 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
 
 
 def _begin(state: State, block: Indices, margins: Floats) -> BlockSolve:
-    """Begin to solve a block, whose rows have these margins."""
+    """Begin to solve a block, given the margins of its rows."""
     problem, kernel, threads = state.problem, state.problem.kernel, state.problem.kernel.n_threads
     labels, dual = np.ascontiguousarray(problem.labels[:, block]), np.ascontiguousarray(state.dual[:, block])
     change, conjugate = np.empty_like(dual), np.ascontiguousarray(state.conjugate[:, block])
     arguments = np.arange(len(block)), conjugate, labels, dual, margins, change, problem.intercept
     one_block = state.order is not None
     if problem.loss.selection == "greedy" and not one_block:
-        rounding = _PAIR_ROUNDING[kernel.transform.dtype]
+        # Violations below this, of margins near one, are rounding.
+        rounding = 1e-13 if kernel.double else 1e-5
         rows = state.whole_rows
         values = kernel.values(block, block) if rows is None else rows.among(block)
         begun = _core.solve_pairs(values, *arguments, 0.1, rounding, 30, threads)
     else:
-        tolerance, most = (0.0, 200) if one_block else (0.1, 2)
-        begun = _core.solve_block(kernel.block(block, block), *arguments, tolerance, 0.0, most, threads)
+        tolerance, max_sweeps = (0.0, 200) if one_block else (0.1, 2)
+        begun = _core.solve_block(kernel.block(block, block), *arguments, tolerance, 0.0, max_sweeps, threads)
     return BlockSolve(block, dual, change, begun)
 
 
 def _effect(problem: DualProblem, moved: Indices, change: Floats, rows: Indices | None = None) -> Floats:
-    """Return what changes of signed coefficients do to the margins of some rows, or of all."""
+    """Return the change of the margins of some rows, or of all, by changed coefficients."""
     labels = problem.labels if rows is None else problem.labels[:, rows]
     return labels * problem.kernel.multiply(moved, change, rows)

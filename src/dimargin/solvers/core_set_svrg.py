@@ -1,14 +1,16 @@
-"""Stochastic variance reduced gradient with anchors on a core-set (in the spirit of Tan, Zhang and Wang, AAAI 2019).
+"""SVRG with anchors on a core-set (in the spirit of Tan, Zhang and Wang, AAAI 2019).
 
-The rows of every class (gradients contain ``y_i x_i``) are covered by balls of a radius. The gradient at an anchor is
-that of the balls' centres, each with the weight of the rows in its ball: it errs by at most the radius times the change
-of a row's gradient along a unit of distance. Inner steps are those on rows of `dimargin.solvers.svrg`. Every few stages
-the whole problem is evaluated, for its gap. Where its gradient has not come down by half meanwhile, the error of the
-cover limits progress, and the radius is halved. Where a cover would need a tenth of the rows, or 1,000, they all take
-part and the solve goes on as SVRG, which a radius of zero is from the start.
+The rows of every class (gradients contain ``y_i x_i``) are covered by balls of a given radius. The
+gradient at an anchor is computed from the balls' centres, each with the weight of the rows in its
+ball; its error is at most the radius times the change of a row's gradient per unit of distance.
+Inner steps use rows, as in `dimargin.solvers.svrg`. Every few stages the whole problem is
+evaluated, for its gap. If its gradient has not halved meanwhile, the error of the cover limits
+progress, and the radius is halved. If a cover would need a tenth of the rows, or 1,000, all rows
+are used, and the solve continues as SVRG. With radius zero it is SVRG from the start.
 
-The cover is by farthest points first, ``O(n |C| d)``. How the radius shrinks is a choice of this library, for the paper
-does not say. Only the smaller part of a stage is saved: its inner steps cost more than the gradient of all rows.
+The cover chooses farthest points first, ``O(n |C| d)``. How the radius shrinks is a choice of this
+library, since the paper does not say. The savings are small: the inner steps of a stage cost more
+than the gradient of all rows.
 """
 
 from __future__ import annotations
@@ -29,17 +31,13 @@ from dimargin.solvers.primal import PrimalState, Shard
 from dimargin.solvers.svrg import SVRG, State
 from dimargin.system.arrays import Floats, Indices
 
-_STAGES = 4  # between two evaluations of the whole problem
-_MOST, _CENTRES = 0.1, 1000  # part of the rows that a cover may have as centres, and how many
-_ENOUGH = 0.5  # of the gradient's norm, that may be left after these stages
-
 
 def cover(X: Any, classes: Indices, radius: float) -> tuple[Indices, Indices] | None:
-    """Return balls around rows, dense or CSR, that cover all rows of their class, chosen by farthest points first.
+    """Cover the rows of every class, dense or CSR, by balls, choosing farthest points first.
 
-    The radius is relative to the largest distance of a row from the one nearest to its class's mean. The balls are
-    their centres, of shape (n_centres,), and for every row the index of its centre, of shape (n,); None where more than
-    a tenth of the rows would be centres, or more than 1,000.
+    The radius is relative to the largest distance of a row from the row nearest to the mean of its
+    class. Returns the centres, of shape (n_centres,), and the index of every row's centre, of shape
+    (n,), or None if more than a tenth of the rows, or more than 1,000, would be centres.
 
     Examples
     --------
@@ -48,7 +46,7 @@ def cover(X: Any, classes: Indices, radius: float) -> tuple[Indices, Indices] | 
     >>> X[centres].ravel(), np.bincount(balls)
     (array([ 0.,  1.,  9., 10.]), array([20, 20, 20, 20]))
     """
-    most, centres = min(int(_MOST * X.shape[0]), _CENTRES), list[int]()
+    max_centres, centres = min(int(0.1 * X.shape[0]), 1000), list[int]()
     balls = np.zeros(X.shape[0], dtype=np.int64)
     for value in np.unique(classes):
         members = np.flatnonzero(classes == value)
@@ -59,7 +57,7 @@ def cover(X: Any, classes: Indices, radius: float) -> tuple[Indices, Indices] | 
         distances, own = np.full(len(members), np.inf), np.zeros(len(members), dtype=np.int64)
         extent = None
         while True:
-            if len(centres) == most:
+            if len(centres) == max_centres:
                 return None
             centre = rows[[nearest]].toarray()[0] if hasattr(rows, "toarray") else rows[nearest]
             found = np.maximum(squares + squares[nearest] - 2 * (rows @ centre.astype(np.float64)), 0.0) ** 0.5
@@ -75,11 +73,8 @@ def cover(X: Any, classes: Indices, radius: float) -> tuple[Indices, Indices] | 
     return np.array(centres), balls
 
 
-# ---- what shards do ------------------------------------------------------------------------------------------------
-
-
 def _core_set(shard: Shard, radius: float) -> Shard:
-    """Return a shard of the centres, with the weights of their balls; the shard itself if a cover saves too little."""
+    """Return a shard of weighted centres, or the shard itself if there are too many."""
     losses, X = shard.losses, shard.features.matrix
     classes = np.unique(losses.labels, axis=1, return_inverse=True)[1]
     found = cover(X, classes, radius) if radius > 0 else None
@@ -95,34 +90,31 @@ def _count(shard: Shard, _: None) -> Sums:
     return (np.array([shard.losses.n_rows], dtype=float),)
 
 
-# ---- the solve -----------------------------------------------------------------------------------------------------
-
-
 @dataclass(kw_only=True)
 class CoreSetState(State):
     """State of a solve."""
 
-    radius: float = field(init=False)  # of the balls
+    radius: float = field(init=False)  # Radius of the balls.
     core_sets: Shards[Shard] = field(init=False)
-    n_centres: int = field(init=False)  # of all shards; as many as rows where all of them take part
-    norm: float = np.inf  # of the gradient at the last evaluation of the whole problem
+    n_centres: int = field(init=False)  # Number of centres of all shards, or of rows.
+    norm: float = np.inf  # Norm of the gradient at the last evaluation of the whole problem.
 
 
 @dataclass(frozen=True)
 class CoreSetSVRG(SVRG[CoreSetState]):
-    """SVRG whose anchors' gradients are those of a core-set.
+    """SVRG with gradients at anchors from a core-set.
 
     Parameters
     ----------
     radius : float, default=0.2
-        Radius of the balls at first, see `cover`.
+        First radius of the balls, see `cover`.
     """
 
     radius: float = 0.2
     _state = CoreSetState
 
     def init(self, problem: Shards[Shard], start: Floats, limits: Limits) -> CoreSetState:
-        """Return the state at weights of shape (n_outputs, m + 1), the last of them the intercept."""
+        """Return the state at weights of shape (n_outputs, m + 1), the intercept last."""
         state = super().init(problem, start, limits)
         state.radius = self.radius
         self._cover(state)
@@ -134,32 +126,32 @@ class CoreSetSVRG(SVRG[CoreSetState]):
         state.n_centres = int(count[0])
 
     def check(self, state: CoreSetState) -> Objectives | None:
-        """Return the objectives, every few stages while there is a core-set; its radius shrinks if it must."""
-        if state.n_centres < state.n_rows and state.steps % _STAGES:
+        """Return the objectives, with a core-set every fourth stage, and adapt its radius."""
+        if state.n_centres < state.n_rows and state.steps % 4:
             return None
         known = state.objectives
         objectives = super().check(state)
         if known is None and state.n_centres < state.n_rows:
             norm = float(np.linalg.norm(state.gradient))
-            if norm > _ENOUGH * state.norm:
+            if norm > 0.5 * state.norm:
                 state.radius /= 2
                 self._cover(state)
             state.norm = norm
         return objectives
 
-    def _give_up(self, state: CoreSetState, worse: NDArray[np.bool_], kept: Floats) -> Objectives:
+    def _discard(self, state: CoreSetState, worse: NDArray[np.bool_], kept: Floats) -> Objectives:
         sizes = state.step_sizes
-        objectives = super()._give_up(state, worse, kept)
+        objectives = super()._discard(state, worse, kept)
         if state.n_centres < state.n_rows:
-            state.step_sizes = sizes  # the cover is to blame
+            state.step_sizes = sizes  # The error of the cover is the cause.
         return objectives
 
     def gradient(self, state: CoreSetState) -> Floats:
-        """Return the gradient at the anchor: that of the core-sets."""
+        """Return the gradient of the core-sets at the anchor."""
         if state.n_centres == state.n_rows:
-            self.evaluate(state)  # after a stage that was not checked
+            self.evaluate(state)  # The last stage may not have been checked.
             return state.gradient.copy()
-        core = PrimalState(limits=state.limits, shards=state.core_sets, here=state.here, extent=state.extent)
+        core = PrimalState(limits=state.limits, shards=state.core_sets, iterate=state.iterate, extent=state.extent)
         self.measured(core)
         state.epochs += state.n_centres / state.n_rows
         return core.gradient

@@ -1,22 +1,23 @@
-r"""Growing core-sets: rows are added until the machine of the core-set alone is good enough for all rows.
+r"""Growing core-sets: rows are added until the machine of the core-set is good enough for all rows.
 
-Core vector machines (Tsang, Kwok, Cheung, JMLR 2005) add the point farthest from the centre of the core-set's ball; for
-margin machines that is the row of the smallest margin. Here a core-set may double at a time, by the worst of all rows,
-but by no more than the gap is due to; rows whose coefficient has become zero leave. The machine of the core-set is
-solved by block coordinate descent, no better than its gap over all rows deserves, and a fused pass brings the margins
-of all others up to date. At a gap of 1e-3 the core-set is 4% smaller than the support of the exact solver (squared
-hinge on svmguide1, cod-rna and covtype; bench/scripts/bench_cited.py).
+Core vector machines (Tsang, Kwok, Cheung, JMLR 2005) add the point farthest from the centre of the
+core-set's ball; for margin machines that is the row of the smallest margin. Here a core-set may
+double at a time, by the most violating rows, but only by those that cause the gap; rows whose
+coefficient has become zero leave. The machine of the core-set is solved by block coordinate descent
+to a tolerance in proportion to the gap over all rows, and a fused pass updates the margins of all
+other rows. At a gap of 1e-3 the core-set is 4% smaller than the support of the exact solver
+(squared hinge on svmguide1, cod-rna and covtype; bench/scripts/bench_cited.py).
 
-With `epsilon` the ball decides. The squared hinge with ``phi_i(g) = -g + g^2 / (2 C_i)`` is a ball (core-set paper,
-equation 6 and what follows; Tsang, Kwok, Zurada 2006 for kernels whose diagonal is not constant): ``x = g / sum g``
-solves
+With `epsilon` the solve stops by the ball. The squared hinge with ``phi_i(g) = -g + g^2 / (2 C_i)``
+is a ball (core-set paper, equation 6 and what follows; Tsang, Kwok, Zurada 2006 for kernels whose
+diagonal is not constant): ``x = g / sum g`` solves
 
     minimise  x' K~ x  over the simplex,  K~ = Q + diag(1 / C),
     rho = x' K~ x,   r^2 = eta - rho,   distance_i^2 = eta + rho - 2 (K~ x)_i,   eta = max_i K~_ii,
 
-and the core-set is enough when every row is within ``1 + epsilon`` times r. That says little of the machine: its
-relative error can be ``2 epsilon r^2 / rho``, with rho a thousand times smaller than r^2
-(docs/algorithms.md#allowance-of-a-core-set).
+and the core-set suffices when every row is within ``1 + epsilon`` times r. That says little about
+the machine: its relative error can be ``2 epsilon r^2 / rho``, with rho a thousand times smaller
+than r^2 (docs/algorithms.md#allowance-of-a-core-set).
 """
 
 from __future__ import annotations
@@ -35,13 +36,8 @@ from dimargin.solvers.single_precision import with_rounding
 from dimargin.solvers.stopwatch import Stopwatch
 from dimargin.system.arrays import TINY, Floats, Indices
 
-_FIRST, _GROWTH = 256, 1.0  # rows that come in at a time, and as a part of those that are there
-_GROWTH_OF_BALL = 0.2  # likewise where epsilon decides, and few rows may do
-_LOCAL = 0.2  # of the gap over all rows, to which the core-set is solved
-_LOCAL_OF_BALL = 0.01  # of what the machine of the ball may err
-_LAST = 0.3  # of the tolerance, likewise
-_TIGHTEST = 1e-6
-_OUTSIDE = 0.6  # of the tolerance, that may be due to rows outside
+_FIRST_ROWS = 256  # Rows of a first core-set, by which later ones may always grow.
+_MIN_TIGHTENING = 1e-6  # Below this factor the kernel values are not precise enough.
 
 
 @dataclass
@@ -51,28 +47,28 @@ class _State:
     core: Indices
     dual: Floats
     margins: Floats
-    travelled: Floats  # sums over the updates that led to these margins, see `DualProblem.objectives`
+    travelled: Floats  # Accumulated rounding of the margins, see `DualProblem.objectives`.
     objectives: Objectives
     spent: int = 0
     passes: int = 0
     unchecked: bool = True
-    size: int = 0  # rows with a coefficient
-    stopwatch: Stopwatch = field(default_factory=Stopwatch)  # of the passes
-    ratio: float = np.inf  # distance of the farthest row over the radius, of the worst output
-    precision: float = 1.0  # that the ball's epsilon asks of the machine
-    tightening: float = 1.0  # of the core-set's solve, where no row outside is to blame
-    is_still: bool = False  # whether the last solve has moved nothing
-    is_complete: bool = False  # whether no row outside is wanted, or those that are stay out
-    is_late: bool = False  # whether there is no time for another pass
+    size: int = 0  # Number of rows with a coefficient.
+    stopwatch: Stopwatch = field(default_factory=Stopwatch)  # Times the passes.
+    ratio: float = np.inf  # Distance of the farthest row over the radius, of the worst output.
+    precision: float = 1.0  # Relative error of the machine that epsilon allows.
+    tightening: float = 1.0  # Factor of the tolerance, reduced while core-set rows are outside.
+    is_unchanged: bool = False  # Whether the last solve changed no coefficient.
+    is_complete: bool = False  # Whether no row should be added, or adding rows changes nothing.
+    is_late: bool = False  # Whether the time limit allows no further pass.
     found: Solution | None = None
 
     def seconds_of_pass(self, n_columns: int) -> float:
-        """Return the seconds of a pass over `n_columns` columns, as long as those so far and a quarter more."""
+        """Return the seconds of a pass over columns, with a quarter more than was measured."""
         return 1.25 * self.stopwatch.seconds_for(self.problem.n_rows * n_columns)
 
     @property
     def affordable(self) -> int:
-        """Number of rows of a core-set that there is time for: half of it for the pass, the rest for the solve."""
+        """Largest size of a core-set that the time allows, with half of it for the solve."""
         deadline, seconds = self.limits.deadline, 2 * self.seconds_of_pass(1)
         if deadline is None or not seconds:
             return self.problem.n_rows
@@ -86,32 +82,32 @@ class GrowingRows(Solver[DualProblem, _State, Solution]):
     Parameters
     ----------
     inner : BlockCoordinateDescent
-        Solver of the problem of the core-set and, in the end, of the whole. A problem that is small by its standards
-        has no core-set but its support.
+        Solver of the problem of the core-set and, in the end, of the whole problem. A problem of at
+        most ``inner.small`` rows starts with all of them.
     epsilon : float, optional
-        Stop when every row is within ``1 + epsilon`` times the radius, whatever the gap; by default when the relative
-        gap is within the tolerance. For the squared hinge only.
+        Stop when every row is within ``1 + epsilon`` times the radius, whatever the gap; by default
+        when the relative gap is within the tolerance. For the squared hinge only.
     """
 
     inner: BlockCoordinateDescent
     epsilon: float | None = None
 
     def init(self, problem: DualProblem, start: Floats | None, limits: Limits) -> _State:
-        """Return the state at a first core-set: the start's support vectors or, without any, some of the rows."""
+        """Return the state at a first core-set: the support of the start, or some rows."""
         dual = margins = np.zeros(problem.labels.shape)
         if start is not None and start.any():
             dual = problem.feasible(np.array(start, dtype=np.float64))
             core, margins = np.flatnonzero(dual.any(axis=0)), problem.margins(dual)
         elif self.epsilon is None:
             small = problem.n_rows <= self.inner.small
-            core = np.arange(problem.n_rows if small else min(_FIRST, problem.n_rows))
-        else:  # one row of every sign
+            core = np.arange(problem.n_rows if small else min(_FIRST_ROWS, problem.n_rows))
+        else:  # The core-set starts with one row of every sign.
             core = np.unique([(row == sign).argmax() for row in problem.labels for sign in (1, -1)])
         objectives, spent = problem.objectives(dual, margins), problem.kernel.evaluations
         return _State(problem, limits, core, dual.copy(), margins.copy(), problem.reach(dual), objectives, spent)
 
     def step(self, state: _State) -> None:
-        """Solve for the core-set, and bring the margins of all rows up to date."""
+        """Solve for the core-set, and update the margins of all rows."""
         problem, core, limits = state.problem, state.core, self._local_limits(state)
         if limits.out_of_time and state.passes:
             state.is_late = state.unchecked = True
@@ -119,7 +115,7 @@ class GrowingRows(Solver[DualProblem, _State, Solution]):
         found = solve(problem.restrict(core, problem.mass), self.inner, state.dual[:, core], limits)
         change = problem.labels[:, core] * (found.dual - state.dual[:, core])
         moved = np.flatnonzero(change.any(axis=0))
-        state.is_still = not len(moved)
+        state.is_unchanged = not len(moved)
         others = np.setdiff1d(np.arange(problem.n_rows), core, assume_unique=True)
         before = problem.kernel.evaluations
         with state.stopwatch.timing(problem.kernel):
@@ -136,14 +132,16 @@ class GrowingRows(Solver[DualProblem, _State, Solution]):
 
     def _local_limits(self, state: _State) -> Limits:
         limits = state.limits
-        tol = max(_LAST * limits.tol, min(_LOCAL * state.objectives.worst_gap, 0.1))
-        if self.epsilon is not None:
-            tol = state.tightening * _LOCAL_OF_BALL * state.precision
+        # The core-set is solved to a fifth of the gap over all rows, but not below 0.3 times the
+        # tolerance.
+        tol = max(0.3 * limits.tol, min(0.2 * state.objectives.worst_gap, 0.1))
+        if self.epsilon is not None:  # A hundredth of the error that epsilon allows.
+            tol = state.tightening * 0.01 * state.precision
         in_time_for_pass = limits.earlier(state.seconds_of_pass(len(state.core)))
         return replace(in_time_for_pass, tol=tol, stop_requested=lambda entry: False)
 
     def check(self, state: _State) -> Objectives | None:
-        """Return the objectives over all rows, and let the worst of these into the core-set."""
+        """Return the objectives over all rows, and add the most violating ones to the core-set."""
         if not state.unchecked:
             return None
         state.unchecked = False
@@ -151,65 +149,68 @@ class GrowingRows(Solver[DualProblem, _State, Solution]):
         support = np.flatnonzero(state.dual.any(axis=0))
         state.size = len(support)
         if not len(support):
-            state.is_complete = state.is_still  # rows so large that no step is better than none
+            state.is_complete = state.is_unchanged  # The rows may be so large that no step helps.
             return state.objectives
-        new = self._due_to(state, support) if self.epsilon is None else self._farthest(state, support)
-        state.core, state.is_complete = np.union1d(support, new), not len(new) or state.is_still
+        new = self._causing_gap(state, support) if self.epsilon is None else self._farthest(state, support)
+        state.core, state.is_complete = np.union1d(support, new), not len(new) or state.is_unchanged
         return state.objectives
 
-    def _due_to(self, state: _State, support: Indices) -> Indices:
-        """Return the rows outside the core-set that most of the gap is due to."""
+    def _causing_gap(self, state: _State, support: Indices) -> Indices:
+        """Return the rows outside the core-set that cause most of the gap."""
         problem = state.problem
         shares = problem.gaps(state.dual, problem.shifted(state.margins, state.objectives.intercept))
         shares[:, support] = 0.0
-        most = min(max(_FIRST, int(_GROWTH * len(support))), max(state.affordable - len(support), 0))
+        max_added = min(max(_FIRST_ROWS, len(support)), max(state.affordable - len(support), 0))
         new = [np.empty(0, dtype=np.int64)]
         for share, primal in zip(shares, np.abs(state.objectives.primal), strict=True):
-            worst = np.argsort(-share, kind="stable")[:most]
+            worst = np.argsort(-share, kind="stable")[:max_added]
             left = share.sum() - np.cumsum(share[worst])
-            enough = 1 + int(np.searchsorted(-left, -_OUTSIDE * state.limits.tol * primal))
+            # Rows that remain outside may cause 0.6 times the tolerance.
+            enough = 1 + int(np.searchsorted(-left, -0.6 * state.limits.tol * primal))
             new.append(worst[:enough][share[worst[:enough]] > 0])
         return np.concatenate(new)
 
     def _farthest(self, state: _State, support: Indices) -> Indices:
-        """Return the rows outside that are farthest from the centre, for every output whose ball is too small."""
+        """Return the rows farthest from the centre, of every output whose ball is too small."""
         problem, conjugate = state.problem, state.problem.conjugate
         assert self.epsilon is not None
-        is_loose = False  # whether a row that was solved for is outside
+        is_loose = False  # Whether a row of the core-set is outside its ball.
         longest = float((problem.kernel.diagonal() + conjugate.curvature_right).max())
-        most = min(1 + int(_GROWTH_OF_BALL * len(support)), max(state.affordable - len(support), 0))
+        # The core-set grows by a fifth, since few rows may suffice for the ball.
+        max_added = min(1 + int(0.2 * len(support)), max(state.affordable - len(support), 0))
         new, ratios, precisions = [np.empty(0, dtype=np.int64)], [], []
         for dual, margins in zip(state.dual, state.margins, strict=True):
             total = max(float(dual.sum()), TINY)
             products = (margins + conjugate.curvature_right * dual) / total
             rho = float(dual @ products) / total
-            squared_radius = max(longest - rho, np.finfo(float).eps * longest)  # a single row has none
+            # The radius of a single row is zero.
+            squared_radius = max(longest - rho, np.finfo(float).eps * longest)
             distances = longest + rho - 2 * products
             limit = squared_radius * (1 + self.epsilon) ** 2
             ratios.append(max(float(distances.max()) / squared_radius, 1.0) ** 0.5)
             precisions.append(2 * self.epsilon * squared_radius / max(rho, TINY))
             is_loose |= bool(distances[state.core].max() > limit)
             distances[support] = 0.0
-            worst = np.argsort(-distances, kind="stable")[:most]
+            worst = np.argsort(-distances, kind="stable")[:max_added]
             new.append(worst[distances[worst] > limit])
-        state.tightening = max(state.tightening * (0.1 if is_loose else 1.0), 0.1 * _TIGHTEST)
+        state.tightening = max(state.tightening * (0.1 if is_loose else 1.0), 0.1 * _MIN_TIGHTENING)
         state.ratio, state.precision = max(ratios), min(1.0, *precisions)
         return np.concatenate(new)
 
     def verdict(self, state: _State, objectives: Objectives) -> Verdict:
-        """Return status and reason if the core-set is enough for all rows, or a limit is reached, else None."""
+        """Return status and reason if the core-set suffices, or a limit is reached, else None."""
         if state.is_late:
-            return "max_time", "the time limit does not leave another pass"
+            return "max_time", "the time limit leaves no time for another pass"
         if self.epsilon is not None:
             reached = f"every row is within {state.ratio:.6g} times the radius of the core-set's ball"
             if state.ratio <= 1 + self.epsilon:
                 return "converged", reached
-            if state.tightening < _TIGHTEST and state.is_complete:
-                return "precision", f"{reached}: epsilon={self.epsilon:g} is below what kernel values can show here"
+            if state.tightening < _MIN_TIGHTENING and state.is_complete:
+                return "precision", f"{reached}: epsilon={self.epsilon:g} is below the precision of the kernel values"
         elif objectives.worst_gap <= state.limits.tol or state.is_complete:
             if not state.limits.allow(state.seconds_of_pass(state.size)):
-                return "max_time", "the time limit does not leave another pass, to certify"
-            # margins were summed up in float32: what is claimed is computed afresh, and trusted only if it may be
+                return "max_time", "the time limit leaves no time for the pass that certifies the gap"
+            # The margins were summed in float32: the inner solver recomputes and certifies the gap.
             state.found = solve(state.problem, self.inner, state.dual, state.limits)
             return state.found.status, state.found.reason
         if state.passes >= state.limits.max_iter:
@@ -219,7 +220,7 @@ class GrowingRows(Solver[DualProblem, _State, Solution]):
     def finish(self, state: _State, status: Status, reason: str, history: History) -> Solution:
         """Return the solution of the last core-set, with objectives over all rows."""
         found, passes = state.found, max(1, state.passes)
-        if found is not None:  # which has this status and reason
+        if found is not None:  # Its status and reason are those given.
             evaluations = state.spent + found.kernel_evaluations
             return replace(found, passes=passes, kernel_evaluations=evaluations, history=history, travelled=None)
         if self.epsilon is not None and status == "converged":
@@ -247,5 +248,5 @@ class GrowingRows(Solver[DualProblem, _State, Solution]):
         return state.spent
 
     def facts(self, state: _State) -> dict[str, float]:
-        """Return the size of the core-set and, where `epsilon` decides, how far the farthest row is."""
+        """Return the size of the core-set and, with `epsilon`, the ratio of the farthest row."""
         return {"core_set": state.size} | ({} if self.epsilon is None else {"farthest": state.ratio})

@@ -1,4 +1,4 @@
-"""Features of rows in the space that landmarks span: kernel values with the landmarks."""
+"""Features of rows in the span of landmarks: kernel values with the landmarks."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from scipy.linalg import lapack
 from dimargin.kernels.matrix import KernelMatrix
 from dimargin.system.arrays import Floats, Indices
 
-# Of the largest pivot. Landmarks below it add more rounding, of coefficients that cancel, than accuracy: with 1e-10 the
-# rounding of machines of rows of few numbers (cod-rna, skin_nonskin) was above the default tolerance.
+# Landmarks are left out below this fraction of the largest pivot, where coefficients that cancel
+# add more rounding than accuracy: with 1e-10 the rounding on rows of few numbers (cod-rna,
+# skin_nonskin) exceeded the default tolerance.
 _RANK_TOLERANCE = 1e-7
 
 
 def independent_landmarks(kernel: KernelMatrix, landmarks: Indices) -> tuple[Indices, Floats]:
-    """Return landmarks that are linearly independent in the kernel's space, and L of their ``k(Z, Z) = L L'``.
+    """Return linearly independent landmarks Z, and the factor L of ``k(Z, Z) = L L'``.
 
-    They are as many as Cholesky with pivoting (LAPACK's dpstrf) finds: duplicates, those nearly in the span of others
-    and, for kernels of low rank, all beyond the rank are left out. L is the lower triangle, of shape (rank, rank).
-    Values of `kernel` are float64.
+    They are chosen by a pivoted Cholesky factorisation (LAPACK's dpstrf), which leaves out
+    duplicates, landmarks nearly in the span of others and, for kernels of low rank, all beyond the
+    rank. L is a lower triangle of shape (rank, rank). Values of `kernel` must be float64.
 
     Examples
     --------
@@ -39,9 +40,9 @@ def independent_landmarks(kernel: KernelMatrix, landmarks: Indices) -> tuple[Ind
 
 @dataclass(frozen=True)
 class LandmarkFeatures:
-    """Kernel values with the landmarks as features: see `dimargin.solvers.primal.Features`."""
+    """Kernel values with landmarks as features, see `dimargin.solvers.primal.Features`."""
 
-    kernel: KernelMatrix  # of the rows, with the landmarks as columns
+    kernel: KernelMatrix  # Its rows are the rows, its columns the landmarks.
 
     def scores(self, weights: Floats) -> Floats:
         """See `Features`."""

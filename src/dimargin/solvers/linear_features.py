@@ -15,7 +15,7 @@ from dimargin.kernels.row_transform import StoredRows
 from dimargin.problems.margin_losses import MarginLosses
 from dimargin.system.arrays import Floats, Indices
 
-_VALUES_AT_ONCE = 2**17  # that are copied, where they have to be
+_CHUNK_VALUES = 2**17  # Values copied at a time, where rows must be copied.
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class LinearFeatures:
     """Rows as their own features: see `dimargin.solvers.primal.Features`."""
 
     stored: StoredRows
-    index: Indices | None = None  # of these rows among the stored ones; all by default
+    index: Indices | None = None  # Indices of the rows among the stored ones; all by default.
 
     @property
     def n_rows(self) -> int:
@@ -31,7 +31,7 @@ class LinearFeatures:
         return int(self.stored.X.shape[0]) if self.index is None else len(self.index)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state that another process needs: these rows alone."""
+        """Return the state that another process needs, with only these rows."""
         return {"stored": self.stored if self.index is None else StoredRows(self.matrix), "index": None}
 
     def take(self, index: Indices) -> LinearFeatures:
@@ -40,7 +40,7 @@ class LinearFeatures:
 
     @staticmethod
     def joined(parts: Sequence[LinearFeatures]) -> LinearFeatures:
-        """Join the rows of several, one after the other; they are copied only if they are not stored together."""
+        """Concatenate the rows of several features, without a copy if they are stored together."""
         first = parts[0]
         if first.index is not None and all(p.index is not None and p.stored is first.stored for p in parts):
             return LinearFeatures(first.stored, np.concatenate([p.index for p in parts if p.index is not None]))
@@ -48,14 +48,14 @@ class LinearFeatures:
 
     @property
     def matrix(self) -> Any:
-        """The rows as they are stored, or a copy if they are some of the stored ones."""
+        """The stored matrix, or a copy of its rows in the index."""
         return self.stored.X if self.index is None else self.stored.X[self.index]
 
     def _parts(self) -> Iterator[tuple[slice, Any]]:
-        """Yield slices of the rows, and these rows in float64, in chunks if that takes a copy."""
+        """Yield slices and their rows in float64, in chunks if these must be copied."""
         X, n = self.stored.X, self.n_rows
         copied = self.index is not None or X.dtype != np.float64
-        step = max(256, _VALUES_AT_ONCE * X.shape[0] // max(X.size, 1)) if copied else max(n, 1)
+        step = max(256, _CHUNK_VALUES * X.shape[0] // max(X.size, 1)) if copied else max(n, 1)
         for part in row_chunks(n, step):
             rows = X if not copied else X[part if self.index is None else self.index[part]]
             yield part, rows.astype(np.float64, copy=False)
@@ -87,39 +87,43 @@ class LinearFeatures:
         return np.asarray(rows.toarray() if sp.issparse(rows) else rows, dtype=np.float64)
 
     def evaluations(self) -> int:
-        """Return zero: there is no kernel."""
+        """Return zero, since no kernel values are computed."""
         return 0
 
     def total_square(self) -> float:
-        """See `Features`; a sum in float32 is raised by half, for its rounding."""
+        """See `Features`; a sum in float32 is multiplied by 1.5 to bound its rounding."""
         values = self.matrix.data if sp.issparse(self.matrix) else self.matrix
         with np.errstate(over="ignore"):
             return float(np.vdot(values, values)) * (1.0 if values.dtype == np.float64 else 1.5)
 
     def rounding(self) -> float:
-        """Return zero: the rows themselves are the features, without rounding."""
+        """Return zero, since the rows themselves are the features."""
         return 0.0
 
     def steepest(self, losses: MarginLosses) -> float:
-        """Return the largest second derivative of the loss of a row along its own features and the intercept."""
+        """Return the largest second derivative of a row's loss in the parameters."""
         return float(
             ((power_sums(self.matrix, 2) + losses.intercept) * losses.conjugate.largest_curvature).max(initial=0.0)
         )
 
     def descend(
-        self, losses: MarginLosses, order: Indices, scale: float, steps: Floats, anchor: Floats, gradient: Floats,
+        self,
+        losses: MarginLosses,
+        order: Indices,
+        scale: float,
+        steps: Floats,
+        anchor: Floats,
+        gradient: Floats,
         change: Floats,
-    ) -> Floats:  # fmt: skip
-        """Take inner steps of stochastic variance reduced gradient, one for each row of `order`, in turn.
+    ) -> Floats:
+        """Take one inner step of SVRG (`dimargin.solvers.svrg`) for each row of `order`.
 
-        See `dimargin.solvers.svrg`. The losses are those of these rows, `scale` is the number of rows of the whole
-        problem, and `steps`, of shape (n_outputs,), are step sizes. Returned is the new `change`, which like the anchor
-        and the gradient there has shape (n_outputs, m + 1).
+        The losses are those of these rows, `scale` is the number of rows of the whole problem, and
+        `steps`, of shape (n_outputs,), are step sizes. Returns the new `change`, which like the
+        anchor and the gradient there has shape (n_outputs, m + 1).
         """
         change = change.copy()
         rows = order if self.index is None else self.index[order]
-        _core.svrg_pass(
-            self.stored.core, rows, order, losses.labels, losses.conjugate.rows, scale, steps, anchor, gradient, change,
-            losses.intercept,
-        )  # fmt: skip
+        task = losses.labels, losses.conjugate.rows, scale, steps, anchor, gradient, change, losses.intercept
+        _core.svrg_pass(self.stored.core, rows, order, *task)
         return change

@@ -1,4 +1,4 @@
-"""Outer loop of all solvers: limits, interruption, progress and history."""
+"""Outer loop of all solvers, with limits, interruption and history."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 from dimargin.problems.objectives import Objectives
 from dimargin.problems.solution import History, Status
 
-Verdict = tuple[Status, str] | None  # status and reason of what is over
+Verdict = tuple[Status, str] | None  # Status and reason of a solve that is over.
 ASKED_TO_STOP: tuple[Status, str] = "stopped", "a callback asked to stop"
 INTERRUPTED: tuple[Status, str] = "stopped", "it was interrupted"
 OUT_OF_TIME: tuple[Status, str] = "max_time", "the time limit was reached"
@@ -23,38 +23,23 @@ Result = TypeVar("Result")
 
 
 class Interrupted(Exception):
-    """Raised inside a worker when the whole fit has been cancelled."""
+    """Raised in a worker when the whole fit is cancelled."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits that end a solve.
+    """Limits that end a solve; all but `cancelled` leave the best model so far."""
 
-    Parameters
-    ----------
-    tol : float
-        Relative duality gap wanted of every output.
-    max_iter : int
-        Passes over the rows.
-    deadline : float or None
-        `time.perf_counter` value after which the best model so far is returned.
-    cancelled : threading.Event
-        Set from outside to abandon the solve (Ctrl-C while workers run).
-    interrupted : threading.Event
-        Set from outside to end the solve with the best model so far.
-    stop_requested : callable
-        Called at every check with the history entry; if it returns true, the solve ends with the model so far.
-    """
-
-    tol: float = 1e-3
-    max_iter: int = 1000
-    deadline: float | None = None
-    cancelled: Event = field(default_factory=Event)
-    interrupted: Event = field(default_factory=Event)
+    tol: float = 1e-3  # Relative duality gap that every output must reach.
+    max_iter: int = 1000  # Largest number of passes over the rows.
+    deadline: float | None = None  # Value of `time.perf_counter` at which the solve ends.
+    cancelled: Event = field(default_factory=Event)  # Set from outside to abandon the solve.
+    interrupted: Event = field(default_factory=Event)  # Set from outside to end the solve.
+    # Called at every check with the history entry; the solve ends if it returns true.
     stop_requested: Callable[[dict[str, Any]], bool] = lambda entry: False
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state that another process can use: tolerance, passes and the seconds that are left."""
+        """Return the state for another process: tolerance, passes and seconds left."""
         left = None if self.deadline is None else self.deadline - time.perf_counter()
         return {"tol": self.tol, "max_iter": self.max_iter, "left": left}
 
@@ -64,16 +49,16 @@ class Limits:
         self.__dict__.update(vars(Limits(state["tol"], state["max_iter"], deadline)))
 
     def earlier(self, seconds: float) -> Limits:
-        """Return limits that leave so many seconds for what follows."""
+        """Return limits with a deadline that is earlier by some seconds."""
         return self if self.deadline is None else replace(self, deadline=self.deadline - seconds)
 
     def allow(self, seconds: float) -> bool:
-        """Return whether the deadline is so many seconds away."""
+        """Return whether at least this many seconds are left."""
         return self.deadline is None or time.perf_counter() + seconds <= self.deadline
 
     @property
     def reached(self) -> bool:
-        """Return whether a long pass over the rows shall be given up."""
+        """Return whether to give up a long pass over the rows."""
         return self.out_of_time or self.interrupted.is_set() or self.cancelled.is_set()
 
     @property
@@ -83,7 +68,7 @@ class Limits:
 
 
 class Solver(ABC, Generic[Problem, State, Result]):
-    """Base of solvers, which keep nothing between solves: whatever changes during one is in its state."""
+    """Base of solvers, which are immutable: all that changes during a solve is in its state."""
 
     @abstractmethod
     def init(self, problem: Problem, start: Any, limits: Limits) -> State:
@@ -91,11 +76,11 @@ class Solver(ABC, Generic[Problem, State, Result]):
 
     @abstractmethod
     def step(self, state: State) -> None:
-        """Go on until the next check of the gap is due, or the limits have to be checked."""
+        """Continue until the gap or the limits have to be checked."""
 
     @abstractmethod
     def check(self, state: State) -> Objectives | None:
-        """Return the objectives of the present iterate, or None if no check is due yet."""
+        """Return the objectives of the current iterate, or None if no check is due."""
 
     @abstractmethod
     def verdict(self, state: State, objectives: Objectives) -> Verdict:
@@ -115,7 +100,7 @@ class Solver(ABC, Generic[Problem, State, Result]):
 
 
 def entry_of(objectives: Objectives, evaluations: int, began: float) -> dict[str, Any]:
-    """Return the entry of the history for a check of the gap, of work that began at this time."""
+    """Return the history entry of a check of the gap, for work that began at a given time."""
     return {
         "kernel_evaluations": evaluations,
         "seconds": time.perf_counter() - began,
@@ -125,29 +110,17 @@ def entry_of(objectives: Objectives, evaluations: int, began: float) -> dict[str
 
 
 def converged(gap: float, tol: float) -> tuple[Status, str]:
-    """Return status and reason where a relative gap is small enough."""
+    """Return the status and reason of a solve whose relative gap is small enough."""
     return "converged", f"relative gap {gap:.2e} <= tol {tol:.2e}"
 
 
 def solve(problem: Problem, solver: Solver[Problem, State, Result], start: Any, limits: Limits) -> Result:
-    """Run a solver on a problem.
-
-    Parameters
-    ----------
-    problem : DualProblem, or what the solver takes
-    solver : Solver
-    start : ndarray or None
-        Warm start, as the solver takes it.
-    limits : Limits
-
-    Returns
-    -------
-    Solution, or what the solver gives
+    """Run a solver on a problem, from a warm start in the format of the solver, or None.
 
     Raises
     ------
     Interrupted
-        When ``limits.cancelled`` was set.
+        If ``limits.cancelled`` is set.
     """
     began = time.perf_counter()
     history: History = []

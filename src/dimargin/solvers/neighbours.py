@@ -1,4 +1,4 @@
-"""Grouping of near neighbours: blocks of them (cells of a random projection tree), and an order of all rows."""
+"""Grouping of near neighbours: blocks (cells of a random projection tree), and an order of rows."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from dimargin.kernels.column_statistics import row_chunks
 from dimargin.kernels.matrix import KernelMatrix
 from dimargin.system.arrays import Floats, Indices
 
-_SAMPLE = 256  # rows that directions are drawn from
-_LEAF = 8  # rows of a tile
-_NUMBERS_OF_TREE = 2**21  # 16 MiB; a tree of all of covtype leaves out little more than trees of 38,000 rows each
-_ROWS_AT_ONCE = 65536  # copied for a projection
+# Numbers in one k-d tree, 16 MiB of them. A tree of all rows of covtype lets the kernel leave out
+# little more than trees of 38,000 rows each.
+_TREE_NUMBERS = 2**21
+_CHUNK_ROWS = 65536  # Rows copied at a time for their projection.
 
 
 def deal_neighbours(kernel: KernelMatrix, rows: Indices, n_blocks: int, rng: np.random.Generator) -> list[Indices]:
-    """Deal rows into blocks of near neighbours whose sizes differ by little.
+    """Split rows into blocks of near neighbours, of nearly equal sizes.
 
-    Rows are halved again and again at a quantile of their projection on a random direction, one direction a level (a
-    random projection tree; Dasgupta and Freund, STOC 2008, with a direction shared by the cells of a
-    level, so that one pass over the rows computes all projections). Directions are normal with the covariance of a
-    sample of rows: those along which rows differ come up most. No kernel value is computed. Every row is in one of the
-    `n_blocks` blocks, which are at most as many as the rows.
+    Rows are split recursively at a quantile of their projection on a random direction (random
+    projection tree; Dasgupta and Freund, STOC 2008). The cells of a level share one direction, so
+    that one pass over the rows computes all projections. Directions are normal with the covariance
+    of a sample of rows, which favours those along which rows differ. No kernel value is computed.
+    `n_blocks` must not exceed the number of rows.
 
     Examples
     --------
@@ -34,19 +34,18 @@ def deal_neighbours(kernel: KernelMatrix, rows: Indices, n_blocks: int, rng: np.
     [[0, 2], [1, 3]]
     """
     n_levels = int(np.ceil(np.log2(n_blocks)))
-    sample = kernel.rows(rng.choice(rows, _SAMPLE))
-    weights = rng.standard_normal((n_levels, _SAMPLE))
-    weights -= weights.mean(axis=1, keepdims=True)  # of rows minus their mean
+    sample = kernel.rows(rng.choice(rows, 256))
+    weights = rng.standard_normal((n_levels, sample.shape[0]))
+    weights -= weights.mean(axis=1, keepdims=True)  # This centres the rows.
     directions = sample.T @ weights.T
-    # in random order, so that ties fall at random
-    rows = rng.permutation(rows)
-    chunks = row_chunks(len(rows), _ROWS_AT_ONCE)
+    rows = rng.permutation(rows)  # Ties are broken at random.
+    chunks = row_chunks(len(rows), _CHUNK_ROWS)
     projections = np.concatenate([kernel.rows(rows[some]) @ directions for some in chunks])
     return [rows[indices] for indices in _cells(projections, np.arange(len(rows)), n_blocks, 0)]
 
 
 def along_neighbours(kernel: KernelMatrix) -> Indices:
-    """Return indices of all training rows, leaf after leaf of k-d trees, so that neighbours sit side by side.
+    """Return all indices in the order of the leaves of k-d trees, near neighbours together.
 
     Examples
     --------
@@ -59,17 +58,18 @@ def along_neighbours(kernel: KernelMatrix) -> Indices:
     """
     n = kernel.shape[0]
     numbers = n * kernel.rows(np.arange(1)).shape[1]
-    parts = np.array_split(np.arange(n), min(n, 1 + numbers // _NUMBERS_OF_TREE))
+    parts = np.array_split(np.arange(n), min(n, 1 + numbers // _TREE_NUMBERS))
     return np.concatenate([part[_leaves(np.asarray(kernel.rows(part), dtype=np.float64))] for part in parts])
 
 
 def _leaves(rows: Floats) -> Indices:
     """Return indices in the order of the leaves of a k-d tree.
 
-    Cells are cut in the middle of their widest side, not at the median, because cells of equal size mix distant rows,
-    so that fewer kernel values can be left out.
+    Cells are cut in the middle of their widest side, not at the median: cells of equal numbers of
+    rows would mix distant rows, so that fewer kernel values could be left out.
     """
-    tree = cKDTree(rows, leafsize=_LEAF, compact_nodes=False, balanced_tree=False)
+    # A leaf has the rows of one tile of kernel values.
+    tree = cKDTree(rows, leafsize=8, compact_nodes=False, balanced_tree=False)
     return np.asarray(tree.indices, dtype=np.int64)
 
 

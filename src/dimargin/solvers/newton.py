@@ -1,24 +1,28 @@
-"""Generalised Newton method on the primal, in a space of few features, for a million rows and more.
+"""Generalised Newton method on the primal, for few features and a million rows or more.
 
-Where the derivative of the loss is piecewise linear the primal (`dimargin.solvers.primal`) is piecewise quadratic:
-with ``c_i = loss_i''(m_i)`` its generalised Hessian is ``I + sum_i c_i phi_i phi_i'`` (Mangasarian 2002; Keerthi and
-DeCoste, JMLR 2005, for the squared hinge). A step goes to the minimum along the Newton direction, without which steps
-may circle; near the optimum no ``c_i`` changes any more and the next step ends there.
+Where the derivative of the loss is piecewise linear the primal (`dimargin.solvers.primal`) is
+piecewise quadratic: with ``c_i = loss_i''(m_i)`` its generalised Hessian is
+``I + sum_i c_i phi_i phi_i'`` (Mangasarian 2002; Keerthi and DeCoste, JMLR 2005, for the squared
+hinge). Each step ends at the minimum along the Newton direction, because steps without a line
+search may cycle. Near the optimum the ``c_i`` stop changing, and the next step reaches it.
 
-Shards keep nothing between passes, so that a lost one is made again from its rows alone, and nothing but sums travels.
-For few features the Hessian is formed, an all-reduce of m x m numbers to which only the rows add whose ``c_i`` has
-changed since the last step. For many, a direction is found by conjugate gradients, preconditioned by the diagonal, an
-all-reduce of m numbers each, until a tenth of the gradient is left (truncated Newton: Lin, Weng and Keerthi, JMLR
-2008). The diagonal counts a hundredth beside the regulariser: all of it costs steps where features are scaled, none of
-it many more where they are not (Hsia, Chiang and Lin, ACML 2018).
+Shards keep nothing between passes, so that a lost shard is rebuilt from its rows alone, and only
+sums are communicated. For few features the Hessian is formed: an all-reduce of m x m numbers, to
+which only those rows contribute whose ``c_i`` has changed since the last step. For many features a
+direction is found by conjugate gradients with a diagonal preconditioner, an all-reduce of m numbers
+each, until a tenth of the gradient is left (truncated Newton: Lin, Weng and Keerthi, JMLR 2008).
+The preconditioner adds a hundredth of the diagonal to the regulariser: to add all of it costs extra
+steps where features are scaled, to add none of it many more where they are not (Hsia, Chiang and
+Lin, ACML 2018).
 
-A step is one pass, for objective, gradient and Hessian at its end, if the full step is good enough, as most are: it
-lowers the objective, and leaves less of the slope along it (the condition of Wolfe). Else passes for the slopes at
-several steps follow.
+The full step is tried first, in one pass for objective, gradient and Hessian at its end. It is
+accepted, as most are, if it lowers the objective and reduces the slope along the direction (the
+curvature condition of Wolfe). Otherwise further passes compute the slopes at several steps.
 
-Features psi with a Gram matrix ``L L'`` of their own have the Hessian ``I + L^-1 (sum_i c_i psi_i psi_i') L^-T``. Where
-landmarks are nearly dependent and the loss is steep, L^-1 turns the rounding of the sums into eigenvalues below zero:
-the Hessian is then summed up of ``L^-1 psi_i``, for which that cannot be, at up to twice the price.
+Features psi with a Gram matrix ``L L'`` of their own have the Hessian
+``I + L^-1 (sum_i c_i psi_i psi_i') L^-T``. Where landmarks are nearly dependent and the loss is
+steep, L^-1 turns the rounding of the sums into negative eigenvalues. The Hessian is then summed
+from ``L^-1 psi_i``, which prevents that at up to twice the cost.
 """
 
 from __future__ import annotations
@@ -39,34 +43,34 @@ from dimargin.solvers.loop import Limits
 from dimargin.solvers.primal import Parameters, PrimalSolver, PrimalState, Shard, evaluate_at, margins_at, sums_of
 from dimargin.system.arrays import Floats
 
-_ROWS_AT_ONCE, _VALUES_AT_ONCE = 256, 2**18  # whose features are held: so many rows, or more if they are short
-_ROWS_OF_PRODUCT = 1024
-_STEEP = 1e-2  # part of the first slope along a direction that may be left
-_FLAT = 0.9  # part of it that a full step may leave, as in the conditions of Wolfe
-_FIRST_STEPS, _LINE_STEPS = (0.05, 0.2, 0.4, 0.6, 0.8), 15  # tried first below a full one, and passes
-_SCORES_AT_ONCE = 32_768  # rows whose slopes are computed in the processor's cache
-_ROUNDING, _RIDGE = 1e-14, 1e-10  # of the curvature; a direction need not be exact
-_SCALING = 0.01  # weight of the diagonal beside the regulariser
-_INEXACT, _DIRECTION_STEPS = 0.1, 250  # residual of a direction, relative, at most; and conjugate gradients for it
+_MAX_LINE_PASSES = 15  # A line search gives up after this many passes over the rows.
+# The intercept's curvature is raised by this fraction of the trace of the Hessian, because it is
+# zero where no row's loss is curved. The direction need not be exact.
+_INTERCEPT_RIDGE = 1e-10
 
 
-# ---- what shards do ------------------------------------------------------------------------------------------------
+def _chunk_rows(width: int) -> int:
+    """Return how many rows' features are held at a time: 2 MiB, or 256 rows if that is more."""
+    return max(256, 2**18 // max(width, 1))
 
 
 @dataclass(frozen=True)
 class CurvedShard(Shard):
-    """Shard with the second derivatives of the losses, of shape (n_outputs, n), that conjugate gradients need."""
+    """Shard with the second derivatives of the losses, of shape (n_outputs, n)."""
 
     curvature: Floats = field(kw_only=True)
 
 
 def _slopes(shard: Shard, line: tuple[Parameters, Parameters, Floats]) -> Sums:
-    """Return derivatives of the losses at steps along a direction, (n_outputs, n_steps), and kernel values computed."""
+    """Sum the derivatives of losses at steps along a direction, and count the kernel values.
+
+    The sums have shape (n_outputs, n_steps).
+    """
     (weights, intercept), (direction, shift), steps = line
     before, q, losses = shard.features.evaluations(), len(weights), shard.losses
     scores = shard.features.scores(np.concatenate([weights, direction]))
     slopes = np.zeros(steps.shape)
-    for part in row_chunks(losses.n_rows, _SCORES_AT_ONCE):
+    for part in row_chunks(losses.n_rows, 32_768):  # A chunk stays in the cache of the processor.
         labels, conjugate = losses.labels[:, part], losses.conjugate.between(part)
         margins = labels * (scores[:q, part] + intercept[:, None])
         rates = labels * (scores[q:, part] + shift[:, None])
@@ -77,17 +81,17 @@ def _slopes(shard: Shard, line: tuple[Parameters, Parameters, Floats]) -> Sums:
 
 
 def _evaluate_with_hessian(shard: Shard, task: tuple[Parameters, Parameters | None, Floats | None, Limits]) -> Sums:
-    """Return the sums of `evaluate_at`, and the change of the Hessian since earlier parameters (all of it if None).
+    """Return the sums of `evaluate_at`, the change of the Hessian, and whether it was given up.
 
-    The change of the Hessian, packed, is last but one: with a factor L that of ``L^-1 psi``, else of the features psi.
-    Last is whether it was given up.
+    The packed change is relative to earlier parameters, or the whole Hessian if these are None.
+    With a factor L the Hessian is that of ``L^-1 psi``, else that of the features psi.
     """
     parameters, before, factor, limits = task
     losses, features, conjugate = shard.losses, shard.features, shard.losses.conjugate
     (q, width), counted = parameters[0].shape, features.evaluations()
     weights = parameters[0] if before is None else np.concatenate([parameters[0], before[0]])
     shifts = parameters[1] if before is None else np.concatenate([parameters[1], before[1]])
-    step = max(_ROWS_AT_ONCE, _VALUES_AT_ONCE // max(width, 1))
+    step = _chunk_rows(width)
     hessian = _Hessian(q, width + losses.intercept, step, limits)
     sums: Sums | None = None
     for part in row_chunks(losses.n_rows, step):
@@ -105,32 +109,34 @@ def _evaluate_with_hessian(shard: Shard, task: tuple[Parameters, Parameters | No
 
 
 class _Hessian:
-    """Sums of ``c_i phi_i phi_i'``, to which many rows at a time are added, because that costs less.
+    """Sums of ``c_i phi_i phi_i'``, to which rows are added in large batches.
 
-    Rows are held until there are so many. Memory is allocated once: what is freed between chunks may go back to the
-    system, from which it is expensive to get. Where a limit is reached, of hundreds of outputs between two of them, the
-    sums are given up.
+    All memory is allocated once, since memory freed between chunks may be returned to the system,
+    and is expensive to get back. The sums are given up when a limit is reached, which is checked
+    before every output, because there may be hundreds of them.
     """
+
+    batch_rows = 1024  # Rows are held until at least this many can be added in one product.
 
     def __init__(self, n_outputs: int, width: int, max_rows: int, limits: Limits) -> None:
         self.sums, self.given_up, self._limits = np.zeros((n_outputs, width, width)), False, limits
-        max_rows += _ROWS_OF_PRODUCT
+        max_rows += self.batch_rows
         self._held, self._change, self._n_held = np.empty((max_rows, width)), np.empty((n_outputs, max_rows)), 0
         self._scaled, self._product = np.empty((max_rows, width)), np.empty((width, width))
 
     def add_rows(self, phi: Floats, change: Floats) -> None:
-        """Add rows, not more than `max_rows`; a column of ones is the intercept's."""
+        """Add at most `max_rows` rows; a column of ones is appended for the intercept."""
         rows = np.flatnonzero(change.any(axis=0))
         new = slice(self._n_held, self._n_held + len(rows))
         self._held[new, : phi.shape[1]] = phi if len(rows) == len(phi) else phi[rows]
         self._held[new, phi.shape[1] :] = 1.0
         self._change[:, new] = change[:, rows]
         self._n_held += len(rows)
-        if self._n_held >= _ROWS_OF_PRODUCT:
+        if self._n_held >= self.batch_rows:
             self.flush()
 
     def flush(self) -> None:
-        """Add the rows that are held to the sums."""
+        """Add the rows held so far to the sums."""
         for sums, change in zip(self.sums, self._change[:, : self._n_held], strict=True):
             self.given_up |= self._limits.reached
             if self.given_up:
@@ -140,12 +146,12 @@ class _Hessian:
                 scaled = np.take(self._held, rows, axis=0, out=self._scaled[: len(rows)], mode="clip")
                 scaled *= np.sqrt(np.abs(change[rows]))[:, None]
                 if len(rows):
-                    # numpy takes half the work for a matrix times its transpose
+                    # NumPy does half the work for a matrix times its own transpose.
                     add(sums, np.matmul(scaled.T, scaled, out=self._product), out=sums)
         self._n_held = 0
 
     def packed(self) -> Floats:
-        """Return the sums as LAPACK packs triangles, of shape (n_outputs, width (width + 1) / 2)."""
+        """Return the sums as LAPACK's packed triangles, one row per output."""
         self.flush()
         packed = np.zeros((len(self.sums), self.sums.shape[1] * (self.sums.shape[1] + 1) // 2))
         for own, one in zip(packed, self.sums if not self.given_up else (), strict=False):
@@ -159,28 +165,25 @@ def _with_curvature(shard: Shard, parameters: Parameters) -> CurvedShard:
 
 
 def _diagonal(shard: CurvedShard, _: None) -> Sums:
-    """Return the diagonal of the Hessian without the regulariser, and the intercept's entry of it."""
+    """Return the diagonal of the Hessian without the regulariser, and the intercept's entry."""
     return shard.features.combine_squares(shard.curvature), shard.curvature.sum(axis=1)
 
 
 def _curved(shard: CurvedShard, direction: Floats) -> Sums:
-    """Return the Hessian without the regulariser times a direction, whose last entry is the intercept's."""
+    """Return the Hessian without the regulariser times a direction, the intercept last."""
     curved = shard.curvature * (shard.features.scores(direction[:, :-1]) + direction[:, -1:])
     return shard.features.combine(curved), curved.sum(axis=1)
-
-
-# ---- the solve -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(kw_only=True)
 class State(PrimalState):
     """State of a solve."""
 
-    # ``sum_i c_i psi_i psi_i'``, a packed triangle of shape (n_outputs, m (m + 1) / 2), or of m + 1 with an intercept;
-    # empty where it is not formed
+    # Packed triangles of ``sum_i c_i psi_i psi_i'``, with the intercept if there is one, of shape
+    # (n_outputs, width (width + 1) / 2); empty if no Hessian is formed.
     hessian: Floats
-    hessian_at: Parameters | None = None  # at which it was computed
-    of_weights: bool = False  # whether it is that of ``L^-1 psi_i``, which rounding cannot make indefinite
+    hessian_at: Parameters | None = None  # Parameters at which the Hessian was computed.
+    of_weights: bool = False  # True for ``L^-1 psi_i``, which rounding cannot make indefinite.
 
 
 @dataclass(frozen=True)
@@ -190,11 +193,12 @@ class Newton(PrimalSolver[State]):
     Parameters
     ----------
     explicit : bool, default=True
-        Whether the Hessian is formed; else directions are found by conjugate gradients, without a `factor`.
+        Form the Hessian. Otherwise directions are found by conjugate gradients, which take no
+        `factor`.
 
     Examples
     --------
-    Ridge regression to one, which is the machine with theta=0 and upsilon=1, takes one step.
+    With theta=0 and upsilon=1 the machine is ridge regression to one, which takes a single step.
 
     >>> import numpy as np
     >>> from threading import Event
@@ -214,10 +218,10 @@ class Newton(PrimalSolver[State]):
     explicit: bool = True
 
     def init(self, problem: Shards[Shard], start: Floats, limits: Limits) -> State:
-        """Return the state at weights of shape (n_outputs, m + 1), the last of them the intercept."""
+        """Return the state at weights of shape (n_outputs, m + 1), the intercept last."""
         width = self.n_features + self.intercept if self.explicit else 0
         hessian = np.zeros((len(start), width * (width + 1) // 2))
-        return State(limits=limits, shards=problem, here=start, hessian=hessian)
+        return State(limits=limits, shards=problem, iterate=start, hessian=hessian)
 
     def measured(self, state: PrimalState) -> Objectives:
         """See `PrimalSolver`; the Hessian is formed in the same pass."""
@@ -234,9 +238,9 @@ class Newton(PrimalSolver[State]):
         return self.certified(state, tuple(sums))
 
     def step(self, state: State) -> None:
-        """Go to the minimum along the Newton direction, or stay if a limit is reached before a lower point is found."""
+        """Move to the minimum along the Newton direction, or stay if a limit is reached before."""
         if self.explicit and state.hessian_at is None:
-            state.objectives = None  # evaluate again, if there is time after all
+            state.objectives = None  # The next check evaluates again.
             return
         try:
             direction = self._by_hessian(state) if self.explicit else self._by_conjugate_gradients(state)
@@ -246,21 +250,22 @@ class Newton(PrimalSolver[State]):
             state.of_weights, state.hessian, state.hessian_at = True, np.zeros_like(state.hessian), None
             state.objectives = None
             return
-        here, before = state.here, self.evaluate(state)
+        iterate, before = state.iterate, self.evaluate(state)
         first, gradient = (state.gradient * direction).sum(axis=1), state.gradient.copy()
-        state.stand(here + direction)
+        state.move_to(iterate + direction)
         after = self.evaluate(state)
         slopes = (state.gradient * direction).sum(axis=1)
-        enough = (after.primal <= before.primal) & (np.abs(slopes) <= _FLAT * np.abs(first))
+        # The full step may leave nine tenths of the slope, as in the curvature condition of Wolfe.
+        enough = (after.primal <= before.primal) & (np.abs(slopes) <= 0.9 * np.abs(first))
         state.steps += 1
         if enough.all() or (state.limits.reached and (after.primal <= before.primal).all()):
             return
-        state.stand(here)
+        state.move_to(iterate)
         if state.limits.reached:
             state.objectives, state.gradient = before, gradient
             return
         steps = self._line_search(state, direction, first, slopes)
-        state.stand(here + steps[:, None] * direction)
+        state.move_to(iterate + steps[:, None] * direction)
 
     def _by_hessian(self, state: State) -> Floats:
         directions, m, width = np.zeros_like(state.gradient), self.n_features, self.n_features + self.intercept
@@ -272,19 +277,19 @@ class Newton(PrimalSolver[State]):
                 hessian[:, :m] = self.weights(hessian[:, :m])
             trace = hessian.trace()
             hessian[range(m), range(m)] += 1.0
-            hessian[m:, m:] += _RIDGE * (1.0 + trace)  # where no row feels the intercept there is nothing else
+            hessian[m:, m:] += _INTERCEPT_RIDGE * (1.0 + trace)
             tries = 20 if self.factor is None or state.of_weights else 1
-            directions[q, :width] = -_solve_positive(hessian, slope[:width], _ROUNDING * trace, tries)
+            directions[q, :width] = -_solve_positive(hessian, slope[:width], 1e-14 * trace, tries)
         return directions
 
     def _by_conjugate_gradients(self, state: State) -> Floats:
-        """Return the directions of all outputs, solved for as one system; one cut short by a limit still goes down."""
+        """Solve for the directions of all outputs as one system; cut short, they still descend."""
         shards = state.shards.map(_with_curvature, self.parameters(state))
         shape, slopes = state.gradient.shape, state.gradient.ravel()
         squares, curvature = shards.aggregate(_diagonal)
         own = np.ones(shape)
-        own[:, -1] = _RIDGE * (1.0 + squares.sum(axis=1)) if self.intercept else 1.0
-        scaling = (own + _SCALING * np.column_stack([squares, curvature * self.intercept])).ravel()
+        own[:, -1] = _INTERCEPT_RIDGE * (1.0 + squares.sum(axis=1)) if self.intercept else 1.0
+        scaling = (own + 0.01 * np.column_stack([squares, curvature * self.intercept])).ravel()
         state.epochs += 1
 
         def multiply(vector: Floats) -> Floats:
@@ -305,8 +310,8 @@ class Newton(PrimalSolver[State]):
             cg(
                 LinearOperator((size, size), matvec=multiply, dtype=float),
                 -slopes,
-                rtol=_INEXACT,
-                maxiter=_DIRECTION_STEPS,
+                rtol=0.1,
+                maxiter=250,
                 M=LinearOperator((size, size), matvec=lambda vector: vector / scaling, dtype=float),
                 callback=remember,
             )
@@ -314,16 +319,16 @@ class Newton(PrimalSolver[State]):
         return found.reshape(shape)
 
     def _line_search(self, state: State, direction: Floats, first: Floats, last: Floats) -> Floats:
-        """Return steps at which the slopes along the direction, `first` at zero and `last` at one, nearly vanish.
+        """Return steps at which slopes, `first` at step zero and `last` at step one, nearly vanish.
 
-        Several steps within the bracket are tried at a time, because a pass over the rows costs more than the work on
-        their scores.
+        Several steps within the bracket are tried per pass, because reading the rows costs more
+        than the work on their scores.
         """
         weights = direction[:, :-1]
         line = self.parameters(state), (self.coefficients(weights), direction[:, -1])
         along, square = (state.weights * weights).sum(axis=1), (weights**2).sum(axis=1)
         known = [[(0.0, slope), (1.0, end)] for slope, end in zip(first.tolist(), last.tolist(), strict=True)]
-        for _ in range(_LINE_STEPS):
+        for _ in range(_MAX_LINE_PASSES):
             tried = np.array([_next_steps(points) for points in known])
             slopes, evaluations = state.shards.aggregate(_slopes, (*line, tried))
             slopes = slopes + along[:, None] + tried * square[:, None]
@@ -331,7 +336,7 @@ class Newton(PrimalSolver[State]):
             state.epochs += 1
             for points, *found in zip(known, tried, slopes, strict=True):
                 points.extend(zip(*map(np.ndarray.tolist, found), strict=True))
-            found = [_least(points) for points in known]
+            found = [_step_to_minimum(points) for points in known]
             if all(np.isfinite(step) for step in found):
                 return np.array(found)
         return np.array([max((step for step, slope in points if slope <= 0), default=0.0) for points in known])
@@ -346,14 +351,15 @@ class _IndefiniteError(LinAlgError):
 
 
 def _solve_positive(matrix: Floats, right: Floats, ridge: float, tries: int) -> Floats:
-    """Solve with a positive definite matrix, to which a ridge is added if rounding has made it indefinite.
+    """Solve with a positive definite matrix, and add a ridge while rounding makes it indefinite.
 
     Raises
     ------
     _IndefiniteError
-        If it is still indefinite after so many tries.
+        If the matrix is still indefinite after `tries` attempts.
     """
-    ridge = max(ridge, np.finfo(float).eps * float(np.abs(matrix).max(initial=0.0)))  # less would vanish
+    # A smaller ridge would be lost to rounding.
+    ridge = max(ridge, np.finfo(float).eps * float(np.abs(matrix).max(initial=0.0)))
     for _ in range(tries):
         try:
             return np.asarray(cho_solve(cho_factor(matrix, lower=True, check_finite=False), right, check_finite=False))
@@ -363,18 +369,18 @@ def _solve_positive(matrix: Floats, right: Floats, ridge: float, tries: int) -> 
     raise _IndefiniteError("the Hessian is not positive definite: are all features finite?")
 
 
-def _least(points: list[tuple[float, float]]) -> float:
-    """Return a step near the minimum along a direction, from known steps and slopes; nan if these do not suffice.
+def _step_to_minimum(points: list[tuple[float, float]]) -> float:
+    """Return a step near the minimum, given steps and their slopes; nan if these do not suffice.
 
-    It is where a line through the two slopes on either side of zero meets zero, if the objective falls more on the way
-    to them than it can rise between them, or the step of a slope that is nearly zero. It is zero if the direction goes
-    up, by rounding.
+    A step whose slope is at most a hundredth of the first one is accepted. So is the zero of the
+    line through the two slopes of different sign, if the objective falls more before these two
+    steps than it can rise between them. The result is zero if rounding makes the direction ascend.
     """
     points = sorted(points)
     if points[0][1] >= 0:
         return 0.0
     step, slope = min(points, key=lambda point: abs(point[1]))
-    if abs(slope) <= _STEEP * abs(points[0][1]):
+    if abs(slope) <= 0.01 * abs(points[0][1]):
         return step
     above = next((k for k, (_, slope) in enumerate(points) if slope > 0), None)
     if above is None:
@@ -386,13 +392,13 @@ def _least(points: list[tuple[float, float]]) -> float:
 
 
 def _next_steps(points: list[tuple[float, float]]) -> list[float]:
-    """Return steps to try: around the point where a line through the known slopes on either side of zero meets zero."""
+    """Return steps to try, around the zero of the line through the two slopes of different sign."""
     low, below = max((point for point in points if point[1] <= 0), default=(0.0, 0.0))
     high, above = min((point for point in points if point[1] > 0), default=(np.inf, 0.0))
     if not np.isfinite(high):
         return [low * factor for factor in (2, 4, 8, 16, 32)]
     if (low, high) == (0, 1):
-        return [*_FIRST_STEPS]
+        return [0.05, 0.2, 0.4, 0.6, 0.8]
     middle = low - below * (high - low) / (above - below)
     if low == 0:
         return [middle / factor for factor in (4096, 512, 64, 8, 1)]

@@ -4,15 +4,17 @@ With the features ``phi_i`` of a row, m of them, and a loss with a derivative, t
 
     P(w, b) = 1/2 |w|^2 + sum_i loss_i(m_i),   m_i = y_i (w.phi_i + b).
 
-With ``g_i = -loss_i'(m_i)`` its gradient is ``w - sum_i y_i g_i phi_i``, and ``-sum_i y_i g_i`` by the intercept. The
-``g_i`` are dual coefficients, and by Fenchel-Young the gap between P and the dual objective is half the squared norm of
-the gradient: every iterate is certified at no cost. With an intercept the ``g_i`` of the heavier class are first
-shrunk by the factor s that makes ``sum_i y_i g_i = 0``. That costs a row ``(1 - s)^2`` of its loss where its
-coefficient is inside the box, since the conjugate is quadratic there, and at most ``1 - s`` of it elsewhere.
+With ``g_i = -loss_i'(m_i)`` its gradient is ``w - sum_i y_i g_i phi_i``, and ``-sum_i y_i g_i``
+for the intercept. The ``g_i`` are dual coefficients, and by Fenchel-Young the gap between P and the
+dual objective is half the squared norm of the gradient: every iterate is certified at no cost. With
+an intercept the ``g_i`` of the heavier class are first scaled by the factor s that makes
+``sum_i y_i g_i = 0``. That adds ``(1 - s)^2`` of a row's loss to the gap where its coefficient is
+inside the box, since the conjugate is quadratic there, and at most ``1 - s`` of it elsewhere.
 
-Features psi may have a Gram matrix ``R = L L'`` of their own: for coefficients beta the regulariser is
-``1/2 beta'R beta``, so that ``w = L'beta`` and ``phi = L^-1 psi``. Sums are taken over the psi, and L is applied to the
-sums: the features of all rows times L^-1 would cost twice as much as the Hessian.
+Features psi may have a Gram matrix ``R = L L'`` of their own: for coefficients beta the regulariser
+is ``1/2 beta'R beta``, so that ``w = L'beta`` and ``phi = L^-1 psi``. Sums are taken over the psi,
+and L^-1 is applied to the sums: to apply it to the features of all rows would cost twice as much as
+the Hessian.
 
 All sums over rows are all-reduces over shards (`dimargin.shards.shards`).
 """
@@ -36,18 +38,15 @@ from dimargin.shards.shards import Shards, Sums
 from dimargin.solvers.loop import Limits, Solver, Verdict, converged
 from dimargin.system.arrays import UNIT, Floats, Indices
 
-_PROGRESS = 1e-12  # fall of a primal objective that is not rounding
-_OF_INVERSE = 1.01  # and its rounding: landmarks whose condition is beyond 1e5 are left out
-
-
-Parameters = tuple[Floats, Floats]  # coefficients of shape (n_outputs, m) and intercepts of shape (n_outputs,)
+# Coefficients of shape (n_outputs, m) and intercepts of shape (n_outputs,).
+Parameters = tuple[Floats, Floats]
 
 
 class Features(Protocol):
-    """Rows of a shard as points in a space of few dimensions."""
+    """Features of the rows of a shard."""
 
     def scores(self, weights: Floats) -> Floats:
-        """Return ``w.phi_i`` of all rows, of shape (n_outputs, n), for `weights` of shape (n_outputs, m)."""
+        """Return ``w.phi_i``, of shape (n_outputs, n), for `weights` of shape (n_outputs, m)."""
 
     def combine(self, coefficients: Floats) -> Floats:
         """Return ``sum_i coefficients[q, i] phi_i``, of shape (n_outputs, m)."""
@@ -62,28 +61,16 @@ class Features(Protocol):
         """Bound the sum of ``|psi_i|^2``."""
 
     def rounding(self) -> float:
-        """Bound the relative error of features, against the bound of `total_square`; zero where rows are features."""
+        """Bound the error of features, relative to `total_square`; zero where rows are features."""
 
 
 @dataclass(frozen=True)
 class Shard:
-    """Rows of a problem, which do not change during a solve: tasks are given the state of the solve each time.
+    """Rows of a problem; they do not change during a solve, whose state is sent with every task."""
 
-    Attributes
-    ----------
-    features : Features
-        Features of the rows, with what else a solver may need of them.
-    losses : MarginLosses
-    first : int, default=0
-        Index of the shard's first row among all.
-    """
-
-    features: Any
+    features: Any  # `Features` of the rows, which may have further methods that a solver needs.
     losses: MarginLosses
-    first: int = 0
-
-
-# ---- what shards do ------------------------------------------------------------------------------------------------
+    first: int = 0  # Index of the shard's first row among all.
 
 
 def margins_at(shard: Shard, parameters: Parameters) -> Floats:
@@ -96,16 +83,17 @@ def margins_at(shard: Shard, parameters: Parameters) -> Floats:
 
 
 def evaluate_at(shard: Shard, parameters: Parameters) -> Sums:
-    """Return the sums of `sums_of` at some parameters and, last, the number of kernel values computed."""
+    """Return the sums of `sums_of` at some parameters, and the number of kernel values computed."""
     before = shard.features.evaluations()
-    nowhere = not (parameters[0].any() or parameters[1].any())  # a solve begins there, and products with zero may cost
-    margins = np.zeros(shard.losses.labels.shape) if nowhere else margins_at(shard, parameters)
+    # Most solves start at zero, where the product with all features can be saved.
+    is_zero = not (parameters[0].any() or parameters[1].any())
+    margins = np.zeros(shard.losses.labels.shape) if is_zero else margins_at(shard, parameters)
     sums, _ = sums_of(shard.losses.conjugate, shard.losses, margins, shard.features.combine)
     return *sums, np.array([shard.features.evaluations() - before], dtype=float)
 
 
 def extent_of(shard: Shard, _: None) -> Sums:
-    """Bound ``sum_i loss_i'' |psi_i|^2``, and sum the second derivatives, the rows, and the errors of features."""
+    """Bound ``sum_i loss_i'' |psi_i|^2``; sum second derivatives, rows, and errors of features."""
     curvature, n_rows = shard.losses.conjugate.largest_curvature, shard.losses.n_rows
     square = float(curvature.max(initial=0.0)) * shard.features.total_square()
     return tuple(np.array([own]) for own in (square, curvature.sum(), n_rows, n_rows * shard.features.rounding()))
@@ -118,11 +106,12 @@ def sums_of(
     combine: Callable[[Floats], Floats],
     part: slice = slice(None),
 ) -> tuple[Sums, Floats]:
-    """Return sums for either class: of losses of rows inside the box, of other losses, of ``g_i`` and of ``g_i phi_i``.
+    """Return four sums for either class, and the second derivatives of the losses.
 
-    The losses are those of the shard, of which the rows are a `part`. The conjugate, the margins, of shape
-    (n_outputs, n), and `combine`, which is as that of `Features`, are of these rows alone. Second derivatives, of the
-    shape of the margins, are returned beside the sums.
+    The sums are those of the losses of rows inside the box, of other losses, of ``g_i``, and of
+    ``g_i phi_i``. `losses` are those of the whole shard, of which the rows are a `part`. The
+    conjugate, the margins, of shape (n_outputs, n), and `combine` (see `Features`) are of these
+    rows alone. The second derivatives have the shape of the margins.
     """
     dual, curvature, value = conjugate.response(margins)
     labels, q = losses.labels[:, part], len(dual)
@@ -130,47 +119,36 @@ def sums_of(
     value -= inside
     sums = [some for values in (inside, value, dual) for some in _by_class(values, labels)]
     signed = labels * dual
-    if not losses.intercept:  # sums by class are not needed
+    if not losses.intercept:  # Then no sums by class are needed.
         return (*sums, combine(signed), np.zeros(1)), curvature
     moments = combine(np.concatenate([signed, dual]))
     return (*sums, (moments[q:] + moments[:q]) / 2, (moments[q:] - moments[:q]) / 2), curvature
 
 
 def _by_class(values: Floats, labels: Floats) -> tuple[Floats, Floats]:
-    every, signed = values.sum(axis=1), (values * labels).sum(axis=1)  # by pairs, as ROUNDINGS takes for granted
+    # NumPy sums by pairs, which ROUNDINGS relies on.
+    every, signed = values.sum(axis=1), (values * labels).sum(axis=1)
     return (every + signed) / 2, (every - signed) / 2
-
-
-# ---- the solve -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class PrimalSolution:
-    """Solution of a primal problem, as its solvers return it.
+    """Solution of a primal problem.
 
-    Attributes
-    ----------
-    weights : ndarray of shape (n_outputs, m)
-    objectives : Objectives
-        Objectives at these weights, with the intercepts.
-    status, reason : str
-    passes : int
-        Number of steps, and one for the evaluation at the start.
-    history : list of dict
-        History as in `dimargin.problems.solution.Solution`, with ``gradient_norm`` (of the worst output) and
-        ``epochs``, the number of passes over all rows so far.
+    The history is as in `dimargin.problems.solution.Solution`, with ``gradient_norm`` (the largest
+    of all outputs) and ``epochs``, the number of passes over all rows so far.
     """
 
-    weights: Floats
-    objectives: Objectives
+    weights: Floats  # Weights of shape (n_outputs, m).
+    objectives: Objectives  # Objectives at these weights, with the intercepts.
     status: Status
     reason: str
-    passes: int
+    passes: int  # Number of steps, plus one for the evaluation at the start.
     history: History
 
     @property
     def parameters(self) -> Floats:
-        """Weights, with the intercepts behind them, of shape (n_outputs, m + 1), as a solve starts from them."""
+        """Start of another solve: weights and intercepts, of shape (n_outputs, m + 1)."""
         return np.column_stack([self.weights, self.objectives.intercept])
 
 
@@ -180,36 +158,36 @@ class PrimalState:
 
     limits: Limits
     shards: Shards[Shard]
-    here: Floats  # weights, with the intercepts behind them, of shape (n_outputs, m + 1)
-    gradient: Floats = field(init=False)  # of the same shape; the last column, by the intercept, is zero without one
-    highest: Floats = field(init=False)  # largest dual objectives so far, as they were computed, of shape (n_outputs,)
-    lower: Floats = field(init=False)  # less what rounding may have added: no primal objective is below
-    objectives: Objectives | None = None  # at these weights; None where they have not been computed yet
+    iterate: Floats  # Weights followed by the intercepts, of shape (n_outputs, m + 1).
+    gradient: Floats = field(init=False)  # The last column is zero without intercept.
+    highest: Floats = field(init=False)  # Largest computed dual objectives so far.
+    lower: Floats = field(init=False)  # Dual objectives less rounding, the lower bounds.
+    objectives: Objectives | None = None  # None if they are unknown at the iterate.
     steps: int = 0
-    stale: int = 0  # number of checks since the last progress
-    epochs: float = 0.0  # number of passes over all rows so far
-    spent: int = 0  # number of kernel values computed so far
-    least: Floats | float = np.inf  # primal objectives at the last progress, of shape (n_outputs,)
-    smallest: float = np.inf  # gap of the worst output then
-    extent: tuple[float, ...] | None = None  # sums of `extent_of`, once they are needed
+    stale: int = 0  # Number of checks since the last progress.
+    epochs: float = 0.0  # Number of passes over all rows so far.
+    spent: int = 0  # Number of kernel values computed so far.
+    progress_primal: Floats | float = np.inf  # Primal objectives at the last progress.
+    progress_gap: float = np.inf  # Gap of the worst output at the last progress.
+    extent: tuple[float, ...] | None = None  # Sums of `extent_of`, once they are needed.
 
     def __post_init__(self) -> None:
-        self.gradient = np.zeros_like(self.here)
-        self.highest, self.lower = np.zeros(len(self.here)), np.zeros(len(self.here))
+        self.gradient = np.zeros_like(self.iterate)
+        self.highest, self.lower = np.zeros(len(self.iterate)), np.zeros(len(self.iterate))
 
     @property
     def weights(self) -> Floats:
         """Weights, of shape (n_outputs, m)."""
-        return self.here[:, :-1]
+        return self.iterate[:, :-1]
 
     @property
     def intercept(self) -> Floats:
         """Intercepts, of shape (n_outputs,)."""
-        return self.here[:, -1]
+        return self.iterate[:, -1]
 
-    def stand(self, here: Floats) -> None:
-        """Move to these weights, at which nothing has been computed yet."""
-        self.here, self.objectives = here, None
+    def move_to(self, iterate: Floats) -> None:
+        """Set the iterate, at which the objectives are still unknown."""
+        self.iterate, self.objectives = iterate, None
 
 
 State = TypeVar("State", bound=PrimalState)
@@ -232,7 +210,7 @@ class PrimalSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[State])
     n_features: int
     intercept: bool = False
     factor: Floats | None = None
-    patience: ClassVar[int] = 3  # checks without progress, after which rounding is to blame
+    patience: ClassVar[int] = 3  # After more checks without progress rounding prevents it.
 
     def parameters(self, state: PrimalState) -> Parameters:
         """Return the coefficients and intercepts of a state, as the shards take them."""
@@ -243,11 +221,11 @@ class PrimalSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[State])
         return weights if self.factor is None else self._solved(weights.T, "T").T
 
     def weights(self, products: Floats) -> Floats:
-        """Return ``L^-1 psi`` for points psi in the space of the features, of shape (n_outputs, m)."""
+        """Return ``L^-1 psi`` for points psi in feature space, of shape (n_outputs, m)."""
         return products if self.factor is None else self._solved(products.T, "N").T
 
     def _solved(self, right: Floats, trans: str) -> Floats:
-        if not len(right):  # LAPACK of SciPy before version 1.14 refuses what is empty
+        if not len(right):  # SciPy before version 1.14 does not solve an empty system.
             return right
         return np.asarray(solve_triangular(self.factor, right, lower=True, trans=trans, check_finite=False))
 
@@ -256,29 +234,30 @@ class PrimalSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[State])
         return state.spent
 
     def facts(self, state: State) -> dict[str, Any]:
-        """Return the gradient's norm, of the worst output, and the epochs."""
+        """Return the largest norm of an output's gradient, and the epochs."""
         return {"gradient_norm": float(np.linalg.norm(state.gradient, axis=1).max()), "epochs": state.epochs}
 
     def check(self, state: State) -> Objectives | None:
-        """Return the objectives of the present iterate, and count the checks without progress."""
+        """Return the objectives of the iterate, and count the checks without progress."""
         objectives = self.evaluate(state)
-        fell = objectives.primal < (1 - _PROGRESS) * state.least
-        if fell.any() or objectives.worst_gap < 0.9 * state.smallest:
-            state.least, state.smallest = objectives.primal, objectives.worst_gap
+        # A smaller decrease may be rounding.
+        fell = objectives.primal < (1 - 1e-12) * state.progress_primal
+        if fell.any() or objectives.worst_gap < 0.9 * state.progress_gap:
+            state.progress_primal, state.progress_gap = objectives.primal, objectives.worst_gap
             state.stale = 0
         else:
             state.stale += 1
         return objectives
 
     def verdict(self, state: State, objectives: Objectives) -> Verdict:
-        """Return status and reason if the tolerance is met, cannot be met, or the steps are used up, else None."""
+        """Return status and reason if the solve converged, stalled or used its steps, else None."""
         tol, gap = state.limits.tol, objectives.worst_gap
         if gap <= tol:
             return converged(gap, tol)
         if objectives.met(tol).all():
             return "precision", (
                 f"the relative gap is {objectives.unrounded.max():.2e}, and up to {objectives.rounding.max():.2e} more "
-                f"by rounding: the rows are too large, or lam is, for float64 to certify tol={tol:.2e}"
+                f"by rounding: float64 cannot certify tol={tol:.2e}, because the rows or lam are too large"
             )
         if state.stale >= self.patience:
             return "precision", f"the relative gap stays at {gap:.2e}: tol={tol:.2e} is below what float64 can certify"
@@ -287,19 +266,19 @@ class PrimalSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[State])
         return None
 
     def finish(self, state: State, status: Status, reason: str, history: History) -> PrimalSolution:
-        """Return the last iterate, which is the best: the primal objective never rises."""
+        """Return the last iterate, which is the best, because the primal objective never rises."""
         return PrimalSolution(state.weights, self.evaluate(state), status, reason, 1 + state.steps, history)
 
     def evaluate(self, state: State) -> Objectives:
-        """Return the objectives; unless they are known, compute them and set the gradient of the state."""
+        """Return the objectives; compute them and the gradient unless they are known."""
         return self.measured(state) if state.objectives is None else state.objectives
 
     def measured(self, state: PrimalState) -> Objectives:
-        """Compute the objectives, known or not, and set the gradient of the state."""
+        """Compute the objectives, and set the gradient of the state."""
         return self.certified(state, state.shards.aggregate(evaluate_at, self.parameters(state)))
 
     def certified(self, state: PrimalState, sums: Sums) -> Objectives:
-        """Return the objectives, and set the gradient of the state, from the sums of `evaluate_at`."""
+        """Return the objectives from the sums of `evaluate_at`, and set the gradient."""
         *losses, own, others, positive, negative, evaluations = sums
         state.spent += int(evaluations[0])
         positive = self.weights(positive)
@@ -328,15 +307,17 @@ class PrimalSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[State])
         return state.objectives
 
     def _rounding(self, state: PrimalState, primal: Floats, gap: Floats) -> tuple[Floats, Floats]:
-        r"""Bound the rounding of the primal objective, and of the gap with it.
+        r"""Bound the rounding of the primal objective, and that of the gap together with it.
 
-        The dual coefficients answer the margins that were computed, so that rounding of these, e_i, costs no more than
-        ``loss_i'' e_i^2 / 2``; sums of ``g_i psi_i`` err by a unit for every addition of ``a``, where
+        The dual coefficients are computed from rounded margins, whose errors e_i add at most
+        ``loss_i'' e_i^2 / 2`` to the gap. Sums of ``g_i psi_i`` err by one rounding of ``a`` per
+        addition, where
 
             a^2 = 2 sum_i loss_i * sum_i loss_i'' |psi_i|^2 >= (sum_i |g_i| |psi_i|)^2,
 
-        since ``g_i^2 <= 2 loss_i loss_i''`` for a smooth loss that is nowhere negative. With features that are kernel
-        values of landmarks their own rounding comes to that, by the inverse of L, and that of ``beta'R beta``.
+        since ``g_i^2 <= 2 loss_i loss_i''`` for a smooth loss that is nowhere negative. Where
+        features are kernel values of landmarks, their own rounding is added, amplified by the
+        inverse of L, and the rounding of ``beta'R beta``.
         """
         if state.extent is None:
             state.extent = tuple(float(s[0]) for s in state.shards.aggregate(extent_of))
@@ -345,24 +326,29 @@ class PrimalSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[State])
         of_score, of_sum = feature + self.n_features * UNIT, feature + n_rows * UNIT
         coefficients = np.linalg.norm(self.coefficients(state.weights), axis=1)
         with np.errstate(over="ignore", invalid="ignore"):
-            reach, total = np.sqrt(2 * primal * square), np.sqrt(2 * primal * curvature)  # of g_i psi_i, and of g_i
+            # Bounds of the sums of ``|g_i| |psi_i|`` and of ``|g_i|``.
+            reach, total = np.sqrt(2 * primal * square), np.sqrt(2 * primal * curvature)
             of_primal = of_score * coefficients * reach + (ROUNDINGS + self.n_features * UNIT) * primal
             of_primal += 0.5 * (of_score + feature) * self._squares_of_features * coefficients**2
             sums = self._amplification * of_sum * reach
-            of_gap = of_primal + np.sqrt(2 * gap) * sums + 0.5 * sums**2  # of half a squared distance
-            of_gap += 0.5 * (of_score * coefficients) ** 2 * square  # of answers to margins
+            # Rounding of the squared gradient, of the ``g_i`` at rounded margins, and of their sum.
+            of_gap = of_primal + np.sqrt(2 * gap) * sums + 0.5 * sums**2
+            of_gap += 0.5 * (of_score * coefficients) ** 2 * square
             of_gap += np.abs(state.intercept) * (2 * of_sum + UNIT) * total
         return of_primal, of_gap
 
     @cached_property
     def _amplification(self) -> float:
-        """Bound of the norm of the inverse of L, by the Frobenius norm; LAPACK's estimate would be from below."""
+        """Bound of the norm of the inverse of L, its Frobenius norm; LAPACK's estimate is lower.
+
+        One percent is added for rounding: the condition of landmarks is at most 1e5.
+        """
         if self.factor is None or not len(self.factor):
             return 1.0
         inverse, _ = dtrtri(self.factor, lower=1)
-        return float(_OF_INVERSE * np.linalg.norm(inverse))
+        return float(1.01 * np.linalg.norm(inverse))
 
     @property
     def _squares_of_features(self) -> float:
-        """Trace of the features' Gram matrix, where they have one."""
+        """Trace of the Gram matrix of the features, zero where they have none."""
         return 0.0 if self.factor is None else float((self.factor**2).sum())

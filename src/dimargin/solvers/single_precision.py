@@ -1,22 +1,25 @@
-"""What float32 kernel values may have done to objectives: bounded for every row, or measured on some of them.
+"""Rounding of objectives on float32 kernel values: bounded for every row, or measured on a sample.
 
-A margin that was summed up on float32 kernel values errs by at most
+A margin that was summed from float32 kernel values errs by at most
 
     b_i = eta r_i sum_j |c_j| r_j,
 
-where eta bounds the rounding of a kernel value and of a sum, r are the sizes of rows (`RowTransform.sizes`), and c are
-all changes of coefficients that led to it (`KernelMatrix.rounding`). Every term of the objectives is convex in its
-margin, so that these bounds give a bound of what rounding does to the sums (`MarginLosses.objective_terms`).
+where eta bounds the rounding of a kernel value and of a sum, r are the sizes of rows
+(`RowTransform.sizes`), and c are all changes of coefficients that led to the margin
+(`KernelMatrix.rounding`). Every term of the objectives is convex in its margin, so that these
+bounds also bound the rounding of the objectives (`MarginLosses.objective_terms`).
 
-1. The margins of rows whose bound matters are computed in float64, and the errors of the other rows count at their
-   bounds. That is a bound of everything. It is used where it takes no more than a tenth of the work of the solve, or
-   some milliseconds: up to some thousand rows always.
-2. Where it would take more and the kernel is stationary, all rows have the size one and errors are alike: the part of
-   the bounds that errors reach is measured on a sample of rows, which always has the rows that the bounds say matter
-   most. No row is taken to err by more than twice the largest part that was seen. A sample in which few rows err far
-   more than the others says too little, and is not used.
-3. Errors of other kernels, "linear" and "poly", grow with the sizes of rows, and few long rows may have all of them.
-   They are never sampled: their bounds count, and where these are too large, float64 has to decide.
+1. The margins of rows whose bound matters are computed in float64, and the errors of the other rows
+   count with their bounds. The result is a strict bound. It is used if it takes at most a tenth of
+   the work of the solve, or some milliseconds: for up to some thousand rows always.
+2. If it would take more and the kernel is stationary, all rows have size one and similar errors.
+   The ratio of errors to their bounds is then measured on a sample, which always includes the rows
+   with the largest effect according to the bounds. Every row's error is assumed to be at most twice
+   the largest ratio, times its bound. A sample in which few rows err far more than the others says
+   too little, and is not used.
+3. Errors of other kernels, "linear" and "poly", grow with the sizes of rows, and few long rows may
+   have nearly all of them. They are never sampled: their bounds count, and where these are too
+   large, float64 has to decide.
 """
 
 from __future__ import annotations
@@ -38,30 +41,29 @@ SAMPLE = 256
 FLOAT64_COST = 3.0
 """A float64 kernel value takes at most this many times as long as one in float32."""
 
-_MAX_SAMPLE = 4096
-_SAMPLE_SHARE = 0.01  # A sample may cost this part of the work so far.
-_BOUND_SHARE = 0.1  # Margins for a bound may cost this part of the work so far,
-_BOUND_VALUES = 3e7  # or as much as this many kernel values in float32, which take some milliseconds.
-_SPARE = 0.005  # Rows left in float32 may change either objective by this part of the gap, or of the tolerance.
-_TRUSTED = 0.2  # Largest accepted errors of both objectives by a sample, as a fraction of the gap.
-_NEGLIGIBLE = 5e-10  # Absolute error of a relative gap that is accepted in any case.
-_DEVIATIONS = 5  # Standard deviations of a sum that is estimated from a sample.
-_MAX_UNEVENNESS = 12.0
-"""Largest error of a sample, in root mean squares of its errors, with which the sample is used.
 
-With errors of one distribution it is 3 to 7 for some hundred rows; one row with half of the sum of squares makes it 12.
-"""
-_COLUMNS_AT_ONCE = 65536
+@dataclass(frozen=True)
+class _BoundSettings:
+    """Costs of a bound by float64 margins."""
+
+    bound_share: float = 0.1  # A bound may cost this fraction of the work so far.
+    bound_values: float = 3e7  # It may always cost this many float32 values, some milliseconds.
+    spare: float = 0.005
+    """Rows left in float32 may change objectives by this fraction of the gap or tolerance."""
+    chunk_columns: int = 65536  # Columns copied to float64 at a time.
+
+
+_BOUND_SETTINGS = _BoundSettings()
 
 
 @dataclass(frozen=True)
 class Rounded:
-    """Objectives with what float32 has done to them."""
+    """Objectives that include the rounding of float32."""
 
     objectives: Objectives
-    margins: Floats  # with those that were computed in float64, of shape (n_outputs, n)
+    margins: Floats  # Margins, some of them recomputed in float64, of shape (n_outputs, n).
     evaluations: int
-    is_bound: bool  # whether no sample was used
+    is_bound: bool  # Whether the rounding is a strict bound, without a sample.
 
     def is_trusted(self, tol: float) -> bool:
         """Return whether the gaps of all outputs meet a tolerance."""
@@ -81,32 +83,22 @@ def with_rounding(
     tol: float,
     work: float,
 ) -> Rounded:
-    """Return objectives on float32 kernel values with their rounding.
+    """Return objectives that include the rounding of float32 kernel values.
 
-    Parameters
-    ----------
-    problem : DualProblem
-        On float32 kernel values.
-    dual, margins : ndarray of shape (n_outputs, n)
-        Margins without intercept.
-    objectives : Objectives
-        Those of `dual` and `margins`, without rounding.
-    travelled : ndarray of shape (n_outputs,) or None
-        As `DualProblem.objectives` takes it.
-    rng : numpy.random.Generator
-    tol : float
-        Tolerance of the solve.
-    work : float
-        Kernel values in float32 that the solve has computed so far, as a measure of what a check may cost.
+    `margins` are those of `dual` without intercept, `objectives` those of both without rounding,
+    and `travelled` is the accumulated rounding of the margins, see `DualProblem.objectives`. `work`
+    is the number of float32 kernel values computed so far, with which the cost of the check is
+    compared.
     """
     bounds = problem.margin_errors(dual, margins, travelled)
     matter = importance(problem, dual, margins, objectives, bounds)
-    spare = _SPARE * max(tol, float(objectives.unrounded.min()))
+    spare = _BOUND_SETTINGS.spare * max(tol, float(objectives.unrounded.min()))
     rows, n_columns = np.flatnonzero(matter > spare / problem.n_rows), int(np.count_nonzero(dual.any(axis=0)))
     cost, intercepts, evaluations = FLOAT64_COST * len(rows) * n_columns, objectives.intercept, 0
-    is_affordable = cost <= max(_BOUND_SHARE * work, _BOUND_VALUES)
+    is_affordable = cost <= max(_BOUND_SETTINGS.bound_share * work, _BOUND_SETTINGS.bound_values)
     if not is_affordable and problem.kernel.transform.kernel.stationary:
-        size = int(np.clip(_SAMPLE_SHARE * work / (FLOAT64_COST * max(1, n_columns)), SAMPLE, _MAX_SAMPLE))
+        # A sample may cost a hundredth of the work so far.
+        size = int(np.clip(0.01 * work / (FLOAT64_COST * max(1, n_columns)), SAMPLE, 4096))
         errors, evaluations = _sampled_rounding(problem, dual, margins, intercepts, bounds, matter, rng, size)
         if errors is not None:
             return Rounded(objectives.rounded(errors), margins, evaluations, False)
@@ -120,9 +112,9 @@ def with_rounding(
 
 
 def importance(losses: MarginLosses, dual: Floats, margins: Floats, objectives: Objectives, bounds: Floats) -> Floats:
-    """Bound by how much errors within bounds change a row's terms of the objectives, relative to the objectives.
+    """Bound the relative change of the objectives by errors of a row within its bounds.
 
-    The result, of shape (n,), is that of the output where it is largest.
+    The result, of shape (n,), is the maximum over the outputs.
     """
     shifted = losses.shifted(margins, objectives.intercept)
     terms = losses.objective_terms(dual, margins, shifted, bounds)
@@ -132,16 +124,16 @@ def importance(losses: MarginLosses, dual: Floats, margins: Floats, objectives: 
 
 
 def float64_margins(problem: DualProblem, dual: Floats, rows: Indices) -> tuple[Floats, Floats, int]:
-    """Return float64 margins of some rows, bounds of their rounding, and the number of kernel values computed.
+    """Return float64 margins of some rows, bounds of their rounding, and the kernel evaluations.
 
-    Columns are taken in chunks, which bounds the memory of their float64 copies.
+    Columns are copied to float64 in chunks, to bound the memory.
     """
     evaluations, rounding = 0, 0.0
     support = np.flatnonzero(dual.any(axis=0))
     values = np.zeros((len(dual), len(rows)))
-    chunks = range(0, len(support), _COLUMNS_AT_ONCE)
+    chunks = range(0, len(support), _BOUND_SETTINGS.chunk_columns)
     for first in chunks:
-        columns = support[first : first + _COLUMNS_AT_ONCE]
+        columns = support[first : first + _BOUND_SETTINGS.chunk_columns]
         together, indices = np.unique(np.concatenate([rows, columns]), return_inverse=True)
         exact = problem.kernel.take(together).in_float64()
         signed = (problem.labels * dual)[:, columns]
@@ -162,9 +154,9 @@ def _sampled_rounding(
     rng: np.random.Generator,
     size: int,
 ) -> tuple[Floats | None, int]:
-    """Estimate how far objectives, and gaps, are from those in float64, by output; count its kernel values.
+    """Estimate the rounding of objectives and gaps by output, and count the kernel evaluations.
 
-    The estimate is None where the errors of the sample are too uneven.
+    The estimate is None if the errors of the sample are too uneven.
     """
     sample = Sample.of(problem, dual, given, intercepts, matter, rng, size)
     exact, rounding, evaluations = float64_margins(problem, dual, sample.rows)
@@ -182,12 +174,12 @@ def _sampled_rounding(
 
 @dataclass(frozen=True)
 class Sample:
-    """Sample of the rows of a problem, or of a shard of one, on which margins are compared with those in float64."""
+    """Sample of the rows of a problem or shard, to compare their margins with those in float64."""
 
-    rows: Indices  # ascending: those that matter most, and those drawn among the others
-    certain: Indices  # indices into `rows` of those that matter most
-    draws: Indices  # indices into `rows` of those drawn, with repetition
-    chances: Floats  # of the draws
+    rows: Indices  # Ascending: the rows with the largest effect, and rows drawn among the others.
+    certain: Indices  # Indices into `rows` of the rows with the largest effect.
+    draws: Indices  # Indices into `rows` of the rows drawn, with repetition.
+    chances: Floats  # Probabilities of the draws.
 
     @classmethod
     def of(
@@ -200,11 +192,12 @@ class Sample:
         rng: np.random.Generator,
         size: int,
     ) -> Sample:
-        """Draw `size` rows, and take a quarter as many more, those that `matter` most (see `importance`)."""
+        """Draw `size` rows, and add a quarter as many that `matter` most (see `importance`)."""
         n = problem.n_rows
         count = min(n, size // 4)
         most = np.argpartition(matter, n - count)[n - count :]
-        # any chances will do; the sums below vary least where rows with steep terms come up most
+        # All probabilities give unbiased sums; those in proportion to steepness give a small
+        # variance.
         margins = problem.shifted(given, intercepts)
         steepness = np.abs(np.stack([problem.conjugate.subgradient_distance(margins, dual), dual]))
         steepness[..., most] = 0.0
@@ -219,11 +212,12 @@ class Sample:
     def slopes(
         self, losses: MarginLosses, dual: Floats, given: Floats, intercepts: Floats, errors: Floats, largest: Floats
     ) -> tuple[Floats, Floats]:
-        """Estimate what errors of margins do, to first order, to the sum of the gaps and to the objectives of all rows.
+        """Estimate the first-order effect of errors of margins on the gap and on the objectives.
 
-        Returns the estimates, of shape (2, n_outputs), and their variances. Losses, coefficients, margins and their
-        errors are those of the sample's rows. Slopes times errors, of either sign, are summed by the sample: all of
-        them in their worst direction, which never happens, would cost a needless float64 pass, a quarter of a fit.
+        Returns the estimates for all rows, of shape (2, n_outputs), and their variances. Losses,
+        coefficients, margins and their errors are those of the sample's rows. Slopes times errors
+        are summed with their signs: to assume the worst sign for all, which never happens, would
+        cost a needless float64 pass, a quarter of a fit.
         """
         lower, upper = _moved_gaps(losses, dual, given, intercepts, largest)
         products = np.stack([(upper - lower) / (2 * largest), dual / 2]) * errors
@@ -235,30 +229,38 @@ class Sample:
 
 
 def is_trusted(objectives: Objectives, tol: float) -> NDArray[np.bool_]:
-    """Return which outputs' gaps meet a tolerance beyond doubt, with the rounding that a sample suggests."""
-    small = objectives.rounding <= np.maximum(_TRUSTED * objectives.unrounded, _NEGLIGIBLE)
+    """Return which outputs' gaps meet a tolerance, with a rounding estimated from a sample.
+
+    The rounding must be at most a fifth of the gap, or an absolute error of the relative gap of
+    5e-10.
+    """
+    small = objectives.rounding <= np.maximum(0.2 * objectives.unrounded, 5e-10)
     return np.asarray(small & (objectives.relative_gap <= tol) & (tol >= SINGLE_PRECISION_TOL))
 
 
 def is_uneven(parts: Floats) -> bool:
-    """Return whether few of the errors of a sample, as parts of their bounds, are far larger than the others."""
+    """Return whether few errors, as fractions of their bounds, are far larger than the others.
+
+    The largest may be 12 root mean squares. For some hundred errors of one distribution it is 3 to
+    7, and 12 if one row has half of the sum of squares.
+    """
     size = np.sqrt((parts**2).mean(axis=1))
-    return bool((parts.max(axis=1, initial=0.0) > _MAX_UNEVENNESS * size).any())
+    return bool((parts.max(axis=1, initial=0.0) > 12.0 * size).any())
 
 
 def largest_part(parts: Floats) -> Floats:
-    """Return twice the largest error of a sample, as parts of their bounds, of shape (n_outputs, 1)."""
+    """Return twice the largest fraction of a bound, of shape (n_outputs, 1)."""
     return np.asarray(2 * parts.max(axis=1, keepdims=True))
 
 
 def errors_beyond_first_order(
     losses: MarginLosses, dual: Floats, given: Floats, intercepts: Floats, largest: Floats, left: Floats
 ) -> Floats:
-    """Bound what errors of margins add to the gap beyond first order, and rounding in float64, by output.
+    """Bound the effect of errors on the gap beyond first order, and that of rounding in float64.
 
-    Terms of the gap are convex in their margins: their curvature is counted as if every error were as large as
-    `largest` says. The margins with which those given are compared are rounded, too: `left` bounds by how much. Both
-    are of the shape of the margins.
+    Terms of the gap are convex in their margins, and their curvature is bounded as if every error
+    were `largest`. `left` bounds the rounding of the float64 margins with which the `given` ones
+    are compared. Both have the shape of the margins. There is one bound for every output.
     """
     lower, upper = _moved_gaps(losses, dual, given, intercepts, largest)
     curvature = np.maximum(upper + lower, 0).sum(axis=1) / 2
@@ -267,15 +269,15 @@ def errors_beyond_first_order(
 
 
 def rounding_of(estimates: Floats, variances: Floats, rest: Floats) -> Floats:
-    """Return how far objectives, and gaps, may be from those in float64, from what `Sample.slopes` returned."""
-    gap_error, objective_error = np.abs(estimates) + _DEVIATIONS * np.sqrt(variances)
+    """Return the rounding of objectives and gaps: estimates plus five standard deviations."""
+    gap_error, objective_error = np.abs(estimates) + 5 * np.sqrt(variances)
     return np.asarray(np.maximum(gap_error, objective_error) + rest)
 
 
 def _moved_gaps(
     losses: MarginLosses, dual: Floats, given: Floats, intercepts: Floats, largest: Floats
 ) -> tuple[Floats, Floats]:
-    """Return by how much every row's part of the gap changes if its margin were smaller, or larger, by `largest`."""
+    """Return the changes of the rows' gaps if margins were smaller, or larger, by `largest`."""
     margins = losses.shifted(given, intercepts)
     shares = losses.gaps(dual, margins)
     return losses.gaps(dual, margins - largest) - shares, losses.gaps(dual, margins + largest) - shares

@@ -1,20 +1,21 @@
-"""Stochastic variance reduced gradient on the primal of linear machines, on one shard or dealt over many.
+"""Stochastic variance reduced gradient (SVRG) on the primal of linear machines, over shards.
 
-The primal over n rows is the mean of ``f_i(w) = 1/2 |w|^2 + n loss_i(w)``. A stage (Johnson and Zhang, NeurIPS 2013;
-over shards Lee et al., JMLR 2017; acc-DiODM, DiODM paper, Algorithm 2):
+The primal over n rows is the mean of ``f_i(w) = 1/2 |w|^2 + n loss_i(w)``. A stage (Johnson and
+Zhang, NeurIPS 2013; over shards Lee et al., JMLR 2017; acc-DiODM, DiODM paper, Algorithm 2):
 
     1  h = gradient of P at the anchor w~, by one all-reduce over the shards
-    2  w = w~; for rows i, one after the other, shard by shard:  w -= eta ( f_i'(w) - f_i'(w~) + h )
+    2  w = w~; for the rows i of one shard after another:  w -= eta ( f_i'(w) - f_i'(w~) + h )
     3  w~ = w
 
-The paper's line 15 lacks a parenthesis: eta multiplies all three terms. Rows are taken without replacement, as its
-lists R_j are, but the paper neither fills a list again nor goes on from the last shard to the first, so that all stages
-together take n steps. Here every shard deals its rows anew in every round, and a stage goes on where the last one
-ended.
+The paper's line 15 lacks a parenthesis: eta multiplies all three terms. Rows are taken without
+replacement, as from its lists R_j, but the paper neither refills a list nor returns from the last
+shard to the first, so that all its stages together take n steps. Here every shard permutes its rows
+again in every round, and a stage resumes where the last one ended.
 
-The step is safe by default: ``eta = 1 / (4 L)`` with L the largest second derivative of an ``f_i``, which for the
-optimal margin distribution machine is ``1 + lam max |x|^2 / (1 - theta)^2`` (rows of equal weight; with an intercept
-``|x|^2 + 1``). An iterate that is worse than its anchor is given up, and the step halved.
+The default step is safe: ``eta = 1 / (4 L)`` with L the largest second derivative of an ``f_i``,
+which for the optimal margin distribution machine is ``1 + lam max |x|^2 / (1 - theta)^2`` (rows of
+equal weight; with an intercept ``|x|^2 + 1``). An iterate that is worse than its anchor is
+discarded, and the step halved.
 """
 
 from __future__ import annotations
@@ -31,27 +32,22 @@ from dimargin.solvers.loop import Limits
 from dimargin.solvers.primal import PrimalSolver, PrimalState, Shard
 from dimargin.system.arrays import Floats
 
-_SAFETY = 4.0
-_LARGEST_STEP = 0.5
+_STEP_DIVISOR = 4.0  # The safe step is the inverse of the smoothness divided by this.
 
 
 @dataclass(frozen=True)
 class _Visit:
-    """State of the inner loop that goes from shard to shard in a round."""
+    """State of the inner loop, which visits one shard after another in a round."""
 
-    seed: tuple[int, ...]  # of the round
-    index: int  # number of shards visited so far in the round
-    wait: int  # number of rows to skip before the first step
-    left: int  # number of steps to do
-    scale: float  # number of rows of all shards
-    # as in `LinearFeatures.descend`
+    seed: tuple[int, ...]  # Seed of the round.
+    index: int  # Number of shards visited so far in the round.
+    wait: int  # Number of rows to skip before the first step.
+    left: int  # Number of steps left.
+    scale: float  # Rows of all shards; it and the fields below are as in `LinearFeatures.descend`.
     steps: Floats
     anchor: Floats
     gradient: Floats
     change: Floats
-
-
-# ---- what shards do ------------------------------------------------------------------------------------------------
 
 
 def _facts(shard: Shard, _: None) -> tuple[int, float]:
@@ -68,23 +64,19 @@ def _visit(shard: Shard, visit: _Visit) -> _Visit:
         change = shard.features.descend(
             shard.losses, order, visit.scale, visit.steps, visit.anchor, visit.gradient, change
         )
-    return replace(
-        visit, index=visit.index + 1, wait=visit.wait - first, left=visit.left - (last - first), change=change
-    )
-
-
-# ---- the solve -----------------------------------------------------------------------------------------------------
+    left = visit.left - (last - first)
+    return replace(visit, index=visit.index + 1, wait=visit.wait - first, left=left, change=change)
 
 
 @dataclass(kw_only=True)
 class State(PrimalState):
-    """State of a solve; parameters and gradients have shape (n_outputs, m + 1), with the intercept last."""
+    """State of a solve; parameters and gradients end with the intercept."""
 
-    n_rows: int  # of all shards
-    step_sizes: Floats  # of shape (n_outputs,)
-    done: int = 0  # number of inner steps so far
-    kept: tuple[Objectives, Floats] | None = None  # of the iterate evaluated before: a worse one is given up for it
-    anchor: tuple[Floats, Floats] | None = None  # of the last stage, and the gradient there
+    n_rows: int  # Number of rows of all shards.
+    step_sizes: Floats  # Step sizes, of shape (n_outputs,).
+    done: int = 0  # Number of inner steps so far.
+    kept: tuple[Objectives, Floats] | None = None  # The last evaluated iterate.
+    anchor: tuple[Floats, Floats] | None = None  # The last stage's anchor, and the gradient there.
 
 
 Stage = TypeVar("Stage", bound=State)
@@ -92,15 +84,16 @@ Stage = TypeVar("Stage", bound=State)
 
 @dataclass(frozen=True)
 class SVRG(PrimalSolver[Stage]):
-    """Stochastic variance reduced gradient over shards of `dimargin.solvers.linear_features.LinearFeatures`.
+    """Stochastic variance reduced gradient over shards of `LinearFeatures`.
 
     Parameters
     ----------
     inner_passes : float, default=1.0
-        Inner steps of a stage, in passes over the rows.
+        Number of inner steps of a stage, in passes over the rows.
     step_size : {"safe", "barzilai_borwein"}, default="safe"
-        Step of ``1 / (4 L)`` or, from the second stage on, of ``|dw|^2 / (dw.dh) / T`` by the last two anchors and
-        their gradients, with T inner steps a stage (Tan et al., NeurIPS 2016).
+        Step size ``1 / (4 L)`` or, from the second stage on, ``|dw|^2 / (dw.dh) / T``, where dw and
+        dh are the differences of the last two anchors and their gradients, and T is the number of
+        inner steps of a stage (Tan et al., NeurIPS 2016).
     random_state : int, default=0
 
     See Also
@@ -111,57 +104,57 @@ class SVRG(PrimalSolver[Stage]):
     inner_passes: float = 1.0
     step_size: Literal["safe", "barzilai_borwein"] = "safe"
     random_state: int = 0
-    patience: ClassVar[int] = 12  # the step may have to be halved some times
+    patience: ClassVar[int] = 12  # The step may have to be halved several times.
     _state: ClassVar[type[State]] = State
 
     def init(self, problem: Shards[Shard], start: Floats, limits: Limits) -> Stage:
-        """Return the state at weights of shape (n_outputs, m + 1), the last of them the intercept."""
+        """Return the state at weights of shape (n_outputs, m + 1), the intercept last."""
         facts = problem.collect(_facts)
         n_rows = sum(n for n, _ in facts)
         smoothness = 1 + n_rows * max(steepest for _, steepest in facts)
-        sizes = np.full(len(start), 1 / (_SAFETY * smoothness))
-        state = self._state(limits=limits, shards=problem, here=start, n_rows=n_rows, step_sizes=sizes)
+        sizes = np.full(len(start), 1 / (_STEP_DIVISOR * smoothness))
+        state = self._state(limits=limits, shards=problem, iterate=start, n_rows=n_rows, step_sizes=sizes)
         return cast(Stage, state)
 
     def evaluate(self, state: Stage) -> Objectives:
-        """Return the objectives of the present iterate, or those of the one evaluated before if they are better."""
+        """Return the objectives of the iterate, or of the one evaluated before if it was better."""
         if state.objectives is not None:
             return state.objectives
         objectives = self.measured(state)
         if state.kept is not None:
             worse = ~(objectives.primal <= state.kept[0].primal)
             if worse.any():
-                return self._give_up(state, worse, state.kept[1])
+                return self._discard(state, worse, state.kept[1])
         return objectives
 
-    def _give_up(self, state: Stage, worse: NDArray[np.bool_], kept: Floats) -> Objectives:
+    def _discard(self, state: Stage, worse: NDArray[np.bool_], kept: Floats) -> Objectives:
         state.step_sizes = np.where(worse, state.step_sizes / 2, state.step_sizes)
-        state.stand(np.where(worse[:, None], kept, state.here))
+        state.move_to(np.where(worse[:, None], kept, state.iterate))
         return self.measured(state)
 
     def gradient(self, state: Stage) -> Floats:
-        """Return the gradient at the anchor: that of the whole problem, which the last check has computed."""
+        """Return the gradient of the whole problem at the anchor, known from the last check."""
         return state.gradient.copy()
 
     def step(self, state: Stage) -> None:
         """Run one stage."""
-        n, steps, here = state.n_rows, max(1, round(self.inner_passes * state.n_rows)), state.here
+        n, steps, iterate = state.n_rows, max(1, round(self.inner_passes * state.n_rows)), state.iterate
         if state.objectives is not None:
-            state.kept = state.objectives, here
-        before, state.anchor = state.anchor, (here, self.gradient(state))
+            state.kept = state.objectives, iterate
+        before, state.anchor = state.anchor, (iterate, self.gradient(state))
         if self.step_size == "barzilai_borwein" and before is not None:
             state.step_sizes = _borwein_steps(before, state.anchor, steps, state.step_sizes)
-        change, end = np.zeros_like(here), state.done + steps
+        change, end = np.zeros_like(iterate), state.done + steps
         while state.done < end:
-            turn, wait = divmod(state.done, n)
+            round_index, wait = divmod(state.done, n)
             left = min(end - state.done, n - wait)
-            seed = self.random_state, turn
+            seed = self.random_state, round_index
             visit = _Visit(seed, 0, wait, left, float(n), state.step_sizes, *state.anchor, change)
             change = state.shards.fold(_visit, visit).change
             state.done += left
-        state.stand(here + change)
+        state.move_to(iterate + change)
         state.steps += 1
-        state.epochs += 2 * steps / n  # either gradient of a row
+        state.epochs += 2 * steps / n  # A step computes two gradients of a row.
 
 
 def _borwein_steps(
@@ -170,4 +163,4 @@ def _borwein_steps(
     moved, turned = (b - a for a, b in zip(before, now, strict=True))
     along, square = (moved * turned).sum(axis=1), (moved**2).sum(axis=1)
     tried = np.divide(square, along * n_steps, out=np.full_like(along, np.inf), where=along > 0)
-    return np.where(tried <= _LARGEST_STEP, tried, otherwise)
+    return np.where(tried <= 0.5, tried, otherwise)

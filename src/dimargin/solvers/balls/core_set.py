@@ -1,4 +1,4 @@
-"""Core-sets, as all methods return them, with their certificate, and the base of the methods."""
+"""Core-sets with their certificates, and the base of the solvers that find them."""
 
 from __future__ import annotations
 
@@ -12,36 +12,34 @@ from dimargin.solvers.balls.spaces import Points
 from dimargin.solvers.loop import Limits, Solver
 from dimargin.system.arrays import Floats, Indices
 
-_ROUNDING = 1e-12  # of squared distances, relative
-
 
 @dataclass(frozen=True)
 class CoreSet:
-    """Few points, and the smallest ball around them."""
+    """Points of a core-set, and the smallest ball around them."""
 
-    indices: Indices  # of the points of positive weight, ascending
-    weights: Floats  # of these points, of sum one; the centre is the mean of the points with these weights
-    squared_radius: float  # of the smallest ball around the core-set; no ball around all points is smaller
-    farthest: float  # squared distance of the farthest of all points from the centre
+    indices: Indices  # Points of positive weight, ascending.
+    weights: Floats  # Weights of these points, with sum one; their weighted mean is the centre.
+    squared_radius: float  # Squared radius of the core-set's ball, a lower bound for all points.
+    farthest: float  # Squared distance of the farthest of all points from the centre.
     status: Status
     reason: str
-    passes: int  # over all points
+    passes: int  # Number of passes over all points.
     history: History
 
     @property
     def ratio(self) -> float:
-        """Distance of the farthest point over the radius, at least one."""
+        """Ratio of the distance of the farthest point and the radius, at least one."""
         return ratio(self.farthest, self.squared_radius)
 
 
 def ratio(farthest: float, squared_radius: float) -> float:
-    """Return the ratio of two lengths, given their squares; one where all points are the same."""
+    """Return the ratio of two lengths, given their squares; one if all points coincide."""
     return float((farthest / squared_radius) ** 0.5) if squared_radius > 0 else (np.inf if farthest > 0 else 1.0)
 
 
 @dataclass
 class CoreSetState:
-    """State of a search: the best core-set so far, as in `CoreSet`, and that of the last pass."""
+    """State of a search: the best core-set so far (see `CoreSet`), and that of the last pass."""
 
     points: Points
     limits: Limits
@@ -49,19 +47,19 @@ class CoreSetState:
     weights: Floats
     squared_radius: float
     farthest: float
-    softness: float = 0.0  # part of the squared radius that is due to softness
-    latest: Indices = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # core-set of the last pass
-    unchecked: bool = True  # whether there has been a pass since the last check
-    exhausted: bool = False  # whether the solver finds no better core-set
+    softness: float = 0.0  # Part of the squared radius that is due to softness.
+    latest: Indices = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # Core-set of the last pass.
+    unchecked: bool = True  # Whether there has been a pass since the last check.
+    exhausted: bool = False  # Whether the solver finds no better core-set.
 
 
 class CoreSetSolver(Solver[Points, CoreSetState, CoreSet]):
-    """Base of solvers for core-sets, in which a step is a pass over all points, and every pass gives a certificate."""
+    """Base of solvers for core-sets, with a pass over all points and a certificate per step."""
 
-    epsilon: float  # tolerance: every point shall be within ``1 + epsilon`` times the radius
+    epsilon: float  # Tolerance: every point must be within ``1 + epsilon`` times the radius.
 
     def check(self, state: CoreSetState) -> Objectives | None:
-        """Certify the ball: the primal is the farthest point's squared distance, the dual the squared radius."""
+        """Return the objectives: farthest squared distance (primal), squared radius (dual)."""
         if not state.unchecked:
             return None
         state.unchecked = False
@@ -69,10 +67,10 @@ class CoreSetSolver(Solver[Points, CoreSetState, CoreSet]):
         return Objectives.of(farthest, np.maximum(farthest - state.squared_radius, 0.0), nothing)
 
     def verdict(self, state: CoreSetState, objectives: Objectives) -> tuple[Status, str] | None:
-        """Return status and reason if all points are inside the larger ball, or the search must end, else None."""
+        """Return status and reason if the ball suffices, or the search must end, else None."""
         reached = ratio(state.farthest, state.squared_radius)
         more = state.points.allowance(self.epsilon, state.squared_radius, state.softness)
-        if state.farthest <= state.squared_radius + more + _ROUNDING * state.farthest:
+        if state.farthest <= state.squared_radius + more + 1e-12 * state.farthest:
             return "converged", f"every point is within {reached:.6g} times the radius"
         if state.exhausted:
             return "precision", f"the farthest point stays at {reached:.9g} times the radius: the rest is rounding"
@@ -82,11 +80,9 @@ class CoreSetSolver(Solver[Points, CoreSetState, CoreSet]):
 
     def finish(self, state: CoreSetState, status: Status, reason: str, history: History) -> CoreSet:
         """Return the best core-set."""
-        order, points = np.argsort(state.core), state.points
-        return CoreSet(
-            state.core[order], state.weights[order], state.squared_radius, state.farthest, status, reason,
-            points.passes, history,
-        )  # fmt: skip
+        order, passes = np.argsort(state.core), state.points.passes
+        core, weights = state.core[order], state.weights[order]
+        return CoreSet(core, weights, state.squared_radius, state.farthest, status, reason, passes, history)
 
     def evaluations(self, state: CoreSetState) -> int:
         """Return the number of kernel values computed so far."""

@@ -1,8 +1,9 @@
-"""Points that a ball shall enclose: in the space of their features, or in that of a kernel.
+"""Points to be enclosed by a ball, in the space of their features or in that of a kernel.
 
-Solvers need products of a few points (`Points.enclose`) and the distances of all points from a centre, which is a pass.
-With `softness` a point may lie outside at a price: products get ``softness_i`` on the diagonal, as if every point had a
-coordinate of its own (core-set paper, section II; Tsang, Kwok, Cheung 2005, section 3.2).
+Solvers need products of a few points (`Points.enclose`) and the distances of all points from a
+centre, which take a pass. With `softness` a point may lie outside at a cost: ``softness_i`` is
+added to the diagonal of the products, as if every point had a coordinate of its own (core-set
+paper, section II; Tsang, Kwok, Cheung 2005, section 3.2).
 """
 
 from __future__ import annotations
@@ -20,26 +21,23 @@ from dimargin.problems.losses import SquaredHingeLoss
 from dimargin.problems.objectives import ROUNDINGS
 from dimargin.solvers import BlockCoordinateDescent, Limits, solve
 from dimargin.solvers.balls.active_set import Products, Weights, enclose
-from dimargin.system.arrays import Floats, Indices
+from dimargin.system.arrays import UNIT, Floats, Indices
 from dimargin.system.memory import check_memory
 
-_NUMBERS_AT_ONCE = 2**19  # numbers of the points whose difference from the centre stays in the cache
-_NEARLY = 1e-5  # relative duality gap, after which hardly a point has a coefficient that shall not
-_ARRAYS = 2  # numbers for every column that the space of features has at a time
-_UNIT, _FEW = float(np.finfo(float).eps) / 2, 16  # roundings beside those of a sum
-_SAMPLE = 256  # points whose mean is the first centre where all of them have none that can be computed
+_EXTRA_ROUNDINGS = 16  # Roundings of a distance in addition to those of its sum.
 
 
 class Points(ABC):
-    """Points, with a count of the passes over all of them and of the kernel values computed.
+    """Points, with counts of the passes over all points and of the kernel values computed.
 
-    The softness of every point, of shape (n,), is not negative; by default it is zero, where no point may be outside.
+    The softness, of shape (n,), is nonnegative; by default it is zero, so that no point may be
+    outside.
     """
 
     def __init__(self, n: int, softness: Floats | None = None) -> None:
         self.n, self.passes, self._spent = n, 0, 0
         self.softness = np.zeros(n) if softness is None else softness
-        self._hardest = float(self.softness.max())  # on every squared length, so that none is negative
+        self._max_softness = float(self.softness.max())  # It keeps squared lengths nonnegative.
 
     @property
     def evaluations(self) -> int:
@@ -48,36 +46,37 @@ class Points(ABC):
 
     @abstractmethod
     def first_distances(self, rng: np.random.Generator) -> Floats:
-        """Return squared distances of all points from a centre that is somewhere among them."""
+        """Return squared distances of all points from a centre among them."""
 
     @abstractmethod
     def _products(self, pool: Indices) -> tuple[Products, Floats, float]:
-        """Return a function that gives rows of the products of some points, their squared lengths, and a bound.
+        """Return a function for rows of products of points, their squared lengths, and a bound.
 
-        The bound is of the rounding of products that are differences of larger numbers, else zero.
+        The bound is that of the rounding of products, if these are differences of larger numbers,
+        else zero.
         """
 
     @abstractmethod
     def _hard_distances(self, core: Indices, weights: Floats) -> Floats:
-        """Return squared distances of all points from the centre with these weights, without softness."""
+        """Return squared distances of all points from the weighted centre, without softness."""
 
     def reach(self, distances: Floats) -> float:
-        """Bound the squared distance between any two points, from those between all points and one centre."""
-        return 4 * float(distances.max()) + 2 * self._hardest
+        """Bound the squared distances of pairs of points, given those from one centre."""
+        return 4 * float(distances.max()) + 2 * self._max_softness
 
     @property
     def constant(self) -> float:
-        """Number that squared radii are raised by; without it they are the optimum of ``q'x - x'(G + softness)x``."""
-        return self._hardest
+        """Constant in squared radii; the rest is the optimum of ``q'x - x'(G + softness)x``."""
+        return self._max_softness
 
     def softness_in(self, core: Indices, weights: Floats) -> float:
-        """Return the part of the squared radius of a ball that is due to softness."""
-        return self._hardest + float(weights**2 @ self.softness[core])
+        """Return the part of the squared radius that is due to softness."""
+        return self._max_softness + float(weights**2 @ self.softness[core])
 
     def allowance(self, epsilon: float, squared_radius: float, softness: float) -> float:
         """Return by how much squared distances may exceed the squared radius.
 
-        Points are then within ``1 + epsilon`` times the radius as it is without softness.
+        Points are then within ``1 + epsilon`` times the radius without softness.
         """
         return ((1 + epsilon) ** 2 - 1) * abs(squared_radius - softness)
 
@@ -85,15 +84,15 @@ class Points(ABC):
     def bounds(self, core: Indices, weights: Floats, farthest: float) -> tuple[float, float]:
         """Return bounds that hold in spite of rounding, for a ball without softness.
 
-        They are a squared radius that no ball around all points is below, and a squared distance from the centre that
-        no point is beyond. `farthest` is the squared distance of the farthest of all points, as `distances` has
-        computed it.
+        The first is a lower bound of the squared radius of any ball around all points, the second
+        an upper bound of the squared distances from the centre. `farthest` is the largest result of
+        `distances`.
         """
 
     def enclose(self, pool: Indices, start: Indices, tol: float) -> Weights:
-        """Return the smallest ball around some points, as `dimargin.solvers.balls.active_set.enclose`.
+        """Return the smallest ball around some points, see `active_set.enclose`.
 
-        `start` is in the pool; `value` and `distances` are with softness.
+        `start` are indices into the pool. `value` and `distances` of the result include softness.
         """
         hard, squares, rounding = self._products(pool)
         soft = self.softness[pool]
@@ -104,13 +103,13 @@ class Points(ABC):
             return rows
 
         assert len(start) and len(pool)
-        return enclose(softened if soft.any() else hard, squares + self._hardest, start, tol, rounding)
+        return enclose(softened if soft.any() else hard, squares + self._max_softness, start, tol, rounding)
 
     def distances(self, core: Indices, weights: Floats) -> Floats:
-        """Make a pass: return squared distances of all points from the centre with these weights, with softness."""
+        """Make a pass: return squared distances of all points from the centre, with softness."""
         self.passes += 1
         hard = self._hard_distances(core, weights)
-        if not self._hardest:
+        if not self._max_softness:
             return hard
         hard += self.softness_in(core, weights)
         hard[core] -= 2 * weights * self.softness[core]
@@ -118,11 +117,11 @@ class Points(ABC):
 
 
 class FeatureSpace(Points):
-    """Points as they are, dense or CSR; distances are sums of squared differences, which do not cancel."""
+    """Points in the space of features, dense or CSR; their distances are sums of squares."""
 
     def __init__(self, X: Any, softness: Floats | None = None) -> None:
         super().__init__(X.shape[0], softness)
-        check_memory(8 * _ARRAYS * X.shape[1], None, "the ball around rows")
+        check_memory(8 * 2 * X.shape[1], None, "the ball around rows")  # There are two such arrays.
         self.X = X
         self._origin = np.zeros(X.shape[1])
 
@@ -133,7 +132,7 @@ class FeatureSpace(Points):
         return self.from_point(self._origin)
 
     def centre(self, core: Indices, weights: Floats) -> Floats:
-        """Return the centre with these weights, of shape (n_features,), without rounding if it is one of the points."""
+        """Return the weighted centre, of shape (n_features,); it is exact if it is a point."""
         if len(core) == 1:
             row = self.X[core]
             return np.asarray(row.toarray() if sp.issparse(row) else row, dtype=np.float64).ravel()
@@ -142,36 +141,37 @@ class FeatureSpace(Points):
         return np.asarray(self._origin + weights @ (self.X[core] - self._origin))
 
     def _hard_distances(self, core: Indices, weights: Floats) -> Floats:
-        self._origin = self.centre(core, weights)  # products are then of points near the origin, and lose no digits
+        self._origin = self.centre(core, weights)  # Products near the origin keep their digits.
         return self.from_point(self._origin)
 
     def from_point(self, point: Floats) -> Floats:
-        """Return squared distances, of shape (n,), of all points from another one, which need not be among them."""
+        """Return squared distances, of shape (n,), of all points from a given one."""
         out = np.empty(self.n)
-        step = max(1, _NUMBERS_AT_ONCE // self.X.shape[1])
+        step = max(1, 2**19 // self.X.shape[1])  # The differences of a chunk stay in the cache.
         for first in range(0, self.n, step):
             out[first : first + step] = _squares(self.X[first : first + step], point)
         return out
 
     def bounds(self, core: Indices, weights: Floats, farthest: float) -> tuple[float, float]:
-        r"""Return the bounds of `Points.bounds`, from distances to the centre as it is computed.
+        r"""Return the bounds of `Points.bounds`, from distances to the computed centre.
 
-        For any point p the dual objective of weights w of sum one is ``sum_i w_i |x_i - p|^2 - |p - c|^2``. With p the
-        centre as it is computed the last term is nothing but rounding, and nothing cancels.
+        For weights w of sum one with centre c the dual objective is
+        ``sum_i w_i |x_i - p|^2 - |p - c|^2`` at any point p. If p is the computed centre, the last
+        term is rounding, and nothing cancels.
         """
         point, rows = self.centre(core, weights), self.X[core]
         own, size = _squares(rows, point), float(np.linalg.norm(point))
-        roundings = (len(core) + self.X.shape[1] + _FEW) * _UNIT
-        if sp.issparse(self.X):  # distances are differences of products
+        roundings = (len(core) + self.X.shape[1] + _EXTRA_ROUNDINGS) * UNIT
+        if sp.issparse(self.X):  # Distances are differences of products.
             longest = float(power_sums(self.X, 2).max()) ** 0.5
             moved, lost = roundings * longest, roundings * (longest + size) ** 2
         else:
             reach = max(float(_squares(rows, self._origin).max()), 4 * farthest) ** 0.5
-            moved, lost = roundings * reach + 2 * _UNIT * size, 0.0
+            moved, lost = roundings * reach + 2 * UNIT * size, 0.0
         moved *= len(core) > 1
         mean = float(weights @ own) / float(weights.sum())
         lower = mean * (1 - roundings) - lost - moved**2
-        # the centre was computed from another origin in the pass over all points
+        # In the pass over all points the centre was computed from another origin.
         upper = ((farthest * (1 + roundings) + lost) ** 0.5 + 2 * moved) ** 2
         return max(lower, 0.0), upper
 
@@ -181,11 +181,12 @@ class FeatureSpace(Points):
             shift = np.asarray(rows @ self._origin)
             square = float(self._origin @ self._origin)
             longest = float(power_sums(rows, 2).max()) ** 0.5
-            additions = int(np.diff(rows.indptr).max())  # an error of `square` is one of all products: no matter
+            # An error of `square` is the same in all products, and has no effect.
+            additions = int(np.diff(rows.indptr).max())
             return (
                 lambda i: np.asarray((rows[i] @ rows.T).toarray()) - shift - shift[i][:, None] + square,
                 _squares(rows, self._origin),
-                (additions + _FEW) * _UNIT * (longest + square**0.5) ** 2,
+                (additions + _EXTRA_ROUNDINGS) * UNIT * (longest + square**0.5) ** 2,
             )
         rows = self.X[pool] - self._origin
         return lambda i: rows[i] @ rows.T, np.einsum("ij,ij->i", rows, rows), 0.0
@@ -204,7 +205,7 @@ def _squares(rows: Any, point: Floats) -> Floats:
 class KernelSpace(Points):
     """Points in the space of a kernel.
 
-    Images are multiplied by `signs`, plus or minus one, which are the labels of a margin machine; ones by default.
+    They are multiplied by `signs`, the labels of a margin machine, which are one by default.
     """
 
     def __init__(self, kernel: KernelMatrix, softness: Floats | None = None, signs: Floats | None = None) -> None:
@@ -214,25 +215,26 @@ class KernelSpace(Points):
         self._diagonal = kernel.diagonal()
 
     def enclose(self, pool: Indices, start: Indices, tol: float) -> Weights:
-        """Return the ball as in `Points`; for many points of equal length, block coordinate descent finds a start.
+        """See `Points`; for many points of equal length block coordinate descent finds a start.
 
-        The active set takes points in and out one by one, each in time that is the square of their number. Block
-        coordinate descent on the same problem finds all but a few of them before.
+        The active-set method adds and removes one point at a time, at a cost that is quadratic in
+        their number. Block coordinate descent on the same problem finds nearly all of them before.
         """
         equal = self.softness[pool].all() and np.ptp(self._diagonal) == 0
         if tol > 0 and equal and len(pool) > BlockCoordinateDescent.small:
             found = self._descended(pool)
-            start = found if len(found) else start  # rounding of huge kernel values may keep it from moving
+            start = found if len(found) else start  # It may stay at zero for huge kernel values.
         return super().enclose(pool, start, tol)
 
     def _descended(self, pool: Indices) -> Indices:
-        """Return indices in the pool with a nonzero coefficient after descent on the squared hinge over it."""
+        """Return indices into the pool of the support vectors of its squared hinge problem."""
         weights = 1 / self.softness[pool]
         total = float(weights.sum())
         problem = DualProblem(
             self._signs[pool][None], weights, SquaredHingeLoss(0.5), total, total, kernel=self.kernel.take(pool)
         )
-        solution = solve(problem, BlockCoordinateDescent(), None, Limits(tol=_NEARLY, max_iter=1000))
+        # At this gap hardly any point has a coefficient that should be zero.
+        solution = solve(problem, BlockCoordinateDescent(), None, Limits(tol=1e-5, max_iter=1000))
         self._spent += sum(entry["kernel_evaluations"] for entry in solution.history)
         return np.flatnonzero(solution.dual[0])
 
@@ -243,7 +245,7 @@ class KernelSpace(Points):
 
     def first_distances(self, rng: np.random.Generator) -> Floats:
         """Return squared distances from the mean of a sample."""
-        core = np.sort(rng.choice(self.n, min(_SAMPLE, self.n), replace=False))
+        core = np.sort(rng.choice(self.n, min(256, self.n), replace=False))
         return self.distances(core, np.full(len(core), 1 / len(core)))
 
     def squared_length(self, core: Indices, weights: Floats) -> float:
@@ -260,13 +262,14 @@ class KernelSpace(Points):
         return np.asarray(np.maximum(self._diagonal - 2 * products + self.squared_length(core, weights), 0.0))
 
     def bounds(self, core: Indices, weights: Floats, farthest: float) -> tuple[float, float]:
-        """Return bounds by the rounding of kernel values and of their sums: see `KernelMatrix.product_errors`."""
+        """See `Points`; the bounds are those of `KernelMatrix.product_errors`."""
         square, lengths = self.squared_length(core, weights), self._diagonal[core]
         sizes, every = self.kernel.row_sizes, self.kernel.rounding(len(core))
-        reach = float(weights @ sizes[core])  # bounds the length of the centre, and products with it
+        reach = float(weights @ sizes[core])  # Bound of the length of the centre.
         of_lengths = self.kernel.rounding(1) + ROUNDINGS
         lost = of_lengths * float(weights @ sizes[core] ** 2) + (every + ROUNDINGS) * reach**2
-        lost += 2 * len(core) * _UNIT * (float(weights @ np.abs(lengths)) + 2 * abs(square))  # of a sum that is not one
+        # The weights sum to one only up to rounding.
+        lost += 2 * len(core) * UNIT * (float(weights @ np.abs(lengths)) + 2 * abs(square))
         lower = float(weights @ lengths) - square - lost
         longest = float(sizes.max())
         upper = farthest + of_lengths * longest**2 + (every + ROUNDINGS) * (2 * longest + reach) * reach
@@ -286,11 +289,12 @@ class KernelSpace(Points):
 
 
 class MarginSpace(KernelSpace):
-    """Signed images that all count as equally long: the smallest ball around them is a margin machine.
+    """Signed points of equal length in the space of a kernel, whose ball is a margin machine.
 
-    With a constant in the place of all ``k(x, x)`` the dual is ``minimise x'K~x`` over the simplex, whatever the kernel
-    (Tsang, Kwok, Zurada, "Generalized core vector machines", IEEE TNN 2006, section III). Parameters are those of
-    `KernelSpace`. Without softness the machine is the hard-margin one, and rho the square of the widest margin.
+    If all ``k(x, x)`` are replaced by a constant, the dual is ``minimise x'K~x`` over the simplex
+    for any kernel (Tsang, Kwok, Zurada, "Generalized core vector machines", IEEE TNN 2006, section
+    III). Parameters are those of `KernelSpace`. Without softness this is the hard-margin machine,
+    and rho the square of its margin.
     """
 
     def __init__(self, kernel: KernelMatrix, softness: Floats | None = None, signs: Floats | None = None) -> None:
@@ -299,13 +303,13 @@ class MarginSpace(KernelSpace):
 
     @property
     def constant(self) -> float:
-        """Number that squared radii are raised by, here by the squared length of all points too; minus rho is left."""
-        return float(self._diagonal[0] + self._hardest)
+        """Constant in squared radii, with the squared length of points; the rest is minus rho."""
+        return float(self._diagonal[0] + self._max_softness)
 
     def rho(self, squared_radius: float) -> float:
         """Return ``x'K~x`` of a ball, by which margins are divided."""
         return self.constant - squared_radius
 
     def allowance(self, epsilon: float, squared_radius: float, softness: float) -> float:
-        """Return the allowance at which the machine's relative error of the objective is `epsilon`."""
+        """Return the allowance for a relative error `epsilon` of the machine's objective."""
         return epsilon * self.rho(squared_radius)
