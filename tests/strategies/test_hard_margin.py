@@ -104,9 +104,7 @@ def test_rows_that_no_hyperplane_separates(options):
 
 def test_a_fit_that_ends_too_early_is_no_machine(apart):
     X, y = make_moons(3000, noise=0.1, random_state=0)
-    with pytest.raises(
-        ValueError, match=r"the fit ended \(max_iter\) before one was found: the margin of any hyperplane is"
-    ):
+    with pytest.raises(ValueError, match=r"the fit ended \(max_iter\) before one was found: the margin"):
         hard(gamma=50.0, max_iter=1).fit(X, y)
     with pytest.warns(ConvergenceWarning, match="gap"):  # rounding of features far from zero
         far = hard(kernel="linear", tol=1e-15).fit(*apart)

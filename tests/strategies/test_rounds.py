@@ -94,7 +94,7 @@ def test_rows_may_be_in_any_shards(loss, intercept, dealt, tol):
 
 @pytest.mark.parametrize("loss", [HINGE, SQUARED_HINGE])
 def test_a_round_that_moves_only_the_intercept_is_certified_with_it(loss, monkeypatch):
-    problem, solved = problem_of(loss, intercept=True), Rounds._solved
+    problem, solved = problem_of(loss, intercept=True), Rounds._solve_round
 
     def unmoved(self, state, rows, margins):
         dual = solved(self, state, rows, margins)
@@ -103,7 +103,7 @@ def test_a_round_that_moves_only_the_intercept_is_certified_with_it(loss, monkey
         state.intercepts = np.array([[7.0], [8.0]])  # none of which is as good as that of the round before
         return rows.coefficients
 
-    monkeypatch.setattr(Rounds, "_solved", unmoved)
+    monkeypatch.setattr(Rounds, "_solve_round", unmoved)
     seen = []
     add_up = Rounds._sum_answers
 
@@ -300,7 +300,7 @@ def test_options_out_of_range():
             ODMClassifier(strategy=option).fit(X, y[0])
 
 
-@pytest.mark.parametrize("phase", ["init", "_rows_of_round", "_solved", "_change", "step", "check"])
+@pytest.mark.parametrize("phase", ["init", "_rows_of_round", "_solve_round", "_apply_change", "step", "check"])
 def test_the_answer_is_there_when_time_ends_in_any_phase(monkeypatch, phase):
     of_phase = getattr(Rounds, phase)
 

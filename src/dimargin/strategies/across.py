@@ -29,8 +29,8 @@ class Whole:
     """Solution of the whole problem, or its evaluation at given coefficients."""
 
     level: Level[Summary]
-    support: Part  # the support vectors, with their coefficients
-    found: Callable[[], LevelModel]  # returns the model
+    support: Part  # Support vectors with their coefficients.
+    found: Callable[[], LevelModel]  # Returns the model.
 
 
 def stay_in_shards(training: Training) -> bool:

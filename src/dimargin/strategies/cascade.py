@@ -6,23 +6,20 @@
     3' evaluate all rows: return if the gap is met, or after `rounds` rounds (one in the papers)
     4' add the support vectors to every part of step 1 and go to 2 (feedback.py)
 
-In the first round a part *represents* the whole, including rows filtered out at earlier levels: the
-weight of its loss is W / W_k (ODM: W_k c), and coefficients are rescaled by W_k / W_merged, as in
-DiODM. CascadeSVM uses C everywhere (``coefficients="global"``): its parts are more regularised than
-the whole, and keep more rows. The last part represents all rows, so both variants end with the
-coefficients of the whole problem. Giving it only the weight of the surviving rows would solve another
-problem: with the ODM loss on exactly its support vectors, 5,000 rows of cod-rna, the result was as far
-from the optimum as no machine at all. On 16,000 rows in 16 parts (hinge), one round reached 97.5% on
-ijcnn1 and 95.1% on cod-rna, 98.0 and 94.0% with global coefficients; the optimum has 98.2 and 95.3%.
-Both variants took four and three rounds to a gap of 1e-3.
-
-Rounds are for parts that are far from each other: in one place, solving the whole problem from the
-same start was cheaper in every measurement. With few support vectors (10,000 rows of ijcnn1 in 4
-parts) two more rounds took 0.98 n^2 kernel values and the whole problem 0.27; with many (16,000 rows
-of cod-rna in 16 parts) one more round took 18.9 and the whole problem 2.5. The first round therefore
-only provides a start: its last part, too, is solved to `level_tol`, and is left out if it would have
-more than a third of the rows. Figures are those of bench/scripts/bench_cited.py. See
-docs/algorithms.md#cascades.
+In the first round a part *represents* the whole, including rows filtered out at earlier levels: the weight of
+its loss is W / W_k (ODM: W_k c), and coefficients are rescaled by W_k / W_merged, as in DiODM. CascadeSVM
+uses C everywhere (``coefficients="global"``): its parts are more regularised than the whole, and keep more
+rows. The last part represents all rows, so both variants end with the coefficients of the whole problem.
+Giving it only the weight of the surviving rows would solve another problem: with the ODM loss on exactly its
+support vectors, 5,000 rows of cod-rna, the result was as far from the optimum as no machine at all. On 16,000
+rows in 16 parts (hinge), one round reached 97.5% on ijcnn1 and 95.1% on cod-rna, 98.0 and 94.0% with global
+coefficients; the optimum has 98.2 and 95.3%. Both variants took four and three rounds to a gap of 1e-3.
+Rounds are for parts that are far from each other: in one place, solving the whole problem from the same start
+was cheaper in every measurement. With few support vectors (10,000 rows of ijcnn1 in 4 parts) two more rounds
+took 0.98 n^2 kernel values and the whole problem 0.27; with many (16,000 rows of cod-rna in 16 parts) one
+more round took 18.9 and the whole problem 2.5. The first round therefore only provides a start: its last
+part, too, is solved to `level_tol`, and is left out if it would have more than a third of the rows. Figures
+are those of bench/scripts/bench_cited.py. See docs/algorithms.md#cascades.
 """
 
 from __future__ import annotations
@@ -60,8 +57,8 @@ class Cascade(Strategy):
         Further rounds add the support vectors to every part. None solves the whole problem from the coefficients of
         one round, which costs less than further rounds.
     coefficients : {"represented", "global"}, default="represented"
-        Weight of the loss of a part in the first round: "represented" is in proportion to the rows that the part
-        stands in for, "global" is CascadeSVM's.
+        Weight of the loss of a part in the first round: "represented" is W / W_k, so that each part represents the
+        whole problem; "global" is the weight of the whole problem, as in CascadeSVM.
     level_tol : float, default=0.1
         Relative gap to which parts above `stop_level` are solved in the first round, and its last part if it only
         starts the whole problem.

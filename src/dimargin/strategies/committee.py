@@ -65,7 +65,7 @@ def calibrated(training: Training, level: Level[Summary], router: Router, tol: f
     limits, parts = replace(training.limits, tol=max(training.limits.tol, tol)), level.parts
     (positive,) = parts.aggregate(_positive)
     prior = np.clip(logit(positive / training.facts.total), -_MAX_LOG_ODDS, _MAX_LOG_ODDS)
-    members = parts.collect(_member, (Plan.of(training, parts, limits), prior))
+    members = parts.collect(_member_slopes, (Plan.of(training, parts, limits), prior))
     evaluations = sum(spent for _, spent in members)
     if limits.out_of_time or limits.interrupted.is_set():
         return None, evaluations
@@ -91,7 +91,7 @@ def _positive(solved: Solved, _: None) -> Sums:
     return ((problem.weights * (problem.labels > 0)).sum(axis=1),)
 
 
-def _member(solved: Solved, value: tuple[Plan, Floats]) -> tuple[Floats, int]:
+def _member_slopes(solved: Solved, value: tuple[Plan, Floats]) -> tuple[Floats, int]:
     """Return the slopes of a machine, of shape (n_outputs,), and the number of kernel values computed."""
     plan, prior = value
     part = solved.part.with_threads(plan.n_threads)

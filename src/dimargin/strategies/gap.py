@@ -95,7 +95,7 @@ def _sums(evaluated: Evaluation, intercepts: Floats) -> Sums:
 
 
 def _best_intercepts(evaluated: Shards[Evaluation], facts: Facts) -> Floats:
-    ends = np.array(evaluated.collect(_ends))
+    ends = np.array(evaluated.collect(_kink_range))
     low, high = ends[:, 0].min(axis=0), ends[:, 1].max(axis=0)
     best: Floats = (low + high) / 2
     for _ in range(_ZOOMS):
@@ -110,7 +110,7 @@ def _best_intercepts(evaluated: Shards[Evaluation], facts: Facts) -> Floats:
     return best
 
 
-def _ends(evaluated: Evaluation, _: None) -> tuple[Floats, Floats]:
+def _kink_range(evaluated: Evaluation, _: None) -> tuple[Floats, Floats]:
     return evaluated.kinks.min(axis=1), evaluated.kinks.max(axis=1)
 
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from dimargin.problems.dual import DualProblem
 from dimargin.problems.solution import Status
-from dimargin.shards.parts import Part, whole_of
+from dimargin.shards.parts import whole_of
 from dimargin.solvers import solve
 from dimargin.solvers.balls.growing_core_set import GrowingCoreSet
 from dimargin.solvers.balls.spaces import MarginSpace
@@ -40,7 +40,7 @@ class HardMargin(InOnePlace):
         began = time.perf_counter()
         training.progress.level_begin(0, None)
         whole = training.rows.merge(whole_of, training.rows.n_shards)
-        (part,) = whole.collect(_itself)
+        (part,) = whole.collect()
         problem = DualProblem.of(part.problem, part.problem.kernel.in_float64())
         limits = replace(training.limits, stop_requested=training.progress.check)
         weights, passes, spent = np.zeros(problem.labels.shape), 0, 0
@@ -114,7 +114,3 @@ def _not_separated(
         "that separates them (rbf with a larger gamma separates all but equal rows of different labels), or scale the "
         "features"
     )
-
-
-def _itself(part: Part, _: None) -> Part:
-    return part

@@ -114,7 +114,7 @@ class Landmark(Strategy):
             rows, mass = training.rows, facts.total / one_in
             if one_in > 1:  # Each shard has a Hessian, so the thinned rows are merged into fewer shards.
                 rows = rows.map(_thinned, one_in, cheap=True).merge(Part.joined, one_in, mass)
-            shards = rows.map(_featured, (landmarks, mass, rows.n_threads), cheap=True)
+            shards = rows.map(_feature_shard, (landmarks, mass, rows.n_threads), cheap=True)
             solution = solve(shards, replace(newton, explicit=not stopped), parameters, limits)
             parameters = solution.parameters
             dual = landmarks.problem.labels * newton.coefficients(solution.weights)
@@ -130,10 +130,10 @@ class Landmark(Strategy):
         outcome = Outcome(found, solution.objectives, "landmark", status, reason, len(history), history)
         if not self.polish or status != "converged" or stopped:
             return outcome
-        answered = training.rows.map(_answered, (landmarks, (newton.coefficients(solution.weights), parameters[:, -1])))
-        return self._polished(replace(training, rows=answered), outcome)
+        value = landmarks, (newton.coefficients(solution.weights), parameters[:, -1])
+        return self._polish(replace(training, rows=training.rows.map(_with_implied_dual, value)), outcome)
 
-    def _polished(self, training: Training, coarse: Outcome) -> Outcome:
+    def _polish(self, training: Training, coarse: Outcome) -> Outcome:
         """Solve exactly from a start; if that does not converge, return the model with the lower objective."""
         coarse.history[-1]["kernel_evaluations"] += training.facts.n_rows * len(coarse.model.indices)
         exact = Exact().train(training)
@@ -169,7 +169,7 @@ def _thinned(part: Part, one_in: int) -> Part:
     return part.take(np.flatnonzero(part.indices % one_in == 0), part.problem.mass)
 
 
-def _featured(part: Part, value: tuple[Part, float, int]) -> Shard:
+def _feature_shard(part: Part, value: tuple[Part, float, int]) -> Shard:
     """Task that returns the rows with kernel values as features, in a problem of a given mass."""
     landmarks, mass, n_threads = value
     kernel = _kernel(landmarks, part.problem.kernel, n_threads)
@@ -184,8 +184,8 @@ def _projected(part: Part, landmarks: Part) -> Sums:
     return products, np.array([kernel.evaluations], dtype=float)
 
 
-def _answered(part: Part, value: tuple[Part, Parameters]) -> Part:
+def _with_implied_dual(part: Part, value: tuple[Part, Parameters]) -> Part:
     """Task that returns the rows with the dual coefficients that correspond to their margins."""
     landmarks, parameters = value
-    shard = _featured(part, (landmarks, part.problem.total, part.problem.kernel.n_threads))
+    shard = _feature_shard(part, (landmarks, part.problem.total, part.problem.kernel.n_threads))
     return replace(part, dual=part.problem.conjugate.response(margins_at(shard, parameters))[0])

@@ -78,7 +78,7 @@ class LinearSVRG(LinearSolver):
         }  # fmt: skip
 
     def _rows(self, training: LinearTraining) -> Shards[Shard]:
-        return training.rows.merge(_together, training.rows.n_shards)
+        return training.rows.merge(_joined_shard, training.rows.n_shards)
 
 
 class LinearCoreSetSVRG(LinearSVRG):
@@ -153,7 +153,7 @@ class LinearDSVRG(LinearSVRG):
 # ---- what shards do ------------------------------------------------------------------------------------------------
 
 
-def _together(shards: Sequence[Shard], _: None) -> Shard:
+def _joined_shard(shards: Sequence[Shard], _: None) -> Shard:
     """Join all rows into one shard."""
     losses = MarginLosses.joined([shard.losses for shard in shards])
     return Shard(LinearFeatures.joined([shard.features for shard in shards]), losses, shards[0].first)

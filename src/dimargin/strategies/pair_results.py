@@ -129,6 +129,6 @@ class PairResults:
         missed = gaps > self._tol
         worst = int(np.lexsort((gaps, missed))[-1])
         status, reason = self.ends.get(worst, otherwise) if missed[worst] else converged(float(gaps[worst]), self._tol)
-        of = f"{missed.sum()} of {len(gaps)} pairs of classes did not reach it; in the worst " if missed.any() else ""
+        of = f"{missed.sum()} of {len(gaps)} pairs of classes missed the tolerance; the worst: " if missed.any() else ""
         evaluations = int(self.evaluations.sum())
         return PairsOutcome(self.signed, self.objectives, status, f"{of}{reason}", self.passes, evaluations, seconds)

@@ -23,14 +23,7 @@ from dimargin.problems.class_pairs import ClassPairs
 from dimargin.shards.local_engine import LocalEngine
 from dimargin.solvers import BlockCoordinateDescent, Interrupted, Limits, solve
 from dimargin.solvers.loop import INTERRUPTED, OUT_OF_TIME
-from dimargin.strategies.block_pairs import (
-    FEW_ROWS,
-    LAST_ROWS,
-    ROWS_AT_ONCE,
-    VALUES_AT_ONCE,
-    certified,
-    solve_blocks,
-)
+from dimargin.strategies.block_pairs import FEW_ROWS, LAST_ROWS, ROWS_AT_ONCE, VALUES_AT_ONCE, certified, solve_blocks
 from dimargin.strategies.pair_results import FoundPairs, PairResults, PairsOutcome
 from dimargin.strategies.stored_pairs import StoredPairs, can_be_stored
 from dimargin.system.arrays import Floats, Indices
@@ -94,7 +87,7 @@ class _Run:
         self._engine, self._memory, self._done = engine, memory, done
         self._reported = np.zeros(len(pairs.pairs), dtype=bool)
         # Coefficients from which the exact solver resumes, and the number of kernel values computed for them.
-        self._begun: dict[int, tuple[Floats, int]] = {}
+        self._partial_solutions: dict[int, tuple[Floats, int]] = {}
         self.results, self.shared_evaluations = PairResults(pairs, limits.tol), 0
 
     def solve(self) -> None:
@@ -109,7 +102,7 @@ class _Run:
         self._solve_alone(waiting, int(large.sum()), 1)
         waiting = self._solve_blocks(self._solve_stored(waiting[~large]))
         self._solve_alone(waiting, len(waiting), self._engine.n_threads)
-        while not self._is_over():
+        while not self._is_limit_reached():
             late = [number for number, end in self.results.ends.items() if end == OUT_OF_TIME]
             if not late:
                 break
@@ -123,7 +116,7 @@ class _Run:
             self._reported[number] = True
             self._done(number)
 
-    def _is_over(self) -> bool:
+    def _is_limit_reached(self) -> bool:
         """Return whether a limit is reached; raises Interrupted if the fit has been cancelled."""
         if self._limits.cancelled.is_set():
             raise Interrupted
@@ -134,10 +127,10 @@ class _Run:
     def _solve_blocks(self, numbers: Indices) -> Indices:
         """Solve the pairs that are blocks; return the pairs that still miss the tolerance."""
         small = self._pairs.n_rows[numbers] <= BlockCoordinateDescent.small
-        blocks = numbers[small & ~np.isin(numbers, list(self._begun))]
+        blocks = numbers[small & ~np.isin(numbers, list(self._partial_solutions))]
 
         def task(group: Indices, n_threads: int) -> None:
-            found = None if self._start is None else self._at_start(group, n_threads)
+            found = None if self._start is None else self._keep_start(group, n_threads)
             for _ in range(3):
                 if found is not None:
                     group = group[~(found.objectives.unrounded <= 1e-12)]  # Blocks are solved to rounding.
@@ -155,7 +148,7 @@ class _Run:
         pairs, tol = self._pairs, self._limits.tol
         if pairs.bounds[-1] <= BlockCoordinateDescent.small or not can_be_stored(pairs.kernel, pairs.loss, tol):
             return numbers
-        stored = None if self._is_over() else StoredPairs.within(self._memory, pairs, self._engine)
+        stored = None if self._is_limit_reached() else StoredPairs.within(self._memory, pairs, self._engine)
         if stored is None:
             return numbers
         self.shared_evaluations = stored.evaluations
@@ -175,7 +168,7 @@ class _Run:
         """Solve groups of pairs until a limit is reached; return the pairs that still miss the tolerance."""
 
         def until_reached(group: Indices, n_threads: int) -> None:
-            if not self._is_over():
+            if not self._is_limit_reached():
                 task(group, n_threads)
 
         def ended(index: int, _: None) -> None:
@@ -187,10 +180,10 @@ class _Run:
         tried = tried[self.results.is_found[tried] & ~self.results.is_rough[tried]]
         for number in tried[~self.results.met(tried)].tolist():
             dual = self._pairs.joined([number]).coefficients(self.results.signed)
-            self._begun[number] = dual[None], int(self.results.evaluations[number])
+            self._partial_solutions[number] = dual[None], int(self.results.evaluations[number])
         return numbers[~self.results.met(numbers)]
 
-    def _at_start(self, group: Indices, n_threads: int) -> FoundPairs:
+    def _keep_start(self, group: Indices, n_threads: int) -> FoundPairs:
         """Keep and return the machines of some pairs at the coefficients of the warm start."""
         assert self._start is not None
         kernel = self._pairs.precise.take(np.arange(self._pairs.bounds[-1]), n_threads)
@@ -203,7 +196,7 @@ class _Run:
         """Train pairs without a machine on few of their rows, or on fewer once a limit is reached."""
 
         def task(group: Indices, n_threads: int) -> None:
-            few = LAST_ROWS if self._is_over() else FEW_ROWS
+            few = LAST_ROWS if self._is_limit_reached() else FEW_ROWS
             self.results.keep(solve_blocks(self._pairs, group, None, n_threads, few), is_rough=True)
 
         missing = np.flatnonzero(~self.results.is_found)
@@ -217,14 +210,14 @@ class _Run:
         left, n_together = np.cumsum(work[::-1])[::-1], max(1, min(n_together, n))
 
         def task(index: int, _: int) -> None:
-            if not self._is_over():
+            if not self._is_limit_reached():
                 limits = _with_time_share(self._limits, min(1.0, n_together * work[index] / left[index]))
                 self._solve_pair(int(waiting[index]), limits, max(1, self._engine.n_threads // n_together))
 
         def ended(index: int, _: None) -> None:
             self._report(int(waiting[index]))
 
-        if not self._is_over():
+        if not self._is_limit_reached():
             LocalEngine(n_together, self._engine.cancelled).map(task, range(n), ended)
 
     def _solve_pair(self, number: int, limits: Limits, n_threads: int) -> None:
@@ -233,7 +226,7 @@ class _Run:
         # The solver's path depends on its memory, so pairs that are solved in parallel get a fixed
         # sixteenth of it, for any number of threads.
         memory = self._memory if problem.n_rows > _LARGE_PAIR_ROWS else self._memory // 16
-        dual, spent = self._begun.get(number, (None, 0))
+        dual, spent = self._partial_solutions.get(number, (None, 0))
         if dual is None and self._start is not None:
             dual = self._pairs.joined([number]).coefficients(self._start)[None]
         solution = solve(problem, BlockCoordinateDescent(memory, seed, memory), dual, limits)

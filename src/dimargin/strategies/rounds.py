@@ -211,7 +211,7 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
             state.refresh = bool(near or inaccurate or stalled)
             if state.refresh and not limits.allow(self._seconds_in_float64(state)):
                 return "max_time", "the time limit does not allow computing all margins in float64"
-        elif met and self._has_moved(state):
+        elif met and self._updates_are_large(state):
             state.refresh = True
         elif met or stalled:
             return "precision", (
@@ -231,13 +231,13 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
         state.nothing_moves = rows is None
         if rows is None:
             return
-        solution = self._solved(state, rows, margins)
+        solution = self._solve_round(state, rows, margins)
         state.rounds += 1
         moved = np.flatnonzero((solution != rows.coefficients).any(axis=0))
         if len(moved):
             total = self.about.total
             before, after = rows.take(moved, total), replace(rows, dual=solution).take(moved, total)
-            self._change(state, after, before.coefficients, self._question(state))
+            self._apply_change(state, after, before.coefficients, self._question(state))
             state.support = _merged(state.support, after)
             if state.n_changes >= _MAX_CHANGES and state.support is not None:
                 self._recompute_margins(state)
@@ -293,7 +293,7 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
                 margins.append(answer.margins[:, own])
         return Part.joined(parts, self.about.total), np.concatenate(margins, axis=1)
 
-    def _solved(self, state: State, rows: Part, margins: Floats) -> Floats:
+    def _solve_round(self, state: State, rows: Part, margins: Floats) -> Floats:
         """Return the coefficients of the rows of a round, solved to a fraction of the gap of all rows."""
         objectives, limits = state.objectives, state.limits
         assert objectives is not None and state.sums is not None
@@ -318,7 +318,7 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
         """Send all shards a question about the current coefficients."""
         self._set_standings(state, state.placed.zip(state.standings, asked, self._question(state)), state.n_changes)
 
-    def _change(self, state: State, after: Part, before: Floats, question: Question | None) -> None:
+    def _apply_change(self, state: State, after: Part, before: Floats, question: Question | None) -> None:
         """Update all shards after a change of coefficients, and send them a question."""
         kernel = after.problem.kernel
         if kernel.local:  # Neighbouring rows side by side let products skip tiles of negligible values.
@@ -368,7 +368,7 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
             index = np.arange(first, min(first + _COLUMNS_AT_ONCE, support.n_rows))
             piece = support.take(index, self.about.total)
             question = self._question(state) if index[-1] == support.n_rows - 1 else None
-            self._change(state, piece, np.zeros_like(piece.coefficients), question)
+            self._apply_change(state, piece, np.zeros_like(piece.coefficients), question)
 
     def _set_standings(self, state: State, standings: Shards[Standing], n_changes: int) -> None:
         """Set the current states of the shards, `n_changes` changes after margins were zero."""
@@ -382,7 +382,7 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
 
     # ---- rounding ------------------------------------------------------------------------------------------------
 
-    def _has_moved(self, state: State) -> bool:
+    def _updates_are_large(self, state: State) -> bool:
         """Return whether the summed updates of margins exceed twice the size of the coefficients."""
         if state.travelled is None or state.reach is None:
             return False

@@ -55,7 +55,7 @@ class StoredPairs:
 
     @classmethod
     def within(cls, memory: int, pairs: ClassPairs, engine: LocalEngine) -> StoredPairs | None:
-        """Return the solver, or None if no pair is small or `memory`, without a copy of the rows, is too small.
+        """Return the solver, or None if no pair is small or `memory`, beyond a copy of the rows, is too small.
 
         This does not depend on the number of threads, so that results do not. The solver's engine has as
         many threads as there is memory for.

@@ -113,7 +113,7 @@ class Training:
     """Everything that a strategy needs to train."""
 
     facts: Facts
-    rows: Shards[Part]  # All rows with the warm start; if a strategy partitions them, in the order of their keys.
+    rows: Shards[Part]  # All rows with the warm start; in the order of their keys for a strategy that deals them.
     limits: Limits
     shape: TreeShape
     random_state: int

@@ -52,7 +52,7 @@ def bound(
     total = box * facts.total  # Boxes are in proportion to weights.
     sampled = facts.n_rows > _MAX_EXACT_ROWS
     draws = _draws(level, rng) if sampled else None
-    found = level.parts.collect(_rows, draws)
+    found = level.parts.collect(_drawn_rows, draws)
     rows = Part.joined(found, facts.total)
     clusters = np.repeat(np.arange(len(found)), [part.n_rows for part in found])
     sums, evaluations = level.parts.aggregate(_outside, (rows, clusters, keys, level.parts.n_threads))
@@ -77,7 +77,7 @@ def _draws(level: Level[Summary], rng: np.random.Generator) -> dict[int, Floats]
     return {part.first_index: inside[parts == number] for number, part in enumerate(level.results)}
 
 
-def _rows(solved: Solved, draws: dict[int, Floats] | None) -> Part:
+def _drawn_rows(solved: Solved, draws: dict[int, Floats] | None) -> Part:
     """Task that returns rows drawn with replacement in proportion to their weights, or all rows without draws."""
     part, mass = solved.part, solved.part.problem.total
     if draws is None:
