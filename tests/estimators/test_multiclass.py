@@ -273,7 +273,7 @@ def test_an_interrupt_ends_the_fit_without_a_change():
 def test_a_time_limit_leaves_a_model():
     X, y = rows(3000)
     machine = paired(MACHINES["hinge"], max_time=1e-9)
-    with pytest.warns(ConvergenceWarning, match="6 of 6 pairs of classes did not reach it"):
+    with pytest.warns(ConvergenceWarning, match="6 of 6 pairs of classes missed the tolerance"):
         machine.fit(X, y)
     assert machine.status_ == "max_time"
     # of few rows of every class, and better than the largest class

@@ -57,7 +57,7 @@ class Killed(BaseException):
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch):
     monkeypatch.setattr(parts, "_ROWS_OF_SHARD", 200)
-    monkeypatch.setattr(checkpoints, "_SECONDS", 0.0)  # after every step
+    monkeypatch.setattr(checkpoints, "_SAVE_INTERVAL", 0.0)  # after every step
 
 
 @pytest.fixture(scope="module")
@@ -311,7 +311,7 @@ def test_checkpoints_of_another_fit_are_refused(frame, folder, whole, monkeypatc
     killed_after(monkeypatch, 2, ODM, frame, COLUMNS, checkpoint_dir=str(folder))
 
     def refused(match, machine=ODM, frame=frame):
-        with pytest.raises(ValueError, match=f"holds checkpoints of another fit: {match}; name another folder"):
+        with pytest.raises(ValueError, match=f"holds checkpoints of another fit: {match}; use another folder"):
             train(machine, frame, COLUMNS, checkpoint_dir=str(folder))
 
     refused("lam is 100.0 there and 10.0 here", clone(ODM).set_params(lam=10.0))

@@ -62,7 +62,7 @@ def test_columns_that_can_be_used_pass(features, label):
     [
         (Columns("v"), ValueError, r"featuresCol names 'v', and the dataset has no such column, only \['label', "),
         (Columns(("x", "q")), ValueError, "featuresCols names 'q', and the dataset has no such column"),
-        (Columns(()), ValueError, "featuresCols must name one column at least"),
+        (Columns(()), ValueError, "featuresCols must name at least one column"),
         (Columns("x"), TypeError, r"'x' is of type double; plain numeric columns are .* featuresCols=\['x', \.\.\.\]"),
         (Columns("name"), TypeError, "featuresCol must name a column of vectors .* 'name' is of type string"),
         (Columns("words"), TypeError, "'words' is of type array<string>"),
@@ -204,9 +204,9 @@ def with_sparse_struct(**lie):
         (vectors(Vectors.sparse(9, [1], [2]), Vectors.sparse(9, [4, 7], [1, -np.inf])), "feature 7, is infinity"),
         (pa.array([[1.0, 2.0], [1.0]]), "column 'v' has 1 features in row 1 of a batch, expected 2"),
         (vectors(Vectors.dense(1, 2), Vectors.sparse(5, [1], [1])), "'v' has 5 features in row 1 .*, expected 2"),
-        (with_sparse_struct(indices=[0, 3]), "column 'v' has an index that is not below its size 3 in row 1"),
-        (with_sparse_struct(indices=[-1, 2]), "column 'v' has an index that is not below its size 3 in row 1"),
-        (with_sparse_struct(indices=[0]), "column 'v' is a sparse vector with more indices than values, or fewer"),
+        (with_sparse_struct(indices=[0, 3]), "column 'v' has an index outside its size 3 in row 1"),
+        (with_sparse_struct(indices=[-1, 2]), "column 'v' has an index outside its size 3 in row 1"),
+        (with_sparse_struct(indices=[0]), "column 'v' is a sparse vector with different numbers of indices and values"),
     ],
 )  # fmt: skip
 def test_rows_that_cannot_be_used_are_named(features, message):

@@ -314,8 +314,8 @@ def test_a_file_that_changes_is_refused():
     good = Parsed(sp.csr_array([[0, 5, 0, 6]]), np.array([2.0]), np.array([0, 0]))
     assert parser.features(good.X).toarray().tolist() == [[5, 0, 6]] and parser.codes(good).tolist() == [5, 5]
     for X in (sp.csr_array([[0, 0, 0, 0, 1]]), sp.csr_array([[1, 0]])):
-        with pytest.raises(DataFileError, match="t has features that it did not have"):
+        with pytest.raises(DataFileError, match="t changed while it was read: it has new features"):
             parser.features(X)
     for label in (-2.0, 0.0, 7.0):
-        with pytest.raises(DataFileError, match="t has labels that it did not have"):
+        with pytest.raises(DataFileError, match="t changed while it was read: it has new labels"):
             parser.codes(good._replace(labels=np.array([label])))

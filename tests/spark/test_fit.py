@@ -46,7 +46,7 @@ def test_wrong_params_and_columns_are_found_before_any_work(frame):
         ODMClassifier(lam=-1.0).fit(frame)
     with pytest.raises(ValueError, match="weightCol names 'w'"):
         ODMClassifier(weightCol="w").fit(frame)
-    with pytest.raises(ValueError, match="multi_class='one_vs_one' is not for Spark"):
+    with pytest.raises(ValueError, match="multi_class='one_vs_one' is not supported on Spark"):
         train(dm.SVMClassifier(multi_class="one_vs_one"), frame, SVMClassifier()._columns())
 
 

@@ -181,7 +181,7 @@ def test_columns_with_an_empty_name_are_left_out(spark, machine):
 
 def test_a_column_that_is_there_is_not_overwritten(spark, machine):
     frame = vector_frame(spark, rows()[0]).withColumn("prediction", F.lit(1.0))
-    with pytest.raises(ValueError, match="predictionCol is 'prediction', and the dataset has such a column"):
+    with pytest.raises(ValueError, match="predictionCol is 'prediction', already a column of the dataset"):
         model_of(machine).transform(frame)
 
 

@@ -150,7 +150,7 @@ def flipped(content):
 
 
 DAMAGE = {
-    "a lost chunk": (lambda rows: rows[:-1], "chunks 0 to 3 of 4 must be there once each, found 3"),
+    "a lost chunk": (lambda rows: rows[:-1], "chunks 0 to 3 of 4 must occur once each, found 3"),
     "a chunk given twice": (lambda rows: [*rows, rows[0]], r"found 5 \(4 different ones\)"),
     "a bit that changed": (lambda rows: [(k, flipped(c) if k == 2 else c) for k, c in rows], "its checksum is"),
     "chunks that changed places": (lambda rows: [(k, rows[k ^ 1][1]) for k, _ in rows], "its checksum is"),
@@ -197,7 +197,7 @@ def with_content(spark, saved, path, content):
 @pytest.mark.slow
 def test_content_that_is_no_model_file_is_refused(spark, saved, tmp_path):
     with_content(spark, saved, tmp_path / "model", b"\x80\x04\x95pickle")
-    with pytest.raises(ModelFileError, match=r"holds no sound ODMClassificationModel: .* is no model file"):
+    with pytest.raises(ModelFileError, match=r"does not hold a valid ODMClassificationModel: .*model file"):
         ODMClassificationModel.load(str(tmp_path / "model"))
 
 

@@ -208,7 +208,7 @@ def test_what_is_wrong_with_rows_is_said_with_the_column(frame):
     before, here = spark_sessions.cached(), F.col("id") == 7
     unknown = F.transform("features", lambda x: F.when(here, float("nan")).otherwise(x))
     refused(frame.where("label = 1"), r"labelCol 'label' has one class only, 1\.0")
-    refused(frame.where("weight = 0"), "no row with positive weight")
+    refused(frame.where("weight = 0"), "rows has a positive weight")
     refused(frame.withColumn("label", F.when(~here, F.col("label"))), "column 'label' is null")
     refused(frame.withColumn("weight", F.when(here, -1.0).otherwise(1.0)), "column 'weight' is negative")
     refused(frame.withColumn("features", unknown), "column 'features'.* NaN")

@@ -123,7 +123,7 @@ def test_large_pairs_are_solved_by_all_threads(pairs, monkeypatch, one_by_one):
         return solve(problem, solver, *others)
 
     monkeypatch.setattr(pair_training, "solve", noted)
-    monkeypatch.setattr(pair_training, "_LARGE", 135)
+    monkeypatch.setattr(pair_training, "_LARGE_PAIR_ROWS", 135)
     expected = train(pairs, Limits(), 1)
     threads.clear()
     outcome = train(pairs, Limits(), 3)

@@ -174,4 +174,4 @@ def test_without_time_to_calibrate_the_nearest_cluster_answers_and_the_status_sa
     outcome = BCM.train(replace(plan, limits=replace(plan.limits, deadline=deadline, interrupted=interrupted)))
     assert not isinstance(outcome.model.router, Committee) and outcome.model.router is not None
     assert outcome.status == {"deadline": "max_time", "interrupt": "stopped"}[why]
-    assert outcome.reason.endswith("no time to calibrate the committee, prediction is 'early' instead")
+    assert outcome.reason.endswith("the committee was not calibrated in time, so prediction is 'early' instead")

@@ -94,7 +94,7 @@ def test_rows_may_be_in_any_shards(loss, intercept, dealt, tol):
 
 @pytest.mark.parametrize("loss", [HINGE, SQUARED_HINGE])
 def test_a_round_that_moves_only_the_intercept_is_certified_with_it(loss, monkeypatch):
-    problem, solved = problem_of(loss, intercept=True), Rounds._solved
+    problem, solved = problem_of(loss, intercept=True), Rounds._solve_round
 
     def unmoved(self, state, rows, margins):
         dual = solved(self, state, rows, margins)
@@ -103,16 +103,16 @@ def test_a_round_that_moves_only_the_intercept_is_certified_with_it(loss, monkey
         state.intercepts = np.array([[7.0], [8.0]])  # none of which is as good as that of the round before
         return rows.coefficients
 
-    monkeypatch.setattr(Rounds, "_solved", unmoved)
+    monkeypatch.setattr(Rounds, "_solve_round", unmoved)
     seen = []
-    add_up = Rounds._add_up
+    add_up = Rounds._sum_answers
 
     def noted(self, state):
         before = state.evaluations
         add_up(self, state)
         seen.append((state.evaluations - before, state.objectives))
 
-    monkeypatch.setattr(Rounds, "_add_up", noted)
+    monkeypatch.setattr(Rounds, "_sum_answers", noted)
     across(problem, max_iter=2)
     (_, first), (values, second) = seen[1:3]
     assert first.intercept[0] != second.intercept[0] == 7.0
@@ -197,8 +197,8 @@ def test_a_time_limit_in_any_phase_leaves_a_certified_model(loss, intercept):
 
 def test_no_float64_pass_begins_that_the_time_limit_would_not_let_end(monkeypatch):
     problem, begun = problem_of(SQUARED_HINGE), []
-    go_on = Rounds._go_on_in_float64
-    monkeypatch.setattr(Rounds, "_go_on_in_float64", lambda self, state: begun.append(state) or go_on(self, state))
+    switch = Rounds._switch_to_float64
+    monkeypatch.setattr(Rounds, "_switch_to_float64", lambda self, state: begun.append(state) or switch(self, state))
     assert across(problem, tol=1e-6).status == "converged" and begun
     begun.clear()
     monkeypatch.setattr(rounds, "FLOAT64_COST", 1e12)
@@ -300,7 +300,7 @@ def test_options_out_of_range():
             ODMClassifier(strategy=option).fit(X, y[0])
 
 
-@pytest.mark.parametrize("phase", ["init", "_rows_of_round", "_solved", "_change", "step", "check"])
+@pytest.mark.parametrize("phase", ["init", "_rows_of_round", "_solve_round", "_apply_change", "step", "check"])
 def test_the_answer_is_there_when_time_ends_in_any_phase(monkeypatch, phase):
     of_phase = getattr(Rounds, phase)
 
@@ -332,10 +332,10 @@ def test_the_solve_is_reproducible():
 
 def test_margins_are_computed_afresh_after_many_changes(monkeypatch):
     problem, made = problem_of(HINGE, True), []
-    begin_again = Rounds._begin_again
-    monkeypatch.setattr(rounds, "_LONGEST", 3)
+    recompute = Rounds._recompute_margins
+    monkeypatch.setattr(rounds, "_MAX_CHANGES", 3)
     monkeypatch.setattr(
-        Rounds, "_begin_again", lambda self, state: made.append(state.rounds) or begin_again(self, state)
+        Rounds, "_recompute_margins", lambda self, state: made.append(state.rounds) or recompute(self, state)
     )
     found = across(problem, working_set=40, tol=1e-3)
     assert found.status == "converged" and len(made) >= 2 and set(np.diff(made)) <= {2, 3}

@@ -105,7 +105,7 @@ def test_beyond_2048_rows_the_bound_is_sampled_and_says_so(monkeypatch):
     exact, _ = theorem_1.bound(Facts.of(problem), level, met, np.random.default_rng(0))
     boxes, apart = 2.0 * problem.weights, second[:, None] != second
     assert exact["theorem_1_bound"] == pytest.approx(0.5 * boxes @ (gram(problem) * apart) @ boxes, rel=1e-4)
-    monkeypatch.setattr(theorem_1, "_EXACT_ROWS", 899)
+    monkeypatch.setattr(theorem_1, "_MAX_EXACT_ROWS", 899)
     bounds = []
     for seed in range(200):
         sampled, _ = theorem_1.bound(Facts.of(problem), level, met, np.random.default_rng(seed))

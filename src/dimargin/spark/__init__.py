@@ -1,4 +1,4 @@
-"""Machines on Spark, as pyspark.ml estimators and models, in classic sessions and over Spark Connect."""
+"""Classifiers on Spark, as pyspark.ml estimators and models, in classic sessions and over Spark Connect."""
 
 try:
     from pyspark.sql.functions import arrow_udf as _needed  # noqa: F401

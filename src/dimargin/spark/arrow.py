@@ -1,4 +1,4 @@
-"""Conversion of Arrow batches to rows on executors, and back, without a loop over rows; errors name column and row."""
+"""Vectorised conversion between Arrow batches and rows on executors; errors name column and row."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from numpy.typing import NDArray
 from dimargin.spark.columns import FEATURES, ID, LABEL, WEIGHT, Columns
 from dimargin.system.arrays import Floats
 
-_DENSE = 1  # the type of a dense vector in pyspark.ml.linalg.VectorUDT; that of a sparse one is 0
 RowName = Callable[[int], str]
 
 
 class Rows(NamedTuple):
     """Rows of a batch."""
 
-    X: Any  # ndarray or CSR array of shape (n, n_features), float32 where the column is, else float64; may be read-only
-    labels: Floats | None  # of shape (n,), as the weights and ids
+    X: Any  # Ndarray or CSR array of shape (n, n_features), float32 if the column is, else float64; may be read-only.
+    labels: Floats | None  # Labels, weights and ids have shape (n,).
     weights: Floats | None
-    ids: NDArray[Any] | None  # int64, or objects that are strings
+    ids: NDArray[Any] | None  # Integers (int64), or strings as objects.
 
 
 def rows_of(batch: pa.RecordBatch, columns: Columns, sparse: bool | None = None) -> Rows:
     """Return the rows of a batch of `Columns.select`.
 
-    The names of the columns are for the messages; `Columns.n_features`, where it is given, is what every row must have.
-    `sparse` is whether X shall be sparse; by default if a batch with sparse vectors is smaller so, as Spark decides it.
+    The names of the columns are used in messages. If `Columns.n_features` is given, every row must have that number of
+    features. X is sparse if `sparse` is true; by default if the batch has sparse vectors and is smaller that way, by
+    Spark's rule.
 
     Raises
     ------
@@ -58,12 +58,12 @@ def rows_of(batch: pa.RecordBatch, columns: Columns, sparse: bool | None = None)
 
 
 def in_batch(row: int) -> str:
-    """Name a row of a batch by its place."""
+    """Name a row of a batch by its position."""
     return f"row {row} of a batch"
 
 
 def names_by(ids: pa.Array) -> RowName:
-    """Return the function that names a row of a batch by its key, or by its place where that is null."""
+    """Return the function that names a row of a batch by its id, or by its position if the id is null."""
     return lambda row: f"the row with id {ids[row].as_py()!r}" if ids[row].is_valid else in_batch(row)
 
 
@@ -74,7 +74,8 @@ def features_of(features: pa.Array, columns: Columns, sparse: bool | None = None
     vectors = pa.types.is_struct(features.type)
     lists = features.field("values") if vectors else features
     lengths = pc.list_value_length(lists).to_numpy().astype(np.int64)
-    stored = features.field("type").to_numpy() != _DENSE if vectors else np.zeros(len(features), dtype=bool)
+    # In pyspark.ml.linalg.VectorUDT, dense vectors have type 1 and sparse ones type 0.
+    stored = features.field("type").to_numpy() != 1 if vectors else np.zeros(len(features), dtype=bool)
     sizes = np.where(stored, features.field("size").fill_null(0).to_numpy(), lengths) if vectors else lengths
     n_rows, n_features = len(features), _number_of_features(sizes, columns, called, name)
     values = lists.flatten()
@@ -86,10 +87,10 @@ def features_of(features: pa.Array, columns: Columns, sparse: bool | None = None
 
     indices = _indices(features.field("indices"), stored, lengths, n_features, called, name) if stored.any() else None
     if values.null_count:
-        _refuse_value(*position(_first(values.is_null().to_numpy(zero_copy_only=False))), "null", columns, name)
+        _refuse_value(*position(_first_true(values.is_null().to_numpy(zero_copy_only=False))), "null", columns, name)
     data = values.to_numpy()
     if not np.isfinite(data).all():
-        k = _first(~np.isfinite(data))
+        k = _first_true(~np.isfinite(data))
         _refuse_value(*position(k), "NaN" if np.isnan(data[k]) else "infinity", columns, name)
     if sparse is None:
         sparse = indices is not None and 1.5 * (len(data) + n_rows) < n_rows * n_features
@@ -104,24 +105,25 @@ def features_of(features: pa.Array, columns: Columns, sparse: bool | None = None
 
 
 def lists_of(bounds: NDArray[Any], values: NDArray[Any]) -> pa.ListArray:
-    """Return an Arrow array of lists of the values between every two bounds that follow one another."""
+    """Return an Arrow array of lists, of the values between each two consecutive bounds."""
     return pa.ListArray.from_arrays(pa.array(bounds.astype(np.int32)), pa.array(values))
 
 
 def _indices(
     lists: pa.Array, stored: NDArray[Any], lengths: NDArray[Any], n_features: int, column: str, name: RowName
 ) -> NDArray[np.int32]:
-    """Return the columns of all values; for dense vectors, which store none, they are generated."""
+    """Return the columns of all values, generated for dense vectors, which store none."""
     given = pc.list_value_length(lists).fill_null(0).to_numpy()
-    _refuse(stored & (given != lengths), column, "is a sparse vector with more indices than values, or fewer,", name)
+    fault = "is a sparse vector with different numbers of indices and values"
+    _refuse(stored & (given != lengths), column, fault, name)
     indices = np.empty(int(lengths.sum()), dtype=np.int32)
     own = np.repeat(stored, lengths)
     indices[own] = lists.flatten().to_numpy()
     indices[~own] = np.tile(np.arange(n_features, dtype=np.int32), np.count_nonzero(~stored))
     outside = (indices < 0) | (indices >= n_features)
     if outside.any():
-        row = int(np.searchsorted(np.cumsum(lengths), _first(outside), side="right"))
-        raise ValueError(f"column {column!r} has an index that is not below its size {n_features} in {name(row)}")
+        row = int(np.searchsorted(np.cumsum(lengths), _first_true(outside), side="right"))
+        raise ValueError(f"column {column!r} has an index outside its size {n_features} in {name(row)}")
     return indices
 
 
@@ -130,7 +132,7 @@ def _number_of_features(sizes: NDArray[Any], columns: Columns, called: str, name
     if n_features is None:
         n_features = int(sizes[0]) if len(sizes) else 0
     if (sizes != n_features).any():
-        row = _first(sizes != n_features)
+        row = _first_true(sizes != n_features)
         raise ValueError(f"column {called!r} has {sizes[row]} features in {name(row)}, expected {n_features}")
     return n_features
 
@@ -149,7 +151,7 @@ def _refuse_nulls(array: pa.Array, column: str, name: RowName) -> None:
 
 def _refuse(bad: NDArray[Any], column: str | None, what: str, name: RowName) -> None:
     if bad.any():
-        raise ValueError(f"column {column!r} {what} in {name(_first(bad))}; drop or mend such rows first")
+        raise ValueError(f"column {column!r} {what} in {name(_first_true(bad))}; drop or correct such rows first")
 
 
 def _refuse_value(row: int, feature: int, what: str, columns: Columns, name: RowName) -> None:
@@ -158,5 +160,5 @@ def _refuse_value(row: int, feature: int, what: str, columns: Columns, name: Row
     raise ValueError(f"{where} is {what} in {name(row)}; impute or drop such rows first")
 
 
-def _first(bad: NDArray[Any]) -> int:
+def _first_true(bad: NDArray[Any]) -> int:
     return int(np.argmax(bad))

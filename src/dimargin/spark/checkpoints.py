@@ -2,14 +2,15 @@
 
     dir/0000    manifest                    before the work begins
     dir/0001    results, shards, manifest   after a level
-    dir/0002    results, manifest           after a step that needs no more than results
+    dir/0002    results, manifest           after a step that needs results only
 
-``results`` are those of the jobs since the checkpoint before, ``shards`` the parts of the level with their solutions;
-neither is pickled, and nothing of them is executed. A checkpoint counts once its manifest can be read, which is written
-last: the parameters, the seed, the rows and a fingerprint of the data, and checksums of everything, itself included. A
-new driver reads the source again, runs the same algorithm with the results that there are in place of its first jobs,
-and so comes to where the other one was (`dimargin.spark.engine.record`). When a fit has ended, its checkpoints are
-marked as finished, and the next fit in the folder begins from the beginning.
+``results`` are those of the jobs since the previous checkpoint, ``shards`` the parts of the level with
+their solutions. They are not pickled, and loading them executes nothing. The manifest is written last,
+and a checkpoint without one is ignored. It holds the parameters, the seed, the number of
+rows, a fingerprint of the data, and checksums of everything including itself. A new driver reads
+the source again and runs the same algorithm with the saved results instead of its first jobs, which
+brings it to the same state (`dimargin.spark.engine.record`). When a fit has ended, its checkpoints are
+marked as finished, and the next fit in the folder starts from scratch.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from uuid import uuid4
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from dimargin.estimators.margin_classifier import MarginClassifier  # which imports every strategy
+from dimargin.estimators.margin_classifier import MarginClassifier  # This imports every strategy.
 from dimargin.kernels.matrix import KernelMatrix
 from dimargin.spark.engine.jobs import first_line
 from dimargin.spark.engine.packing import Packing
@@ -37,18 +38,17 @@ from dimargin.spark.engine.spark import SparkEngine, SparkShards
 from dimargin.spark.engine.spark_folder import Folder
 from dimargin.strategies import Resumption
 
-_FORMAT = 2
-_UNREADABLE = (PySparkException, Py4JJavaError)  # what Spark raises where a file is damaged
-_SECONDS = 60.0  # between checkpoints of steps that are not levels
-_FREE = {"max_time", "memory_limit"}  # parameters that another run may change
-_HOLDERS = {"kernels", "problems", "sharding", "solvers", "partition", "strategies"}
+_FORMAT_VERSION = 2
+_READ_ERRORS = (PySparkException, Py4JJavaError)  # Spark raises these for a damaged file.
+_SAVE_INTERVAL = 60.0  # Seconds between checkpoints within a level.
 
 
 def _classes_to_pack() -> Iterator[type]:
-    """Yield the classes of what algorithms give and keep: dataclasses of some packages, and kernel matrices."""
+    """Yield the classes that results and shards consist of: dataclasses of some packages, and kernel matrices."""
+    packages = {"kernels", "problems", "sharding", "solvers", "partition", "strategies"}
     for name, module in sorted(sys.modules.items()):
         package, _, rest = name.partition(".")
-        if package == "dimargin" and rest.split(".")[0] in _HOLDERS:
+        if package == "dimargin" and rest.split(".")[0] in packages:
             own = [value for value in vars(module).values() if isinstance(value, type) and value.__module__ == name]
             yield from (cls for cls in own if is_dataclass(cls) or issubclass(cls, KernelMatrix))
 
@@ -59,41 +59,42 @@ Manifest = dict[str, Any]
 
 
 class Checkpoints(Resumption):
-    """Checkpoints of a folder, those of an earlier driver first, from which a fit is resumed.
+    """Checkpoints of a fit in a folder, resumed from those of an earlier driver if there are any.
 
     Raises
     ------
     ValueError
-        If there are checkpoints that are damaged.
+        If checkpoints in the folder are damaged.
     """
 
     def __init__(self, engine: SparkEngine, path: str) -> None:
         self._engine, self._folder = engine, engine.folder(path)
-        self._past = self._chain()
+        self._past = self._read_manifests()
         if self._past and self._past[-1]["finished"]:
             self._past = []
         self._next: Manifest = {}
-        self._spent: list[str] = []  # folders whose shards are no longer needed when the fit ends
+        self._spent: list[str] = []  # Folders whose shards are deleted when the fit ends.
         self._clock = time.perf_counter()
 
     def seed_for(self, machine: MarginClassifier) -> int:
-        """Return the machine's seed; if the machine leaves it open, that of the fit to resume."""
+        """Return the machine's seed or, if its random_state is None, that of the fit to resume."""
         if self._past and machine.random_state is None:
             return int(self._past[0]["fit"]["seed"])
         return machine._seed()
 
     def begin(self, machine: MarginClassifier, seed: int, n_rows: int, fingerprint: str) -> None:
-        """Begin to record results, after those that the checkpoints hold.
+        """Start recording results after those of the checkpoints.
 
         Raises
         ------
         ValueError
-            If the checkpoints there are damaged, or those of another fit; the message says which parameter differs.
+            If the checkpoints are damaged or belong to another fit; the message names the parameter that differs.
         """
+        changeable = {"max_time", "memory_limit"}  # A resumed fit may have other values of these.
         fit = {
             "dimargin": version("dimargin"),
             "machine": type(machine).__name__,
-            **{name: repr(value) for name, value in machine.get_params(deep=False).items() if name not in _FREE},
+            **{name: repr(value) for name, value in machine.get_params(deep=False).items() if name not in changeable},
             "seed": seed,
             "rows": n_rows,
             "data": fingerprint,
@@ -101,25 +102,27 @@ class Checkpoints(Resumption):
         if not self._past:
             self._engine.record(PACKING)
             self._next = {
-                "format": _FORMAT, "fit": fit, "id": uuid4().hex, "number": 0, "shards": None, "finished": False,
+                "format": _FORMAT_VERSION, "fit": fit, "id": uuid4().hex, "number": 0, "shards": None,
+                "finished": False,
             }  # fmt: skip
             return self._write([])
         self._check_same(fit)
-        past, saved = [result for manifest in self._past for result in self._results(manifest)], self._saved()
+        past = [result for manifest in self._past for result in self._read_results(manifest)]
+        saved = self._read_shards()
         self._engine.record(PACKING, past, saved)
         self._next = {**self._past[-1], "number": len(self._past)}
         if saved is not None:
-            self._spent.append(self._next["shards"]["folder"])  # lost executors' parts are made again of it
+            self._spent.append(self._next["shards"]["folder"])  # Until then, lost shards are read from it again.
 
     def is_replaying(self) -> bool:
         """See `Resumption`."""
         return self._engine.is_replaying
 
     def save(self, parts: Any = None) -> None:
-        """Write the results since the last checkpoint, and the parts from which all that follows is made."""
+        """Write the results since the last checkpoint, and the parts that all later work depends on."""
         results = self._engine.news()
         if not results:
-            return  # a new driver is not yet where the other one was
+            return  # The fit is still replaying the results of an earlier driver.
         before, name = self._next["shards"], _name_of(self._next["number"])
         folder = self._folder / name / "shards"
         saved = self._engine.save(parts, folder.path) if isinstance(parts, SparkShards) else None
@@ -127,45 +130,45 @@ class Checkpoints(Resumption):
             self._next["shards"] = {**asdict(saved), "folder": name}
         self._write(results)
         if saved is not None and before is not None and before["folder"] not in self._spent:
-            self._empty(before["folder"])
+            self._delete_shards(before["folder"])
         self._clock = time.perf_counter()
 
     def save_now_and_then(self) -> None:
-        """Call `save` where the last checkpoint is long ago."""
-        if time.perf_counter() - self._clock >= _SECONDS:
+        """Call `save` if the last checkpoint is older than `_SAVE_INTERVAL`."""
+        if time.perf_counter() - self._clock >= _SAVE_INTERVAL:
             self.save()
 
     def finish(self) -> None:
-        """Mark the fit as finished, so that the folder is free for another one, and give up its shards."""
+        """Mark the fit as finished, so that another one can use the folder, and delete its shards."""
         shards = self._next["shards"]
         self._next |= {"shards": None, "finished": True}
         self._write([])
         for name in {*self._spent, *([shards["folder"]] if shards else [])}:
-            self._empty(name)
+            self._delete_shards(name)
 
-    def _empty(self, name: str) -> None:
+    def _delete_shards(self, name: str) -> None:
         (self._folder / name / "shards").write([])
 
     # ---- reading -------------------------------------------------------------------------------------------------
 
-    def _chain(self) -> list[Manifest]:
-        """Return the manifests of the fit that was here last."""
+    def _read_manifests(self) -> list[Manifest]:
+        """Return the manifests of the last fit in the folder."""
         try:
             lines = self._folder.lines("manifest")
-        except _UNREADABLE as error:
-            found = re.search(r"/(\d{4})/manifest/", str(error))  # the file's name is deep in what Spark says
+        except _READ_ERRORS as error:
+            found = re.search(r"/(\d{4})/manifest/", str(error))  # Spark's message contains the path of the file.
             here = self._folder / found[1] if found else self._folder
             raise self._damaged(here, f"its manifest cannot be read: {first_line(error)}") from None
         chain = list[Manifest]()
         while _name_of(len(chain)) in lines:
             name = _name_of(len(chain))
-            manifest = self._parsed(lines[name], self._folder / name)
+            manifest = self._parse_manifest(lines[name], self._folder / name)
             if chain and manifest["id"] != chain[0]["id"]:
                 break
             chain.append(manifest)
         return chain
 
-    def _parsed(self, line: bytes | None, here: Folder) -> Manifest:
+    def _parse_manifest(self, line: bytes | None, here: Folder) -> Manifest:
         try:
             if not line:
                 raise ValueError("it is empty, or too large")
@@ -173,8 +176,8 @@ class Checkpoints(Resumption):
             manifest: Manifest = written["manifest"]
             if written["sha256"] != _digest(_text(manifest).encode()):
                 raise ValueError("its checksum differs")
-            if manifest["format"] != _FORMAT:
-                raise ValueError(f"it has format {manifest['format']}, and this dimargin reads {_FORMAT}")
+            if manifest["format"] != _FORMAT_VERSION:
+                raise ValueError(f"it has format {manifest['format']}, and this dimargin reads {_FORMAT_VERSION}")
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise self._damaged(here, f"its manifest cannot be read: {error}") from error
         return manifest
@@ -185,10 +188,10 @@ class Checkpoints(Resumption):
             if fit.get(name) != there.get(name):
                 raise ValueError(
                     f"checkpoint_dir {self._folder.path!r} holds checkpoints of another fit: {name} is "
-                    f"{there.get(name)} there and {fit.get(name)} here; name another folder, or delete what is in it"
+                    f"{there.get(name)} there and {fit.get(name)} here; use another folder, or delete its content"
                 )
 
-    def _results(self, manifest: Manifest) -> list[tuple[str, bytes]]:
+    def _read_results(self, manifest: Manifest) -> list[tuple[str, bytes]]:
         """Return the names and packed results of a checkpoint."""
         names, digests = manifest["jobs"], manifest["results"]
         here = self._folder / _name_of(manifest["number"])
@@ -196,14 +199,14 @@ class Checkpoints(Resumption):
             return []
         try:
             results = (here / "results").read()
-        except _UNREADABLE as error:
+        except _READ_ERRORS as error:
             raise self._damaged(here, f"its results cannot be read: {first_line(error)}") from None
         if [_digest(data) for data in results] != digests:
             raise self._damaged(here, "its results do not have the checksums of its manifest")
         return list(zip(names, results, strict=True))
 
-    def _saved(self) -> Saved | None:
-        """Return the last shards, after a check of their checksums; None if there are none."""
+    def _read_shards(self) -> Saved | None:
+        """Return the last saved shards after verifying their checksums, or None without saved shards."""
         shards = self._past[-1]["shards"]
         if shards is None:
             return None
@@ -211,7 +214,7 @@ class Checkpoints(Resumption):
         saved = Saved(shards["number"], (here / "shards").path, shards["digests"])
         try:
             found = self._engine.digests(saved)
-        except _UNREADABLE as error:
+        except _READ_ERRORS as error:
             raise self._damaged(here, f"its shards cannot be read: {first_line(error)}") from None
         if found != saved.digests:
             raise self._damaged(here, "its shards do not have the checksums of its manifest")
@@ -229,8 +232,9 @@ class Checkpoints(Resumption):
         if results:
             (here / "results").write([data for _, data in results])
         manifest = self._next | {
-            "jobs": [name for name, _ in results], "results": [_digest(data) for _, data in results],
-        }  # fmt: skip
+            "jobs": [name for name, _ in results],
+            "results": [_digest(data) for _, data in results],
+        }
         text = _text(manifest)
         (here / "manifest").write_line(f'{{"sha256": "{_digest(text.encode())}", "manifest": {text}}}')
         self._next["number"] += 1

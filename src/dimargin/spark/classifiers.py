@@ -1,4 +1,4 @@
-"""Machines as pyspark.ml estimators and models."""
+"""Classifiers as pyspark.ml estimators and models."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ class _KernelModel(MarginModel):
 
     @property
     def numSupportVectors(self) -> int:
-        """Number of support vectors, which are training rows that the model contains."""
+        """Number of support vectors, the training rows that the model contains."""
         return len(self._fitted.support_)
 
 
 class ODMClassificationModel(_KernelModel, machine=machines.ODMClassifier):
     """Model of `ODMClassifier`.
 
-    ``ODMClassificationModel.fromSklearn(machine)`` makes one of a fitted `dimargin.ODMClassifier`, `toSklearn` gives it
-    back; `transform` adds ``rawPrediction`` (for two classes ``[-m, m]``) and ``prediction`` (a label of training).
+    ``ODMClassificationModel.fromSklearn(machine)`` wraps a fitted `dimargin.ODMClassifier`, and `toSklearn` returns it.
+    `transform` adds ``rawPrediction`` (for two classes ``[-m, m]``) and ``prediction`` (a training label).
 
     Examples
     --------
@@ -44,15 +44,15 @@ class ODMClassifier(MarginEstimator, machine=machines.ODMClassifier):
     Parameters
     ----------
     featuresCol : str or list of str, default="features"
-        A column of vectors or of arrays of numbers; or plain numeric columns, one a feature (`featuresCols`).
+        A column of vectors or of arrays of numbers; or plain numeric columns, one per feature (`featuresCols`).
     labelCol, predictionCol, rawPredictionCol : str
-        As in all of pyspark.ml; labels are numbers. A column with an empty name is left out of predictions.
+        Columns as in all of pyspark.ml; labels are numbers. An output column with an empty name is not added.
     weightCol, idCol : str, optional
-        Columns of the rows' weights, and of their keys, by which rows are sampled and assigned to shards in place of
+        Columns of the rows' weights, and of their keys, by which rows are sampled and assigned to shards instead of by
         their content.
     lam, upsilon, theta, kernel, gamma, degree, coef0, strategy, ... :
         The parameters of `dimargin.ODMClassifier` in pyspark.ml's spelling (``nLevels``, ``maxIter``), `random_state`
-        as ``seed``; ``explainParams()`` lists them with their defaults. `kernel` is a named one.
+        as ``seed``; ``explainParams()`` lists them with their defaults. `kernel` must be a name.
 
     See Also
     --------
@@ -111,14 +111,14 @@ class LinearODMClassificationModel(MarginModel, machine=machines.LinearODMClassi
     @property
     def coefficients(self) -> DenseVector:
         """Coefficients of two classes; raises ValueError for more."""
-        return DenseVector(self._only(self._fitted.coef_))
+        return DenseVector(self._of_two_classes(self._fitted.coef_))
 
     @property
     def intercept(self) -> float:
         """Intercept of two classes; raises ValueError for more."""
-        return float(self._only(self._fitted.intercept_))
+        return float(self._of_two_classes(self._fitted.intercept_))
 
-    def _only(self, values: Any) -> Any:
+    def _of_two_classes(self, values: Any) -> Any:
         if len(values) > 1:
             raise ValueError(f"this model has {len(values)} classes: see coefficientMatrix and interceptVector")
         return values[0]
@@ -142,7 +142,7 @@ class LinearODMClassifier(MarginEstimator, machine=machines.LinearODMClassifier)
     model = LinearODMClassificationModel
 
 
-# saved stages are found by these names, wherever the classes are written down
+# Saved stages refer to their classes by these names, so they must not depend on this module's name.
 for _class in (
     ODMClassificationModel, ODMClassifier, SVMClassificationModel, SVMClassifier, LinearODMClassificationModel,
     LinearODMClassifier,

@@ -10,9 +10,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-FEATURES, LABEL, WEIGHT, ID = "features", "label", "weight", "id"  # names of the canonical columns
-_KEYS = (T.IntegralType, T.StringType)
-MAX_CLASSES = 10_000  # labels come to the driver, and a column of numbers must not
+FEATURES, LABEL, WEIGHT, ID = "features", "label", "weight", "id"  # Names of the canonical columns.
+MAX_CLASSES = 10_000  # The driver collects all labels, so a column of arbitrary numbers is refused as label.
+_KEY_TYPES = (T.IntegralType, T.StringType)
 
 
 @dataclass(frozen=True)
@@ -22,11 +22,11 @@ class Columns:
     Attributes
     ----------
     features : str or tuple of str
-        A column of vectors, dense or sparse, or of arrays of numbers; or plain numeric columns, one a feature.
+        A column of vectors, dense or sparse, or of arrays of numbers; or plain numeric columns, one per feature.
     label, weight, id : str or None
-        Columns of numbers, of non-negative numbers, and of whole numbers or text; None where there is none.
+        Columns of numbers, of non-negative numbers, and of whole numbers or text; None if not used.
     n_features : int or None
-        Features that every row must have; None for as many as the first row of a batch.
+        Number of features that every row must have; None for that of the first row of a batch.
     """
 
     features: str | tuple[str, ...]
@@ -41,13 +41,13 @@ class Columns:
         Raises
         ------
         ValueError
-            For a missing column, or features of another number than `n_features`, as far as the schema says.
+            For a missing column, or if the schema declares a number of features other than `n_features`.
         TypeError
-            For a column of a type that cannot be used.
+            For a column of an unsupported type.
         """
         if isinstance(self.features, tuple):
             if not self.features:
-                raise ValueError("featuresCols must name one column at least, got []")
+                raise ValueError("featuresCols must name at least one column, got []")
             self._check_number("featuresCols", len(self.features))
             for name in self.features:
                 _check_type("featuresCols", name, schema, (T.NumericType, T.BooleanType), "numeric columns")
@@ -61,10 +61,10 @@ class Columns:
         if self.weight is not None:
             _check_type("weightCol", self.weight, schema, (T.NumericType,), "a column of numbers")
         if self.id is not None:
-            _check_type("idCol", self.id, schema, _KEYS, "a column of whole numbers or text")
+            _check_type("idCol", self.id, schema, _KEY_TYPES, "a column of whole numbers or text")
 
     def features_in(self, schema: T.StructType) -> Column:
-        """Return the features as an Arrow type: vectors as the struct they are stored as, all else as arrays."""
+        """Return the features in a type of Arrow: vectors as their underlying struct, others as arrays."""
         if isinstance(self.features, tuple):
             single = all(isinstance(schema[name].dataType, T.FloatType) for name in self.features)
             kind = T.FloatType() if single else T.DoubleType()
@@ -75,12 +75,12 @@ class Columns:
         return column if isinstance(kind.elementType, (T.FloatType, T.DoubleType)) else column.cast("array<double>")
 
     def select(self, dataset: DataFrame) -> DataFrame:
-        """Select the columns under canonical names and types, which `rows_of` takes on the executors.
+        """Select the columns under the canonical names and types that `rows_of` expects.
 
         Returns
         -------
         DataFrame
-            ``features``, and where present ``label`` and ``weight`` (double) and ``id`` (bigint or string).
+            ``features``, and if present ``label`` and ``weight`` (double) and ``id`` (bigint or string).
         """
         schema = dataset.schema
         chosen = [self.features_in(schema).alias(FEATURES)]
@@ -92,15 +92,15 @@ class Columns:
         return dataset.select(*chosen, *self.id_in(schema))
 
     def id_in(self, schema: T.StructType) -> list[Column]:
-        """Return the rows' own keys as a column of `select`; none without such a column."""
+        """Return the rows' own keys as a column of `select`, or an empty list without such a column."""
         if self.id is None:
             return []
         kind = "string" if isinstance(schema[self.id].dataType, T.StringType) else "bigint"
         return [quoted(self.id).cast(kind).alias(ID)]
 
     def named_by(self, name: str | None, schema: T.StructType) -> Columns:
-        """Return the columns with the rows' own keys, by which errors name them, if the dataset has that column."""
-        is_there = name in schema.names and isinstance(schema[name].dataType, _KEYS)
+        """Return the columns with the key column `name`, if the dataset has it, so that errors name rows by key."""
+        is_there = name in schema.names and isinstance(schema[name].dataType, _KEY_TYPES)
         return replace(self, id=name) if is_there else self
 
     def _check_features(self, name: str, schema: T.StructType) -> None:
@@ -117,7 +117,7 @@ class Columns:
                 "featuresCol must name a column of vectors (pyspark.ml.linalg) or of arrays of numbers, "
                 f"and {name!r} is of type {kind.simpleString()}"
             )
-        n_features = field.metadata.get("ml_attr", {}).get("num_attrs")  # where a transformer has noted it
+        n_features = field.metadata.get("ml_attr", {}).get("num_attrs")  # Some transformers declare it.
         if n_features is not None:
             self._check_number(f"featuresCol {name!r}", n_features)
 
@@ -127,14 +127,14 @@ class Columns:
 
 
 def check_frame(dataset: Any) -> None:
-    """Raise TypeError for a dataset that is not a DataFrame of Spark; the message says how to make one of it."""
+    """Raise TypeError for a dataset that is not a Spark DataFrame; the message says how to convert it."""
     if isinstance(dataset, DataFrame):
         return
     kind = type(dataset)
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-    if hasattr(dataset, "to_spark"):  # pandas on Spark
+    if hasattr(dataset, "to_spark"):  # This is a table of pandas on Spark.
         remedy = "pass its to_spark()"
-    elif hasattr(dataset, "toDF"):  # an RDD
+    elif hasattr(dataset, "toDF"):  # This is an RDD.
         remedy = "pass its toDF()"
     else:
         remedy = (
@@ -145,7 +145,7 @@ def check_frame(dataset: Any) -> None:
 
 
 def quoted(name: str) -> Column:
-    """Return the column of exactly this name, which may have dots and backticks in it."""
+    """Return the column of exactly this name, which may contain dots and backticks."""
     return F.col(f"`{name.replace('`', '``')}`")
 
 

@@ -1,4 +1,4 @@
-"""Base classes of the machines of pyspark.ml: an estimator that trains on a DataFrame, and its model."""
+"""Base classes of the pyspark.ml classifiers: an estimator that trains on a DataFrame, and its model."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class MarginEstimator(MachineSetters, Classifier, DefaultParamsReadable, MLWrita
         Raises
         ------
         TypeError
-            For data that is not a DataFrame of Spark; the message says how to make one of it.
+            For data that is not a Spark DataFrame; the message says how to convert it.
         """
         check_frame(dataset)
         return super().fit(dataset, params)
@@ -61,7 +61,7 @@ class MarginModel(MachineParams, ClassificationModel, MLReadable, MLWritable):
     Attributes
     ----------
     parent : MarginEstimator or None
-        Estimator that made the model, in this process.
+        Estimator that trained the model in this process.
     """
 
     def __init__(self, machine: MarginClassifier) -> None:
@@ -72,8 +72,8 @@ class MarginModel(MachineParams, ClassificationModel, MLReadable, MLWritable):
         check_is_fitted(machine)
         if machine.classes_.dtype.kind not in "biuf":
             raise ValueError(
-                f"{type(self).__name__} predicts numbers, as all of pyspark.ml, and this machine was trained with the "
-                f"labels {machine.classes_.tolist()}; train it with sklearn.preprocessing.LabelEncoder's numbers"
+                f"{type(self).__name__} predicts numbers, like all of pyspark.ml, but this machine was trained on the "
+                f"labels {machine.classes_.tolist()}; train it on labels from sklearn.preprocessing.LabelEncoder"
             )
         super().__init__()
         self.parent: MarginEstimator | None = None
@@ -82,12 +82,12 @@ class MarginModel(MachineParams, ClassificationModel, MLReadable, MLWritable):
 
     @classmethod
     def fromSklearn(cls, machine: MarginClassifier) -> Self:
-        """Make a model of a fitted scikit-learn machine, whose parameters become Params.
+        """Wrap a fitted scikit-learn machine in a model, with its parameters as Params.
 
         Raises
         ------
         TypeError, ValueError
-            For a machine of another class, labels that are no numbers, or a kernel that is a function.
+            For a machine of another class, labels that are not numbers, or a kernel that is a function.
         """
         model = cls(machine)
         model._take_parameters_of(machine)
@@ -116,7 +116,7 @@ class MarginModel(MachineParams, ClassificationModel, MLReadable, MLWritable):
 
     @property
     def objective(self) -> float | list[float]:
-        """Primal objective; for more than two classes there is one per class."""
+        """Primal objective; for more than two classes one per class."""
         return _plain(self._fitted.objective_)
 
     @property
@@ -126,7 +126,7 @@ class MarginModel(MachineParams, ClassificationModel, MLReadable, MLWritable):
 
     @property
     def dualityGap(self) -> float:
-        """Relative duality gap, of the worst class."""
+        """Relative duality gap of the worst class."""
         return float(self._fitted.duality_gap_)
 
     @property
@@ -180,7 +180,7 @@ class MarginModel(MachineParams, ClassificationModel, MLReadable, MLWritable):
 
     @classmethod
     def read(cls) -> ModelReader:
-        """Return a reader of what `write` wrote."""
+        """Return a reader of saved models."""
         return ModelReader(cls)
 
 

@@ -1,10 +1,10 @@
 """Data files that Spark reads on the executors, with the rows and labels of `dimargin.io.data.read_data`.
 
     1  open       the names of the columns, from a first line or a schema
-    2  summary    a pass over the rows: labels, sizes, faults, and sums for the scaler
+    2  summary    a pass over the rows: labels, sizes, errors, and sums for the scaler
     3  rows       a data frame of scaled features, and of indices of the labels among the classes
 
-Nothing of a row comes to the driver but its label.
+The driver receives only the labels of rows.
 """
 
 from __future__ import annotations
@@ -43,24 +43,24 @@ from dimargin.spark.scaling import SUMS
 from dimargin.spark.training import train
 from dimargin.strategies import Progress
 
-_NUMBERS = (T.IntegralType, T.FloatType, T.DoubleType, T.BooleanType, T.DecimalType)
+_NUMERIC_TYPES = (T.IntegralType, T.FloatType, T.DoubleType, T.BooleanType, T.DecimalType)
 
 
 @dataclass(frozen=True)
 class FileRows:
     """Rows of a data file, ready for training.
 
-    The frame has ``features``, scaled, which are vectors where rows are sparse, else arrays; ``label``, indices among
-    the classes; and ``weight`` where the file has weights. Names, label, base of the features and the column of weights
-    are as in `dimargin.io.data.DataSet`.
+    The frame has scaled ``features``, as vectors for sparse rows and else as arrays; ``label``, indices
+    among the classes; and ``weight`` if the file has weights. `feature_names`, `label`, `zero_based` and
+    `weight` are as in `dimargin.io.data.DataSet`.
     """
 
     frame: DataFrame
     n_rows: int
     n_features: int
     sparse: bool
-    classes: NDArray[Any]  # labels as `read_data` has them, ascending
-    scaler: Any  # of scikit-learn, fitted on these rows, or None
+    classes: NDArray[Any]  # Labels as in `read_data`, ascending.
+    scaler: Any  # Scaler of scikit-learn, fitted on these rows, or None.
     feature_names: list[str] | None
     label: str | int | None
     zero_based: bool | None
@@ -70,7 +70,7 @@ class FileRows:
     def train(
         self, prototype: MarginClassifier, report: Progress, checkpoint_dir: str | None = None
     ) -> MarginClassifier:
-        """Train a machine on the rows, by `dimargin.spark.training.train`, and give it the labels."""
+        """Train a machine on the rows by `dimargin.spark.training.train`, and set its labels."""
         weights = self._weights_of_indices(prototype.class_weight)
         machine: Any = train(
             clone(prototype).set_params(class_weight=weights),
@@ -98,25 +98,27 @@ def read_rows(
     options: FileOptions | None = None,
     weight: str | None = None,
 ) -> FileRows:
-    """Read a data file on the executors, in one pass that also fits the scaler, which is named as in `SUMS`.
+    """Read a data file on the executors, in one pass that also fits the scaler `scale`, a key of `SUMS`.
 
-    The path is that of a file, a folder of files, or a pattern that Spark reads, here or behind a URL. Parquet is known
-    by its name, or those of the files in the folder, and text by its first lines. Text may be compressed as its name
-    says (gzip, bzip2). The label is as in `dimargin.io.data.read_data`, and `options` say what the content shall not
-    decide. `weight` is the name or position of the column of weights, or "label" for LIBSVM text of label:weight.
+    The path is that of a file, a folder of files, or a pattern that Spark reads, local or behind a URL. Parquet
+    is recognised by its name or those of the files in the folder, text formats by their first lines. Text may be
+    compressed (gzip, bzip2), as its name tells. The label is as in `dimargin.io.data.read_data`, and `options`
+    override what is otherwise derived from the content. `weight` is the name or position of the column of weights, or
+    "label" for LIBSVM text of label:weight.
 
     Raises
     ------
     DataFileError
-        As `dimargin.io.data.read_data`, but that lines are quoted instead of numbered; where Spark finds no such
-        file; for one class only, or more than 10,000.
+        As in `dimargin.io.data.read_data`, but with lines quoted instead of numbered; if Spark does not find the file;
+        for one class only, or more than 10,000.
     """
     try:
-        opened = Jobs(spark).act(lambda: _opened(spark, path, label, weight, options or FileOptions()), f"open {path}")
+        action = partial(_open_file, spark, path, label, weight, options or FileOptions())
+        opened = Jobs(spark).act(action, f"open {path}")
     except AnalysisException as error:
         if error.getCondition() != "PATH_NOT_FOUND":
             raise
-        what = str(error).splitlines()[0]  # the scheme is Spark's choice where none is given
+        what = str(error).splitlines()[0]  # The first line has the URL, with the scheme that Spark has chosen.
         raise DataFileError(f"{path}: Spark finds no such file or folder: {what}") from error
     with SparkEngine(spark) as engine, engine.describe(f"look at {path}"):
         parts = engine.summarise(opened.frame, summarise, (opened.format, SUMS[scale]))
@@ -126,21 +128,21 @@ def read_rows(
     return opened.rows(reduce(partial(FileSummary.joined, path), present))
 
 
-# ---- files that are open -------------------------------------------------------------------------------------------
+# ---- open files ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class _Opened:
-    frame: DataFrame  # lines, or the columns of a table
+    frame: DataFrame  # Lines of text, or the columns of a table.
     format: Format
     names: list[str] | None = None
     label: str | int | None = None
     remarks: tuple[str, ...] = ()
     weight: str | int | None = None
-    column: str | None = None  # of the labels; None for LIBSVM text
+    column: str | None = None  # Name of the column of labels; None for LIBSVM text.
 
     def rows(self, found: FileSummary) -> FileRows:
-        """Return the rows, with the width and the classes that were found."""
+        """Return the rows, with the width and the classes of the summary."""
         path, text = self.format.path, isinstance(self.format, LibsvmText)
         base = int(text and found.first > 0)
         width = found.last + 1 - base
@@ -148,7 +150,8 @@ class _Opened:
             raise DataFileError(f"{path} has no features")
         sparse = text and found.n_stored < DENSE * found.n_rows * width
         labels = self._labels(found.labels)
-        values = found.labels if labels.y is None or labels.y.dtype.kind in "OU" else labels.y  # texts of a fixed width
+        # For text labels, the summary has them in an array of fixed width, which np.unique sorts.
+        values = found.labels if labels.y is None or labels.y.dtype.kind in "OU" else labels.y
         classes, indices = np.unique(values, return_inverse=True)
         check_classes(labels.fraction)
         if len(classes) < 2:
@@ -165,7 +168,7 @@ class _Opened:
         )  # fmt: skip
 
     def _labels(self, labels: NDArray[Any]) -> FoundLabels:
-        """Return what labels are, and remarks on them; raises DataFileError if one is missing."""
+        """Return the labels with remarks on them; raises DataFileError if one is missing."""
         if labels.dtype.kind != "U":
             odd = labels[labels != np.floor(labels)] if labels.dtype.kind == "f" else labels[:0]
             fault = None if not len(odd) else f"{self.format.path}, in a row: {fraction_said(self.column, odd[0])}"
@@ -175,11 +178,11 @@ class _Opened:
         return texts.found(codes, self.column, lambda _: "in a row")
 
 
-def _opened(
+def _open_file(
     spark: SparkSession, path: str, label: str | int | None, weight: str | None, options: FileOptions
 ) -> _Opened:
     if _is_parquet(spark, path, options):
-        return _table(spark.read.parquet(path), path, label, weight)
+        return _open_table(spark.read.parquet(path), path, label, weight)
     lines = spark.read.text(path).select(F.col(LINE).cast("binary").alias(LINE))
     first = _first_lines(lines)
     options.check_lines(path, b"".join(first[:1]))
@@ -190,18 +193,18 @@ def _opened(
     if format_taking(Path(path), options, label, start=start) == "libsvm":
         check_weight(path, weight)
         return _Opened(lines, LibsvmText(path, options, weight is not None), weight=weight)
-    return _csv(lines, path, label, weight, options, first, start)
+    return _open_csv(lines, path, label, weight, options, first, start)
 
 
 def _first_lines(lines: DataFrame) -> list[bytes]:
-    """Return the first lines, but few of them where they are long."""
+    """Return the first lines, fewer if they are long."""
     length = sum(len(row[0]) for row in lines.head(1))
     n_rows = max(2, min(SAMPLE_ROWS, SAMPLE_BYTES // max(1, length)))
     return [bytes(row[0]) for row in lines.head(1 + n_rows)]
 
 
 def _is_parquet(spark: SparkSession, path: str, options: FileOptions) -> bool:
-    """Return whether a file is Parquet, by the name of the path; where that says nothing, by those of its files."""
+    """Return whether a file is Parquet, by the name of the path or, if that does not tell, of its files."""
     if options.format is not None:
         return options.format == "parquet"
     names = [path]
@@ -212,7 +215,7 @@ def _is_parquet(spark: SparkSession, path: str, options: FileOptions) -> bool:
     return name_format(Path(names[0])) == "parquet"
 
 
-def _csv(
+def _open_csv(
     lines: DataFrame,
     path: str,
     label: str | int | None,
@@ -231,17 +234,18 @@ def _csv(
     return _Opened(lines, form, None, taken.index, taken.remarks, index, taken.label)
 
 
-def _table(table: DataFrame, path: str, label: str | int | None, weight: str | None) -> _Opened:
+def _open_table(table: DataFrame, path: str, label: str | int | None, weight: str | None) -> _Opened:
     names = [name for name in table.columns if not PANDAS_INDEX.fullmatch(name)]
     given = {name.strip(): name for name in reversed(names)}
     names = [name.strip() for name in names]
     drop = [] if weight is None else [names[column_index(path, names, weight, "weight")]]
     taken = TableColumns.choose(path, names, label, drop=drop)
-    assert taken.label is not None  # it was needed
+    assert taken.label is not None
     for name in (*taken.wanted, *drop):
-        _check_kind(path, name, table.schema[given[name]].dataType, _NUMBERS, "numbers expected")
+        _check_kind(path, name, table.schema[given[name]].dataType, _NUMERIC_TYPES, "numbers expected")
     kind = table.schema[given[taken.label]].dataType
-    _check_kind(path, taken.label, kind, (*_NUMBERS, T.StringType, T.DateType), "numbers or text expected as labels")
+    labels = (*_NUMERIC_TYPES, T.StringType, T.DateType)
+    _check_kind(path, taken.label, kind, labels, "numbers or text expected as labels")
     features = F.array(*(quoted(given[name]).cast("double") for name in taken.wanted))
     weights = [quoted(given[name]).cast("double").alias(WEIGHT) for name in drop]
     frame = table.select(features.alias(FEATURES), quoted(given[taken.label]).alias(LABEL), *weights)

@@ -1,4 +1,4 @@
-"""Parsers of batches of lines or of table rows on executors, by the readers of `dimargin.io.data`."""
+"""Parsers of batches of lines or table rows on executors, by the readers of `dimargin.io.data`."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from dimargin.io.data.parquet import as_text, is_numeric
 from dimargin.spark.columns import FEATURES, LABEL, WEIGHT
 from dimargin.system.arrays import Floats, Indices
 
-LINE = "value"  # the column of Spark's lines of text
-_MAX_WIDTH = 2**31 - 1  # of Spark's vectors
+LINE = "value"  # Spark's name of the column of lines of text.
+_MAX_WIDTH = 2**31 - 1  # Largest size of Spark's vectors.
 
 
 class Parsed(NamedTuple):
     """Rows of a batch."""
 
-    X: Any  # ndarray or CSR matrix of shape (n, n_features); features of LIBSVM text count from zero, as far as they go
-    labels: NDArray[Any]  # that occur, as numbers or text
-    indices: Indices  # of the rows' labels among them, of shape (n,)
-    weights: Floats | None = None  # of the rows, where the file has some
+    X: Any  # Ndarray or CSR matrix of shape (n, n_features); LIBSVM text has the features from zero to its last.
+    labels: NDArray[Any]  # The different labels, as numbers or text.
+    indices: Indices  # Indices of the rows' labels among these, of shape (n,).
+    weights: Floats | None = None  # Weights of the rows, if the file has any.
 
     @property
     def heavy(self) -> Parsed | None:
-        """The rows of positive weight, None if there are none."""
+        """The rows of positive weight, or None without any."""
         if self.weights is None or self.weights.all():
             return self
         kept = np.flatnonzero(self.weights)
@@ -49,16 +49,16 @@ class Parsed(NamedTuple):
 class Format(ABC):
     """Abstract base class of parsers of a data file, which are sent to the executors."""
 
-    path: str  # for messages
+    path: str  # The path is used in messages.
 
     def rows(self, batch: pa.RecordBatch) -> Parsed | None:
-        """Return the rows of positive weight of a batch, None if there are none."""
+        """Return the rows of positive weight of a batch, or None without any."""
         parsed = self.parse(batch)
         return None if parsed is None else parsed.heavy
 
     @abstractmethod
     def parse(self, batch: pa.RecordBatch) -> Parsed | None:
-        """Return the rows of a batch, None if there are none; a DataFileError names the wrong column or line."""
+        """Return the rows of a batch, or None without any; a DataFileError names the wrong column or line."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class LibsvmText(Format):
     """Parser of lines of LIBSVM text."""
 
     options: FileOptions = FileOptions()  # noqa: RUF009 (frozen)
-    weighted: bool = False  # whether lines begin with label:weight
+    weighted: bool = False  # Whether lines begin with label:weight.
 
     def parse(self, batch: pa.RecordBatch) -> Parsed | None:
         """See `Format`."""
@@ -89,10 +89,10 @@ class CsvText(Format):
     """Parser of lines of CSV; if there is a header, every file has it."""
 
     layout: CsvLayout
-    left_out: list[bytes]  # the line with the names, and what stands before it: they can be no rows
+    left_out: list[bytes]  # The line with the names and those before it, which are skipped in every file.
     taken: TableColumns
     options: FileOptions = FileOptions()  # noqa: RUF009 (frozen)
-    weight: str | None = None  # name of the column of weights
+    weight: str | None = None  # Name of the column of weights.
 
     def parse(self, batch: pa.RecordBatch) -> Parsed | None:
         """See `Format`."""
@@ -125,10 +125,10 @@ class CsvText(Format):
 
 @dataclass(frozen=True)
 class TableRows(Format):
-    """Parser of rows of a table with the canonical columns `FEATURES`, an array, `LABEL`, as it is, and `WEIGHT`."""
+    """Parser of rows of a table with the columns `FEATURES` (an array), `LABEL` (of any type) and `WEIGHT`."""
 
     taken: TableColumns
-    weight: str | None = None  # name that the column of weights has in the file
+    weight: str | None = None  # Name of the column of weights in the file.
 
     def parse(self, batch: pa.RecordBatch) -> Parsed | None:
         """See `Format`."""
@@ -171,7 +171,7 @@ def _wrong_weight(place: str, name: str, weight: float) -> DataFileError:
 
 
 def _joined(lines: pa.Array) -> bytes:
-    """Join lines to one text."""
+    """Join lines into one text."""
     whole = pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines)
     text: bytes = pc.binary_join(whole, b"\n")[0].as_py()
     return text + b"\n"

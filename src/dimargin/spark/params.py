@@ -1,6 +1,6 @@
-"""Params of the machines, derived from the constructors of the scikit-learn classes: names, defaults, texts.
+"""Params derived from the constructors of the scikit-learn classes: names, defaults and texts.
 
-A new machine needs its two classes in `dimargin.spark`; a new parameter of an estimator needs nothing.
+A new machine needs two classes in `dimargin.spark`; a new parameter of an estimator needs no change here.
 """
 
 from __future__ import annotations
@@ -20,16 +20,15 @@ from dimargin.kernels.functions import KERNEL_NAMES
 from dimargin.spark.columns import Columns
 from dimargin.spark.values import as_object, converter
 
-_OWN = {"n_jobs", "verbose", "warm_start", "multi_class"}  # what Spark does in its own way, or not at all
-_TEXTS = {  # where the docstring says more than holds here, or leaves it to scikit-learn's conventions
+_SPARK_TEXTS = {  # These docstrings of the estimators do not apply on Spark, or rely on scikit-learn's conventions.
     "kernel": f"{{{', '.join(map(repr, KERNEL_NAMES))}}}. The kernel.",
     "class_weight": "'balanced', or a dict from labels to weights. Factors of the rows' weights.",
-    "random_state": "Seed of all that is random: a whole number, or None for another one each time.",
+    "random_state": "Seed of all random choices: a whole number, or None for a different one each time.",
 }
 
 
 def spark_name(name: str) -> str:
-    """Return the name that a parameter has in pyspark.ml.
+    """Return the name of a parameter in pyspark.ml.
 
     Examples
     --------
@@ -42,11 +41,12 @@ def spark_name(name: str) -> str:
 def parameters(machine: type[MarginClassifier]) -> dict[str, inspect.Parameter]:
     """Return the parameters of the constructor that are Params, by their names in the constructor."""
     own = inspect.signature(machine).parameters
-    return {name: parameter for name, parameter in own.items() if name not in _OWN}
+    excluded = {"n_jobs", "verbose", "warm_start", "multi_class"}  # Spark has its own settings for these, or none.
+    return {name: parameter for name, parameter in own.items() if name not in excluded}
 
 
 class MachineParams(HasWeightCol):
-    """Params that an estimator and its models have: columns, and those of the machine.
+    """Params of an estimator and its models: columns, and the parameters of the machine.
 
     Subclasses name the machine: ``class ODMClassifier(..., machine=dimargin.ODMClassifier)``.
     """
@@ -54,23 +54,24 @@ class MachineParams(HasWeightCol):
     machine: ClassVar[type[MarginClassifier]]
 
     featuresCols: Param[list[str]] = Param(
-        Params._dummy(), "featuresCols", "plain numeric columns, one a feature, in place of featuresCol.",
+        Params._dummy(), "featuresCols", "plain numeric columns, one per feature, instead of featuresCol.",
         TypeConverters.toListString,
     )  # fmt: skip
     idCol: Param[str] = Param(
-        Params._dummy(), "idCol",
-        "column of the rows' own keys, unique: sampling and dealing of rows go by them. If this is not set or empty, "
-        "they go by the content of the rows.",
+        Params._dummy(),
+        "idCol",
+        "column of unique row keys, by which rows are sampled and assigned to shards. If this is not set or empty, the "
+        "content of the rows is used.",
         TypeConverters.toString,
-    )  # fmt: skip
+    )
 
     def __init_subclass__(cls, machine: type[MarginClassifier] | None = None, **others: Any) -> None:
-        """Give the class the Params and getters of a machine."""
+        """Add the Params and getters of a machine to the class."""
         super().__init_subclass__(**others)
         if machine is None:
             return
         cls.machine = machine
-        hints, texts = typing.get_type_hints(machine.__init__), parameter_texts(machine) | _TEXTS
+        hints, texts = typing.get_type_hints(machine.__init__), parameter_texts(machine) | _SPARK_TEXTS
         for name in parameters(machine):
             param = spark_name(name)
             text = in_spark_names(machine, texts.get(name, ""))
@@ -83,7 +84,7 @@ class MachineParams(HasWeightCol):
         self._setDefault(**given)
 
     def getFeaturesCols(self) -> list[str]:
-        """Value of `featuresCols`; empty where `featuresCol` holds."""
+        """Value of `featuresCols`; empty if `featuresCol` is used."""
         return list(self.getOrDefault(self.featuresCols)) if self.isDefined(self.featuresCols) else []
 
     def getIdCol(self) -> str | None:
@@ -91,11 +92,11 @@ class MachineParams(HasWeightCol):
         return self._column("idCol")
 
     def setFeaturesCols(self, value: list[str]) -> Self:
-        """Set `featuresCols`, which then holds in place of `featuresCol`; returns self."""
+        """Set `featuresCols`, which then replaces `featuresCol`; returns self."""
         return self._set(featuresCols=value)
 
     def _set(self, **given: Any) -> Self:
-        """Set Params; a list for `featuresCol` is one of plain columns, and None clears the name of a column."""
+        """Set Params; a list for `featuresCol` sets `featuresCols`, and None clears the name of a column."""
         columns = given.get("featuresCol")
         if isinstance(columns, (list, tuple)):
             del given["featuresCol"]
@@ -105,9 +106,9 @@ class MachineParams(HasWeightCol):
                 self.clear(self.getParam(name))
                 del given[name]
             else:
-                self.getParam(name).typeConverter(None)  # raises unless None is a value of this one
+                self.getParam(name).typeConverter(None)  # This raises unless None is a valid value.
         for one, other in (("featuresCol", "featuresCols"), ("featuresCols", "featuresCol")):
-            if one in given:  # the last one set holds
+            if one in given:  # The last one set counts.
                 self.clear(self.getParam(other))
         super()._set(**given)
         return self
@@ -116,7 +117,7 @@ class MachineParams(HasWeightCol):
         return (self.getOrDefault(name) or None) if self.isDefined(name) else None
 
     def _columns(self, n_features: int | None = None) -> Columns:
-        """Return the columns to train from, or, with the number of features of a model, to predict from."""
+        """Return the columns for training or, with the number of features of a model, for prediction."""
         plain = tuple(self.getFeaturesCols())
         features = plain if self.isDefined(self.featuresCols) else self.getOrDefault("featuresCol")
         if n_features is not None:
@@ -124,7 +125,7 @@ class MachineParams(HasWeightCol):
         return Columns(features, self.getOrDefault("labelCol"), self._column("weightCol"), self._column("idCol"))
 
     def _prototype(self) -> MarginClassifier:
-        """Return the unfitted scikit-learn machine of these Params; raises an error for one out of its range."""
+        """Return the unfitted scikit-learn machine of these Params; raises an error for a value out of range."""
         given = {name: as_object(name, self.getOrDefault(spark_name(name))) for name in parameters(self.machine)}
         machine = self.machine(**given)
         try:
@@ -142,17 +143,18 @@ class MachineParams(HasWeightCol):
 
 
 class MachineSetters(MachineParams):
-    """Params of an estimator, with setters, a folder for checkpoints, and a constructor of keywords only."""
+    """Params of an estimator, with setters, a checkpoint folder, and a constructor with keywords only."""
 
     checkpointDir: Param[str] = Param(
-        Params._dummy(), "checkpointDir",
-        "folder that Spark reads and writes, of one fit. After every level the fit writes down there how far it has "
-        "come, and another one of the same params and data goes on from there. If this is not set or empty, none does.",
+        Params._dummy(),
+        "checkpointDir",
+        "checkpoint folder of one fit, which Spark reads and writes: progress is saved after every level, and a fit "
+        "with the same params and data resumes from it. If this is not set or empty, nothing is saved.",
         TypeConverters.toString,
-    )  # fmt: skip
+    )
 
     def __init_subclass__(cls, machine: type[MarginClassifier] | None = None, **others: Any) -> None:
-        """Give the class the setters of a machine's Params."""
+        """Add the setters of a machine's Params to the class."""
         super().__init_subclass__(machine=machine, **others)
         if machine is not None:
             for param in map(spark_name, parameters(machine)):
@@ -168,7 +170,7 @@ class MachineSetters(MachineParams):
         Raises
         ------
         TypeError
-            For a name that is no Param, or a value of the wrong type.
+            For a name that is not a Param, or a value of the wrong type.
         """
         unknown = [name for name in given if not self.hasParam(name)]
         if unknown:
@@ -194,7 +196,7 @@ class MachineSetters(MachineParams):
 
 
 def in_spark_names(machine: type[MarginClassifier], text: str) -> str:
-    """Return a text in which the machine's parameters have the names of the Params."""
+    """Return a text with the names of the machine's parameters replaced by those of the Params."""
     names = [name for name in parameters(machine) if spark_name(name) != name]
     return re.sub(rf"\b({'|'.join(names)})\b", lambda match: spark_name(match[1]), text)
 

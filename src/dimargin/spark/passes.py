@@ -1,4 +1,4 @@
-"""The two passes over a data file on the executors: a summary of all rows, and the rows ready for training."""
+"""Two passes over a data file on the executors: a summary of all rows, and the rows ready for training."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class FileSummary:
     """Summary of some rows."""
 
     n_rows: int
-    labels: NDArray[Any]  # as in the file, ascending
-    n_stored: int  # numbers that are not zero
-    first: int  # first column that occurs, numbered as in the file
-    last: int  # likewise
+    labels: NDArray[Any]  # Labels as in the file, ascending.
+    n_stored: int  # Number of values that are not zero.
+    first: int  # First column that occurs, numbered as in the file.
+    last: int  # Last column that occurs, numbered as in the file.
     sums: ColumnSums | None
 
     @classmethod
@@ -39,13 +39,13 @@ class FileSummary:
         first, last, n_stored = 0, X.shape[1] - 1, X.size
         if sp.issparse(X):
             first, last = (int(X.indices.min()), int(X.indices.max())) if X.nnz else (np.iinfo(np.int32).max, 0)
-            # zeros that are written count as on one computer, where such chunks of a file become dense
+            # Explicit zeros are counted as on one computer, where such chunks of a file become dense.
             n_stored = np.count_nonzero(X.data) if X.nnz >= DENSE * X.shape[0] * X.shape[1] else X.nnz
         return cls(X.shape[0], np.unique(parsed.labels), n_stored, first, last, None if sums is None else sums.of(X))
 
     @staticmethod
     def joined(path: str, one: FileSummary, other: FileSummary) -> FileSummary:
-        """Join two summaries; raises DataFileError where there are too many labels."""
+        """Join two summaries; raises DataFileError for too many labels."""
         labels = np.unique(np.concatenate([one.labels, other.labels]))
         if len(labels) > MAX_CLASSES:
             raise DataFileError(f"{path} has more than {MAX_CLASSES} different labels; which column holds them?")
@@ -57,7 +57,7 @@ class FileSummary:
 
 
 def summarise(batches: Iterator[pa.RecordBatch], value: tuple[Format, type[ColumnSums] | None]) -> FileSummary | None:
-    """Summarise a partition of the file, as a task; None where it has no rows."""
+    """Task that summarises a partition of the file; None if it has no rows."""
     form, sums = value
     parts = (FileSummary.of(parsed, sums) for parsed in map(form.rows, batches) if parsed is not None)
     found: FileSummary | None = next(parts, None)
@@ -69,15 +69,15 @@ class BatchParser:
     """Parser of batches into scaled rows and indices of their classes."""
 
     format: Format
-    labels: NDArray[Any]  # as in the file, ascending
-    indices: Indices  # of these labels among the classes
-    base: int  # number of the first feature
+    labels: NDArray[Any]  # Labels as in the file, ascending.
+    indices: Indices  # Indices of these labels among the classes.
+    base: int  # Number of the first feature.
     width: int
     sparse: bool
-    scaler: Any  # transformer or None
+    scaler: Any  # Fitted transformer, or None.
 
     def features(self, X: Any) -> Any:
-        """Return scaled rows of the right width."""
+        """Return scaled rows of width `width`."""
         if sp.issparse(X):
             columns = X.indices - self.base
             if len(columns) and not 0 <= columns.min() <= columns.max() < self.width:
@@ -95,11 +95,11 @@ class BatchParser:
         return codes
 
     def _changed(self, what: str) -> DataFileError:
-        return DataFileError(f"{self.format.path} has {what} that it did not have when it was read first: it changes")
+        return DataFileError(f"{self.format.path} changed while it was read: it has new {what}")
 
 
 def prepared(parser: BatchParser, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield batches of the columns `FEATURES`, vectors where rows are sparse and else arrays, `LABEL` and `WEIGHT`."""
+    """Yield batches of the columns `FEATURES` (vectors for sparse rows, else arrays), `LABEL` and `WEIGHT`."""
     for parsed in map(parser.format.rows, batches):
         if parsed is not None:
             X, label = parser.features(parsed.X), parser.codes(parsed).astype(np.float64)
@@ -109,7 +109,7 @@ def prepared(parser: BatchParser, batches: Iterator[pa.RecordBatch]) -> Iterator
 
 
 def _vectors(X: Any) -> pa.StructArray:
-    """Return sparse rows as Spark stores vectors."""
+    """Return sparse rows in Spark's representation of vectors."""
     n_rows, n_features = X.shape
     parts = [
         pa.array(np.zeros(n_rows, dtype=np.int8)), pa.array(np.full(n_rows, n_features, dtype=np.int32)),

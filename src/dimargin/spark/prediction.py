@@ -17,25 +17,25 @@ from dimargin.spark.columns import FEATURES, ID, Columns, quoted
 from dimargin.spark.shipping import Parcel, arrived
 from dimargin.system.arrays import Floats
 
-_ROWS, _ANSWERS = "dimargin_rows", "dimargin_answers"  # columns that come and go
+_ROWS, _ANSWERS = "dimargin_rows", "dimargin_answers"  # Names of temporary columns.
 
 
 def with_predictions(
     dataset: DataFrame, columns: Columns, parcel: Parcel, classes: Floats, raw: str, prediction: str
 ) -> DataFrame:
-    """Add predictions to a dataset, streaming or not, by the model in a parcel; its own columns stay as they are.
+    """Add predictions of the model in a parcel to a dataset, streaming or not.
 
-    The columns of the rows were checked already; an error names a row by its key, where there is one. `raw` and
-    `prediction` are names of the new columns, of which an empty one is left out.
+    The caller has checked the columns. Errors name a row by its key, if it has one. `raw` and `prediction` are
+    the names of the new columns; one with an empty name is left out.
 
     Raises
     ------
     ValueError
-        If the dataset has such a column.
+        If the dataset already has a column of one of these names.
     """
     for param, name in (("rawPredictionCol", raw), ("predictionCol", prediction)):
         if name in dataset.columns:
-            raise ValueError(f"{param} is {name!r}, and the dataset has such a column; drop it, or choose another name")
+            raise ValueError(f"{param} is {name!r}, already a column of the dataset; drop it, or choose another name")
     if not raw and not prediction:
         warnings.warn("rawPredictionCol and predictionCol are empty: transform adds nothing", stacklevel=4)
         return dataset
@@ -47,8 +47,8 @@ def with_predictions(
         nominal = np.array_equal(classes, np.arange(len(classes)))
         kind = {"ml_attr": {"type": "nominal", "num_vals": len(classes)}} if nominal else {}
         chosen.append(answers.getField("prediction").alias(prediction, metadata=kind))
-    # A struct that is asked for twice (and sent once) stays a projection of its own: where arrow functions read the
-    # columnar batches of a file, as in Spark 4.3, they refuse vectors, in whatever column.
+    # A struct that is used twice (and sent once) stays a separate projection. Otherwise Arrow functions may read the
+    # columnar batches of a file directly, as in Spark 4.3, and then they refuse vectors in any column.
     rows = F.struct(columns.features_in(dataset.schema).alias(FEATURES), *columns.id_in(dataset.schema))
     asked = dataset.select("*", rows.alias(_ROWS))
     answered = asked.select("*", _predictor(parcel, columns)(_ROWS, _ROWS).alias(_ANSWERS))

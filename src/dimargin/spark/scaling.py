@@ -1,4 +1,4 @@
-"""Scalers of scikit-learn for rows on executors, fitted from sums over parts of the rows in one pass."""
+"""Scalers of scikit-learn fitted to rows on executors, from sums over parts of the rows, in one pass."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from dimargin.system.arrays import Floats
 
 @dataclass(frozen=True)
 class ColumnSums(ABC):
-    """Base class of sums over the columns of some rows; a column that a part of the rows does not reach is zero there.
+    """Base class of two sums over rows for every column, one per row of `columns`.
 
-    `columns` has a row for each of the two sums of a kind.
+    Columns beyond the width of some rows are zero for these.
     """
 
     n_rows: int
@@ -37,20 +37,20 @@ class ColumnSums(ABC):
 
     @abstractmethod
     def _added(self, other: Self) -> tuple[Floats, Floats]:
-        """Return the two sums over the rows of both, which are of the same width."""
+        """Return the two sums over the rows of both, which have the same width."""
 
     def between(self, first: int, width: int) -> Self:
-        """Return the sums of `width` columns from `first` on."""
+        """Return the sums of `width` columns, beginning with `first`."""
         own = self.columns[:, first : first + width]
         return type(self)(self.n_rows, np.pad(own, ((0, 0), (0, width - own.shape[1]))))
 
     @abstractmethod
     def scaler(self, sparse: bool) -> Any:
-        """Return the scaler fitted to these rows; for `sparse` ones it keeps zeros."""
+        """Return the scaler fitted to these rows, which keeps zeros if `sparse`."""
 
 
 class Extremes(ColumnSums):
-    """Least and largest values, for `MinMaxScaler`, or for `MaxAbsScaler` where rows are sparse.
+    """Smallest and largest values, for `MinMaxScaler`, or for `MaxAbsScaler` if rows are sparse.
 
     Examples
     --------
@@ -107,7 +107,7 @@ class Moments(ColumnSums):
         fitted = StandardScaler(with_mean=not sparse).fit(means[None])
         fitted.n_samples_seen_ = type(fitted.n_samples_seen_)(self.n_rows)
         fitted.mean_, fitted.var_ = means, squares / self.n_rows
-        # scikit-learn's bound on what rounding makes of the variance of a column that is constant
+        # This is scikit-learn's bound of the rounding in the variance of a constant column.
         noise, n_rows = np.finfo(np.float64).eps, self.n_rows
         constant = fitted.var_ <= n_rows * noise * fitted.var_ + (n_rows * noise * fitted.mean_) ** 2
         fitted.scale_ = np.where(constant, 1.0, np.sqrt(fitted.var_))

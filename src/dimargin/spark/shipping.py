@@ -1,8 +1,8 @@
-"""Transfer of models to executors: small ones go with the function that uses them, large ones as a file.
+"""Transfer of models to executors: small ones within the function that uses them, large ones as a file.
 
-Functions are sent again with every task and, over Spark Connect, with every analysis of a plan, which may have at most
-128 MiB. A file of the session is sent once to every executor. A process that predicts reads a model once, whatever the
-number of batches.
+Functions are sent with every task and, over Spark Connect, with every analysis of a plan, which may have
+at most 128 MiB. A file of the session is sent once to every executor. A process that predicts loads a
+model once for all batches.
 """
 
 from __future__ import annotations
@@ -25,23 +25,20 @@ from pyspark.sql import SparkSession
 from dimargin.estimators import MarginClassifier
 from dimargin.io.models import load, save
 
-_LARGE = 2**20  # bytes from which a model is a file
-_KEPT = 4  # models that a process remembers
-
 _sent: WeakKeyDictionary[SparkSession, set[str]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
 class Parcel:
-    """Model file that is sent to executors; equal ones hold the same model."""
+    """Model file that is sent to executors; equal parcels hold the same model."""
 
-    checksum: str  # SHA-256 of the file
-    size: int  # of the file in bytes
-    content: bytes | None = field(default=None, compare=False, repr=False)  # None where the file was sent by itself
+    checksum: str  # SHA-256 of the file.
+    size: int  # Size of the file in bytes.
+    content: bytes | None = field(default=None, compare=False, repr=False)  # None if the file was sent separately.
 
     @property
     def name(self) -> str:
-        """Name of the file among those of the session."""
+        """Name of the file in the session."""
         return f"dimargin-{self.checksum[:32]}.model"
 
     @contextmanager
@@ -57,16 +54,16 @@ class Parcel:
 
 
 def ship(machine: MarginClassifier, session: SparkSession, known: Parcel | None = None) -> Parcel:
-    """Send a fitted machine to the executors of a session, and return its parcel.
+    """Send a fitted machine to the executors of a session, classic or Connect, and return its parcel.
 
-    The session is a classic or a Connect one, and `known` what this function has returned for this machine before.
+    `known` is the result of an earlier call for the same machine.
     """
     sent = _sent.setdefault(session, set())
     if known is not None and (known.content is not None or known.checksum in sent):
         return known
     content = packed(machine)
     checksum = hashlib.sha256(content).hexdigest()
-    if len(content) < _LARGE:
+    if len(content) < 2**20:
         return Parcel(checksum, len(content), content)
     parcel = Parcel(checksum, len(content))
     path = _folder() / parcel.name
@@ -90,7 +87,7 @@ def unpacked(content: bytes) -> Any:
         return load(path)
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=4)
 def arrived(parcel: Parcel) -> Any:
     """Return the machine of a parcel, on an executor, ready to predict."""
     with parcel.file() as path:
@@ -98,7 +95,7 @@ def arrived(parcel: Parcel) -> Any:
 
 
 def ready(machine: Any) -> Any:
-    """Prepare a machine to predict with the threads of its task, and from columns that have no names."""
+    """Prepare a machine to predict with the threads of its task, and from columns without names."""
     machine.n_jobs = None
     machine.__dict__.pop("feature_names_in_", None)
     return machine
@@ -106,7 +103,7 @@ def ready(machine: Any) -> Any:
 
 @cache
 def _folder() -> Path:
-    """Return the folder of files that are sent; a classic session serves them from it as long as it lives."""
+    """Return the folder of the files to send, from which a classic session serves them until it ends."""
     folder = Path(mkdtemp(prefix="dimargin-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder

@@ -1,11 +1,11 @@
 """Conversion of a DataFrame to shards of rows in the order of their keys, on the executors.
 
-    1  survey     counts by label, for which the features are not read where the source is in columns
-    2  scatter    every row goes to the shard of its key, in one shuffle; raises ValueError for a wrong row
-    3  measure    sums over the shards: indices of their rows, means, variance, bounds of the extent
+    1  survey     counts by label, for which a columnar source is not asked for the features
+    2  scatter    every row is sent to the shard of its key, in one shuffle; raises ValueError for a wrong row
+    3  measure    sums over the shards: numbers of rows, means, variance, bounds of the extent
 
-The number of shards depends on the number of rows alone, and what a shard holds on keys alone: neither the partitions
-of the source, nor the order in which it is read, nor the number of workers change anything.
+The number of shards depends only on the number of rows, and the content of a shard only on keys. Neither
+the partitions of the source, nor the order in which it is read, nor the number of workers matter.
 """
 
 from __future__ import annotations
@@ -35,19 +35,16 @@ from dimargin.spark.columns import FEATURES, LABEL, MAX_CLASSES, WEIGHT, Columns
 from dimargin.spark.engine.spark import SparkEngine
 from dimargin.system.arrays import Floats, Indices
 
-_SUMMED = 1e-9  # relative difference of two sums of the same weights, in another order
-_MIN_SHARE = 0.5  # of the mean, that the rows of a shard may be
-
 
 @dataclass(frozen=True)
 class Survey:
     """Counts of a source, taken before its rows are sent to shards."""
 
-    counts: dict[float, int]  # rows with positive weight, by label
-    weights: dict[float, float]  # sums of their weights, by label
-    n_given: int  # rows, those without weight included
-    n_features: int  # of the first row
-    n_values: int  # values that vectors store, or all values
+    counts: dict[float, int]  # Numbers of rows with positive weight, by label.
+    weights: dict[float, float]  # Sums of their weights, by label.
+    n_given: int  # Number of all rows, including those of zero weight.
+    n_features: int  # Number of features of the first row.
+    n_values: int  # Number of values stored in vectors, or of all values.
 
     @property
     def n_rows(self) -> int:
@@ -64,13 +61,13 @@ class Survey:
 class KeyedRows:
     """Rows of a shard, in the order of their keys.
 
-    `first` is the index of the first row in the order of all keys; None where that follows from the keys and
+    `first` is the index of the first row in the order of all keys; None if it follows from the keys and
     `Measures.sizes`.
     """
 
-    X: Any  # ndarray or CSR array of shape (n, n_features)
-    codes: Indices  # of the labels among the classes, of shape (n,), as the weights and keys
-    weights: Floats  # positive
+    X: Any  # Ndarray or CSR array of shape (n, n_features).
+    codes: Indices  # Indices of the labels among the classes; codes, weights and keys have shape (n,).
+    weights: Floats  # Positive weights.
     keys: Keys
     first: int | None = None
 
@@ -88,24 +85,25 @@ class KeyedRows:
 
 @dataclass(frozen=True)
 class Source:
-    """DataFrame with rows."""
+    """DataFrame with the rows to train on."""
 
     engine: SparkEngine
-    frame: DataFrame  # result of `Columns.select`
+    frame: DataFrame  # Result of `Columns.select`.
     columns: Columns
 
     def survey(self) -> Survey:
-        """Count the rows of every label; raises ValueError, which names the column, where none can be trained on."""
+        """Count the rows of every label; raises ValueError, naming the column, for labels unfit for training."""
         vectors = isinstance(self.frame.schema[FEATURES].dataType, StructType)
         values = F.col(f"{FEATURES}.values" if vectors else FEATURES)
         width = F.coalesce(F.col(f"{FEATURES}.size"), F.size(values)) if vectors else F.size(values)
         heavy = F.lit(True) if self.columns.weight is None else F.col(WEIGHT) > 0
         weight = F.lit(1.0) if self.columns.weight is None else F.col(WEIGHT)
         counts = self.frame.groupBy(LABEL).agg(
-            F.count_if(heavy).alias("n_rows"), F.count(F.lit(1)).alias("n_given"),
+            F.count_if(heavy).alias("n_rows"),
+            F.count(F.lit(1)).alias("n_given"),
             F.sum(F.when(heavy, weight)).alias("weight"),
             F.sum(F.size(values) if vectors else F.lit(0)).alias("n_values"),
-        )  # fmt: skip
+        )
         n_features = self.columns.n_features
         first = self.frame.where(values.isNotNull()).select(width).limit(1)
         questions = [(counts.coalesce(1).limit(MAX_CLASSES + 1), "count labels")]
@@ -115,14 +113,14 @@ class Source:
             n_features = firsts[0][0][0] if firsts[0] else 0
         if len(found) > MAX_CLASSES:
             raise ValueError(
-                f"labelCol {self.columns.label!r} has more than {MAX_CLASSES} different values, and each is a class"
+                f"labelCol {self.columns.label!r} has more than {MAX_CLASSES} different values, too many for classes"
             )
         n_given, n_values = (sum(row[name] for row in found) for name in ("n_given", "n_values"))
-        # rows that have no label are refused when they are dealt
+        # Rows without a label are refused when they are scattered.
         known = [row for row in found if row["n_rows"] and row[LABEL] is not None]
         labels = {row[LABEL]: row["n_rows"] for row in known}
         if not labels:
-            raise ValueError(f"the dataset has no row with positive weight, of {n_given}")
+            raise ValueError(f"none of the dataset's {n_given} rows has a positive weight")
         if len(labels) < 2:
             raise ValueError(
                 f"labelCol {self.columns.label!r} has one class only, {next(iter(labels))!r}; at least two are needed"
@@ -131,10 +129,10 @@ class Source:
         return Survey(labels, weights, n_given, n_features, n_values if vectors else n_given * n_features)
 
     def scattered(self, survey: Survey, random_state: int, kernel: Kernel | None) -> tuple[Shards[KeyedRows], Measures]:
-        """Return the rows as shards that follow one another in the order of their keys, and sums over them.
+        """Return the rows as consecutive shards in the order of their keys, and sums over them.
 
-        Every shard has at least half as many rows as the mean. Distances of rows are measured for a kernel machine
-        only, by its kernel, whose gamma does not matter.
+        Every shard has at least half of the mean number of rows. Only for a kernel machine, distances of rows are
+        measured, by its kernel with any gamma.
         """
         n_shards = n_shards_for(survey.n_rows)
         sparse = survey.n_values * 1.5 < survey.n_rows * survey.n_features
@@ -148,30 +146,29 @@ class Source:
         measures = Measures.of(rows, len(survey.counts), kernel)
         if not measures.agree_with(survey):
             raise ValueError(
-                f"the dataset had {survey.n_rows} rows with positive weight when it was read first, and "
-                f"{measures.n_rows} then, not all of them the same: it changes from read to read; write it, or cache "
-                "it, before it is trained on"
+                f"the dataset changes from read to read: it had {survey.n_rows} rows with positive weight when it was "
+                f"first read, and {measures.n_rows} later, not all the same; write or cache it before training"
             )
-        if measures.sizes.min() >= _MIN_SHARE * survey.n_rows / n_shards:
+        if measures.sizes.min() >= 0.5 * survey.n_rows / n_shards:
             return rows, measures
-        # rows that are equal have equal keys, and there are many of them
+        # Sizes are this uneven if many rows are equal, since these have equal keys.
         return rows.shuffle(_dealt_evenly, _joined, n_shards, measures.sizes), measures
 
 
 @dataclass(frozen=True)
 class Deviations:
-    """How far the rows of a shard lie from means of its own, which are near to those of all rows."""
+    """Deviations of the rows of a shard from the shard's own means, which are near those of all rows."""
 
-    mean: float  # of all values
-    weights: Floats  # sum of the weights of the rows of every class, of shape (n_classes,)
-    sums: Floats  # weighted sums of the values less this mean, of the same shape
-    squares: Floats  # and of their squares
-    means: Floats | None  # of the columns, of shape (n_features,); None for sparse rows
-    extent: Extent  # about these means
+    mean: float  # Mean of all values.
+    weights: Floats  # Sums of the weights of the rows of every class; these three have shape (n_classes,).
+    sums: Floats  # Weighted sums of the values minus `mean`.
+    squares: Floats  # Weighted sums of the squares of the values minus `mean`.
+    means: Floats | None  # Means of the columns, of shape (n_features,); None for sparse rows.
+    extent: Extent  # Extent about these means.
 
     @classmethod
     def of(cls, rows: KeyedRows, n_classes: int, kernel: Kernel) -> Deviations:
-        """Measure the rows of a shard, which has some."""
+        """Measure the rows of a shard with at least one row."""
         X, mean, means = rows.X, 0.0, None
         with np.errstate(over="ignore", invalid="ignore"):
             if sp.issparse(X):
@@ -188,19 +185,20 @@ class Deviations:
         return cls(mean, weights, sums, squares, means, Extent.of(X, kernel, means))
 
     def squares_about(self, mean: float, factors: Floats, n_features: int) -> float:
-        """Return the weighted sum of squared differences of all values from a number, as in `Measures`.
+        """Return the weighted sum of squared differences of all values from a number.
 
         With the shard's own mean c: sum w (x - m)^2 = sum w (x - c)^2 + 2 (c - m) sum w (x - c) + (c - m)^2 sum w.
+        `factors` multiply the weights of the classes.
         """
-        apart = np.float64(self.mean - mean)  # whose overflow is infinite, where that of a float is an error
+        apart = np.float64(self.mean - mean)  # The square overflows to infinity; that of a float would raise.
         return float(factors @ (self.squares + 2 * apart * self.sums + apart**2 * n_features * self.weights))
 
     def extents_about(self, means: Floats | None, kernel: Kernel) -> tuple[Extent, Extent]:
         """Return bounds of the extent about other means, by the triangle inequality."""
-        if self.means is None or means is None:  # the extent of sparse rows is about zero
+        if self.means is None or means is None:  # The extent of sparse rows is about zero.
             return self.extent, self.extent
         apart = float(np.linalg.norm(means - self.means, ord=kernel.order))
-        moved = apart if kernel.stationary else 0.0  # the size is about zero otherwise
+        moved = apart if kernel.stationary else 0.0  # The size for other kernels is about zero.
         size, spread = self.extent.size, self.extent.spread
         least = replace(self.extent, size=max(size - moved, 0.0), spread=max(spread - apart, 0.0))
         return least, replace(self.extent, size=size + moved, spread=spread + apart)
@@ -210,16 +208,16 @@ class Deviations:
 class Measures:
     """Sums over shards.
 
-    The factors that its methods take are those of the weights of the classes.
+    The `factors` of its methods multiply the weights of the classes.
     """
 
-    sizes: Indices  # numbers of rows in the shards to which rows go by their keys, of shape (n_shards,)
-    counts: Indices  # rows of every class, of shape (n_classes,)
-    weights: Floats  # sum of the weights of the rows of every class, of the same shape
-    sums: Floats  # weighted sum of the rows of every class, of shape (n_classes, n_features)
-    sparse: bool  # whether the rows are stored sparse
-    fingerprint: str  # digest of these sums and the keys of all rows
-    deviations: Sequence[Deviations]  # of the shards that have rows; none for a linear machine
+    sizes: Indices  # Numbers of rows in the shards by key, of shape (n_shards,).
+    counts: Indices  # Numbers of rows of every class, of shape (n_classes,).
+    weights: Floats  # Sums of the weights of the rows of every class, of shape (n_classes,).
+    sums: Floats  # Weighted sums of the rows of every class, of shape (n_classes, n_features).
+    sparse: bool  # Whether the rows are stored sparse.
+    fingerprint: str  # Digest of these sums and the keys of all rows.
+    deviations: Sequence[Deviations]  # One for every shard with rows; empty for a linear machine.
 
     @property
     def n_rows(self) -> int:
@@ -227,9 +225,10 @@ class Measures:
         return int(self.sizes.sum())
 
     def agree_with(self, survey: Survey) -> bool:
-        """Return whether every class has as many rows, of the same weight, as when they were counted first."""
+        """Return whether every class has the number of rows and the weight of the survey."""
         counts, weights = ([given[label] for label in survey.classes] for given in (survey.counts, survey.weights))
-        return bool((self.counts == counts).all() and np.allclose(self.weights, weights, rtol=_SUMMED, atol=0.0))
+        # Sums of weights in another order may differ by rounding.
+        return bool((self.counts == counts).all() and np.allclose(self.weights, weights, rtol=1e-9, atol=0.0))
 
     @classmethod
     def of(cls, rows: Shards[KeyedRows], n_classes: int, kernel: Kernel | None) -> Measures:
@@ -242,7 +241,7 @@ class Measures:
         return cls(sizes, np.sum(counts, axis=0), weights, sums, sparse[0], digest.hexdigest(), deviations)
 
     def variance(self, factors: Floats) -> float:
-        """Return the weighted variance of all values; infinite where it overflows."""
+        """Return the weighted variance of all values, infinite if it overflows."""
         n_features, total = self.sums.shape[1], float(self.weights @ factors)
         with np.errstate(over="ignore", invalid="ignore"):
             mean = float((factors @ self.sums).sum() / total / n_features)
@@ -253,12 +252,12 @@ class Measures:
     def extents_about(self, means: Floats | None, kernel: Kernel) -> tuple[Extent, Extent]:
         """Return a lower and an upper bound of the extent of the rows about means of the columns."""
         with np.errstate(over="ignore", invalid="ignore"):
-            least, most = zip(*(shard.extents_about(means, kernel) for shard in self.deviations), strict=True)
-        return Extent.joined(least), Extent.joined(most)
+            lower, upper = zip(*(shard.extents_about(means, kernel) for shard in self.deviations), strict=True)
+        return Extent.joined(lower), Extent.joined(upper)
 
 
 def extent_of(rows: Shards[KeyedRows], means: Floats | None, kernel: Kernel) -> Extent:
-    """Return the extent of rows about means of the columns, which are None for sparse rows, in one job."""
+    """Return the extent of rows about the means of the columns (None for sparse rows), in one job."""
     return Extent.joined(rows.collect(_extent, (means, kernel)))
 
 
@@ -292,8 +291,8 @@ def _keyed(batch: pa.RecordBatch, scatter: _Scatter) -> list[tuple[int, KeyedRow
     known = scatter.classes[np.minimum(codes, len(scatter.classes) - 1)] == labels
     if not known[weights > 0].all():
         raise ValueError(
-            f"column {scatter.columns.label!r} has labels that it did not have when it was read before: the dataset "
-            "changes from read to read; write it, or cache it, first"
+            f"the dataset changes from read to read: column {scatter.columns.label!r} has labels that it did not have "
+            "when it was first read; write or cache it before training"
         )
     if given.ids is None:
         keys = row_keys(X, codes, weights, scatter.random_state)
@@ -310,7 +309,7 @@ def _sorted(pieces: Sequence[KeyedRows], _: _Scatter) -> KeyedRows:
 
 
 def _joined(pieces: Sequence[KeyedRows], _: Any = None) -> KeyedRows:
-    """Join rows, one after the other."""
+    """Concatenate rows."""
     codes, weights, keys = (
         np.concatenate([getattr(rows, name) for rows in pieces]) for name in ("codes", "weights", "keys")
     )
@@ -318,7 +317,7 @@ def _joined(pieces: Sequence[KeyedRows], _: Any = None) -> KeyedRows:
 
 
 def _dealt_evenly(rows: KeyedRows, sizes: Indices) -> list[tuple[int, KeyedRows]]:
-    """Return rows by their indices, for as many shards as there are, whose sizes differ by at most one."""
+    """Split rows by their indices for shards whose sizes differ by at most one."""
     total, n_shards, first = int(sizes.sum()), len(sizes), rows.first_index(sizes)
     bounds = np.arange(n_shards + 1) * total // n_shards
     pieces = []
@@ -343,7 +342,7 @@ def _measured(
 
 
 def _sums_of_rows(X: Floats, mean: float) -> tuple[Floats, Floats]:
-    """Return the sums of the values of each row less a number, and of their squares."""
+    """Return the sums of the values of each row minus `mean`, and of their squares."""
     sums, squares = np.empty((2, len(X)))
     for s in row_chunks(len(X)):
         values = np.subtract(X[s], mean, dtype=np.float64)

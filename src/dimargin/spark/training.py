@@ -1,4 +1,4 @@
-"""Training on a DataFrame, which does on the rows of executors what `fit` of the machines does with arrays."""
+"""Training on a DataFrame: the counterpart of the estimators' `fit` for rows on executors."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ from dimargin.system.threads import single_threaded_blas
 
 
 class JobProgress(Progress):
-    """Progress that describes the jobs of a level in the Spark UI, and saves a checkpoint where one is due.
+    """Progress that describes the jobs of a level in the Spark UI, and saves a checkpoint when one is due.
 
-    Its `report` is notified of what the driver knows: begins and ends of levels, and gaps that it evaluates itself.
+    It notifies `report` of begins and ends of levels, and of gaps that the driver evaluates.
     """
 
     def __init__(self, engine: SparkEngine, report: Progress, checkpoints: Checkpoints | None) -> None:
@@ -75,29 +75,29 @@ def train(
 ) -> MarginClassifier:
     """Train a machine on the rows of a DataFrame; the driver holds samples, sums and the model.
 
-    The prototype is left as it is: a fitted clone is returned, whose ``support_`` are indices of rows in the order of
-    their keys. The columns were checked against the dataset's schema. The report is notified of begins and ends of
-    levels, and of the gaps that the driver evaluates. In the folder `checkpoint_dir`, which the session reads and
-    writes, the progress of the work is saved after every level, and a fit that finds checkpoints of its own there
-    resumes from the last one; see `dimargin.spark.checkpoints`.
+    The result is a fitted clone of the prototype, whose ``support_`` are indices of rows in the order of their
+    keys. The caller has checked the columns against the dataset's schema. `report` is notified of begins and ends
+    of levels, and of the gaps that the driver evaluates. In the folder `checkpoint_dir`, which the session reads and
+    writes, progress is saved after every level, and the same fit resumes from the last checkpoint; see
+    `dimargin.spark.checkpoints`.
 
     Raises
     ------
     ValueError
-        For parameters or rows out of range; the message names the column. For checkpoints that are damaged, or of
-        another fit.
+        For parameters or rows out of range, with a message that names the column; for checkpoints that are damaged or
+        belong to another fit.
     MemoryError
-        Before the work begins, where a part would not fit an executor.
+        Before the work begins, if a part would not fit in the memory of an executor.
 
     Warns
     -----
     ConvergenceWarning
-        When the tolerance was not reached.
+        If the tolerance was not reached.
     """
     began, machine = time.perf_counter(), cast(Any, clone(prototype))
     machine._check_parameters()
     if getattr(machine, "multi_class", None) == "one_vs_one":
-        raise ValueError("multi_class='one_vs_one' is not for Spark, which separates each class from the rest")
+        raise ValueError("multi_class='one_vs_one' is not supported on Spark, only 'one_vs_rest'")
     with SparkEngine(dataset.sparkSession) as engine, single_threaded_blas():
         checkpoints = None if checkpoint_dir is None else Checkpoints(engine, checkpoint_dir)
         seed = machine._seed() if checkpoints is None else checkpoints.seed_for(machine)
@@ -120,7 +120,7 @@ def train(
 
 @dataclass(frozen=True)
 class _Run(ABC):
-    """Base class of training runs, which linear and kernel machines share."""
+    """Base class of the training runs of linear and kernel machines."""
 
     machine: Any
     survey: Survey
@@ -131,19 +131,19 @@ class _Run(ABC):
 
     @abstractmethod
     def trained(self, source: Source) -> tuple[dict[str, Any], str]:
-        """Train on a source; return the attributes of the fitted machine, and why training ended."""
+        """Train on a source; return the attributes of the fitted machine, and the reason why training ended."""
 
     @property
     def n_outputs(self) -> int:
         return 1 if len(self.survey.counts) == 2 else len(self.survey.counts)
 
     def losses(self, measures: Measures, loss: Loss, intercept: bool) -> _Losses:
-        """Return the settings from which the losses of rows are made."""
+        """Return the settings of the losses of rows."""
         factors = class_factors(self.machine.class_weight, self.survey.classes, measures.weights, "classWeight")
         return _Losses(loss, float(measures.weights @ factors), intercept, factors, self.n_outputs)
 
     def scattered(self, source: Source, kernel: Kernel | None) -> tuple[Shards[KeyedRows], Measures]:
-        """Return the rows where they are trained on, and sums over them, and begin the checkpoints."""
+        """Scatter the rows, begin the checkpoints, and return the shards and the sums over them."""
         with source.engine.describe("deal rows to shards"):
             rows, measures = source.scattered(self.survey, self.random_state, kernel)
         if self.checkpoints is not None:
@@ -154,13 +154,13 @@ class _Run(ABC):
 class _LinearRun(_Run):
     def trained(self, source: Source) -> tuple[dict[str, Any], str]:
         """See `_Run`."""
-        training = self.training(source)  # which holds the only handle on the rows
+        training = self.training(source)  # This holds the only handle on the rows.
         solution = self.machine._check_solver().train(training)
         attributes = self.machine._attributes(solution, self.survey.classes, training.facts.mass)
         return attributes, solution.reason
 
     def training(self, source: Source) -> LinearTraining:
-        """Return the training problem, with rows as shards of the primal."""
+        """Return the training problem, with rows as shards of the primal problem."""
         rows, measures = self.scattered(source, None)
         losses = self.losses(measures, odm_loss(self.machine), bool(self.machine.fit_intercept))
         facts = LinearFacts(
@@ -183,7 +183,7 @@ class _KernelRun(_Run):
         return self.machine._attributes(origin, outcome), outcome.reason
 
     def training(self, source: Source, shape: TreeShape) -> tuple[Training, RowTransform]:
-        """Return the training problem, with rows as parts with a kernel, and the transform of rows."""
+        """Return the training problem, with rows as parts with a kernel, and the row transform."""
         machine = self.machine
         kernel = Kernel(machine.kernel, 1.0, int(machine.degree), float(machine.coef0))
         rows, measures = self.scattered(source, kernel)
@@ -201,11 +201,11 @@ class _KernelRun(_Run):
         ), transform
 
     def check_memory(self, source: Source, strategy: Strategy, shape: TreeShape) -> None:
-        """Raise MemoryError where all rows come together and would not fit."""
+        """Raise MemoryError if all rows are brought together and would not fit in memory."""
         survey, limit = self.survey, self.machine.memory_limit
         if not strategy.joins_all_rows(survey.n_rows, shape):
             return
-        # the rows, as they came, as they are, and prepared; and what the solve takes
+        # There are copies of the rows as received and as stored, in addition to the memory of the solve.
         needed = 16 * survey.n_values + self.machine._memory_needed(survey.n_rows, survey.n_values, self.n_outputs)
         worker = source.engine.memory_of_worker
         most, whose = (worker, "an executor has") if limit is None else (limit, "memoryLimit is")
@@ -236,7 +236,7 @@ def _transform(
 
 @dataclass(frozen=True)
 class _Losses:
-    """Settings from which the losses of a shard's rows are made."""
+    """Settings of the losses of a shard's rows."""
 
     loss: Loss
     total: float

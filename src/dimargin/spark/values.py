@@ -1,4 +1,4 @@
-"""Values of Params, which are checked when they are set, and kept as JSON can hold them, for saving and search."""
+"""Values of Params: checked when they are set, and stored in JSON types, for saving and search."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pyspark.ml.param import TypeConverters
 from dimargin.kernels.functions import KERNEL_NAMES
 from dimargin.strategies import LINEAR_SOLVERS, STRATEGIES, Options
 
-_OPTIONS: dict[str, type[Options]] = {
+_OPTION_CLASSES: dict[str, type[Options]] = {
     options.__name__: options for options in (*STRATEGIES.values(), *LINEAR_SOLVERS.values())
 }
-_SIMPLE: dict[type, Callable[[Any], Any]] = {
+_SIMPLE_CONVERTERS: dict[type, Callable[[Any], Any]] = {
     bool: TypeConverters.toBoolean,
     int: TypeConverters.toInt,
     float: TypeConverters.toFloat,
@@ -25,21 +25,21 @@ _SIMPLE: dict[type, Callable[[Any], Any]] = {
 
 
 def converter(name: str, param: str, hint: Any) -> Callable[[Any], Any]:
-    """Return a function that makes a value of a Param from one of a machine's parameter, of this name and type hint.
+    """Return a function that converts a value of a machine's parameter, of this name and type hint, to that of a Param.
 
-    The function raises TypeError or ValueError for a value that cannot be one.
+    The function raises TypeError or ValueError for an invalid value.
     """
-    if name in _SPECIAL:
-        special = _SPECIAL[name]
+    if name in _SPECIAL_CONVERTERS:
+        special = _SPECIAL_CONVERTERS[name]
         return lambda value: special(param, value)
     kinds = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
-    steps = [_SIMPLE[kind] for kind in kinds if kind is not types.NoneType]
+    steps = [_SIMPLE_CONVERTERS[kind] for kind in kinds if kind is not types.NoneType]
     optional = len(steps) < len(kinds)
 
     def convert(value: Any) -> Any:
         if value is None and optional:
             return None
-        if len(steps) > 1:  # a word or a number
+        if len(steps) > 1:  # The parameter is a string or a number.
             return value if isinstance(value, str) else steps[1](value)
         return steps[0](value)
 
@@ -47,10 +47,10 @@ def converter(name: str, param: str, hint: Any) -> Callable[[Any], Any]:
 
 
 def as_object(name: str, value: Any) -> Any:
-    """Return the value that the machine takes, where a strategy or solver with options is an object."""
+    """Return the machine's value for that of a Param: a strategy or solver with options becomes an object."""
     if name in ("strategy", "solver") and isinstance(value, dict):
         ((kind, options),) = value.items()
-        return _OPTIONS[kind](**options)
+        return _OPTION_CLASSES[kind](**options)
     return value
 
 
@@ -62,20 +62,20 @@ def _kernel(param: str, value: Any) -> str:
     return str(TypeConverters.toString(value))
 
 
-def _way(param: str, value: Any) -> str | dict[str, dict[str, Any]]:
-    """Return a name as it is, and a strategy or solver, or what one was saved as, as its class and its options."""
-    if isinstance(value, Options) and _OPTIONS.get(type(value).__name__) is type(value):
+def _strategy_or_solver(param: str, value: Any) -> str | dict[str, dict[str, Any]]:
+    """Return a name unchanged, and a strategy or solver, or its saved form, as a dict from its class to its options."""
+    if isinstance(value, Options) and _OPTION_CLASSES.get(type(value).__name__) is type(value):
         value = {type(value).__name__: value.get_params(deep=False)}
     elif isinstance(value, str):
         return value
     if not isinstance(value, Mapping) or len(value) != 1 or not isinstance(next(iter(value.values())), Mapping):
-        raise TypeError(f"{param} must be a name or an object of dimargin, got {value!r}")
+        raise TypeError(f"{param} must be a name or a strategy or solver of dimargin, got {value!r}")
     ((kind, options),) = value.items()
-    if kind not in _OPTIONS:
-        raise TypeError(f"{param} must be a name or an object of one of {', '.join(_OPTIONS)}, got one of {kind}")
+    if kind not in _OPTION_CLASSES:
+        raise TypeError(f"{param} must be a name or an object of one of {', '.join(_OPTION_CLASSES)}, got a {kind}")
     plain = {key: option.item() if isinstance(option, np.generic) else option for key, option in options.items()}
     try:
-        _OPTIONS[kind](**plain)
+        _OPTION_CLASSES[kind](**plain)
     except TypeError as error:
         raise TypeError(f"{param}: {error}") from error
     return {kind: plain}
@@ -103,6 +103,10 @@ def _names(names: tuple[str, ...]) -> str:
     return ", ".join(map(repr, names))
 
 
-_SPECIAL: dict[str, Callable[[str, Any], Any]] = {
-    "kernel": _kernel, "strategy": _way, "solver": _way, "class_weight": _class_weight, "random_state": _seed
-}  # fmt: skip
+_SPECIAL_CONVERTERS: dict[str, Callable[[str, Any], Any]] = {
+    "kernel": _kernel,
+    "strategy": _strategy_or_solver,
+    "solver": _strategy_or_solver,
+    "class_weight": _class_weight,
+    "random_state": _seed,
+}

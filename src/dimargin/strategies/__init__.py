@@ -1,4 +1,4 @@
-"""Strategies, which put a whole problem together from parts: one file for each."""
+"""Training strategies, one per file."""
 
 from dimargin.strategies.cascade import Cascade as Cascade
 from dimargin.strategies.committee import Committee as Committee
@@ -34,7 +34,7 @@ LINEAR_SOLVERS: dict[str, type[LinearSolver]] = {
 
 
 def strategy_of(given: object) -> Strategy:
-    """Return the strategy of a name, or one that is given, whose options are valid; raises ValueError else."""
+    """Return the strategy of this name, or the given strategy object, after validating its options."""
     if isinstance(given, Strategy):
         given.validate()
         return given

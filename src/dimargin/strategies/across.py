@@ -1,4 +1,4 @@
-"""Level 0 where rows are: the whole problem, from coefficients of the levels below or from none, across the shards."""
+"""Solve of the whole problem (level 0) across shards, without moving their rows."""
 
 from __future__ import annotations
 
@@ -15,29 +15,31 @@ from dimargin.strategies.strategy import ROWS_IN_ONE_PLACE, LevelModel, Training
 from dimargin.system.threads import effective_n_threads
 
 WORKING_SET = {"greedy": 32_768, "permutation": 16_384}
-"""Rows of a round at first, by the `selection` of the loss: twice as many where few of them keep a coefficient.
+"""Initial number of rows of a round, by the `selection` of the loss.
 
-On 50,000 rows of covtype (hinge, 18,600 support vectors) a gap of 1e-2 takes 12 rounds and 0.65 n^2 kernel values with
-16,384 rows, 7 and 0.50 with 32,768; on 59,535 of cod-rna (ODM, lam=1e3, half of the rows) 10 and 4.2, 6 and 7.4.
+It is larger for the hinges ("greedy"), where few of these rows keep a nonzero coefficient. On 50,000
+rows of covtype (hinge, 18,600 support vectors) a gap of 1e-2 takes 12 rounds and 0.65 n^2 kernel
+values with 16,384 rows, but 7 and 0.50 with 32,768. On 59,535 rows of cod-rna (ODM, lam=1e3, half of
+them support vectors) these figures are 10 and 4.2, and 6 and 7.4.
 """
 
 
 @dataclass(frozen=True)
 class Whole:
-    """The whole problem at some coefficients."""
+    """Solution of the whole problem, or its evaluation at given coefficients."""
 
     level: Level[Summary]
-    support: Part  # the support vectors, with their coefficients
-    found: Callable[[], LevelModel]  # returns the model
+    support: Part  # Support vectors with their coefficients.
+    found: Callable[[], LevelModel]  # Returns the model.
 
 
 def stay_in_shards(training: Training) -> bool:
-    """Return whether the rows of a training problem are not brought together for its level 0."""
+    """Return whether level 0 is solved without bringing the rows together."""
     return training.rows.are_remote and training.facts.n_rows > ROWS_IN_ONE_PLACE
 
 
 def given_start(training: Training) -> Part | None:
-    """Return the rows of the warm start that a training problem came with, if there is one."""
+    """Return the rows of the warm start of a training problem, or None without a warm start."""
     return whole_of(training.rows.collect(start_of)) if training.started else None
 
 

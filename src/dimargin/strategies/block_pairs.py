@@ -1,8 +1,8 @@
-"""Small pairs of classes as blocks: many are solved in one call, each to rounding on float64 kernel values.
+"""Solver of many small pairs of classes in one call, to rounding on float64 kernel values.
 
-What is done for a pair in Python would take a hundred times longer than to solve ten rows, so that it is done for many
-at a time. A pair of classes that there is no time for is solved on few rows of each class: its machine is the best one
-of these, whose coefficients are feasible for all rows, and its certificate, as of every pair, is that of all rows.
+The Python work for one pair takes a hundred times as long as solving ten rows, so one call handles
+many pairs. When time runs out, a pair is solved on few rows of each class. The coefficients are
+feasible for all rows, and the certificate, as for every pair, is that of all rows.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from dimargin.problems.joined import JoinedProblems
 from dimargin.strategies.pair_results import FoundPairs
 from dimargin.system.arrays import Floats, Indices
 
-VALUES_AT_ONCE = 2**22  # Kernel values of pairs that are solved in one call: they take a small part of a second.
-ROWS_AT_ONCE = 2**14  # Rows of these pairs: arrays of them stay in the second-level cache.
+VALUES_AT_ONCE = 2**22
+"""Most kernel values of the pairs of one call, so that a call takes a small part of a second."""
+ROWS_AT_ONCE = 2**14
+"""Most rows of the pairs of one call, so that arrays of rows stay in the second-level cache."""
 FEW_ROWS, LAST_ROWS = 16, 4
-"""Rows of a class of which a machine is found in 25 microseconds, and in three, where time is over."""
-_MAX_STEPS = 200
+"""Rows per class of a rough machine (25 microseconds), and of one after the time limit (three)."""
 
 
 def solve_blocks(
@@ -36,7 +37,7 @@ def solve_blocks(
         Coefficients of all pairs times labels, to start from.
     n_threads : int
     few : int, optional
-        Rows of every class whose coefficients may change; the others' are zero. All by default.
+        Number of rows per class whose coefficients may change; those of other rows are zero. All by default.
 
     Returns
     -------
@@ -49,7 +50,7 @@ def solve_blocks(
         margins = problems.margins(kernel, dual)[0] if dual.any() else margins
     _core.solve_blocks(
         kernel.value_parts(problems.rows, problems.rows), problems.rows.bounds, problems.losses.conjugate.stack(),
-        problems.labels, dual, margins, pairs.intercept, _MAX_STEPS, n_threads,
+        problems.labels, dual, margins, pairs.intercept, 200, n_threads,  # 200 is the limit of steps per pair.
     )  # fmt: skip
     if few is not None:
         problems, dual = _in_all_rows(pairs, numbers, few, dual)
@@ -57,18 +58,19 @@ def solve_blocks(
 
 
 def certified(numbers: Indices, problems: JoinedProblems, kernel: KernelMatrix, dual: Floats) -> FoundPairs:
-    """Return the machines of pairs with the coefficients of all their rows, near `dual`, and their certificates.
+    """Return the machines of pairs at feasible coefficients near `dual`, with their certificates.
 
-    The matrix is that of all rows, in float64; the kernel values that it has computed so far are those of the pairs.
+    `kernel` is the float64 matrix of all rows. All kernel values that it has computed are counted for
+    these pairs.
     """
-    dual[~problems.each(np.isfinite(problems.sums(dual)))] = 0.0  # where precision did not suffice
+    dual[~problems.each(np.isfinite(problems.sums(dual)))] = 0.0  # Discard results that are not finite.
     dual = problems.feasible(dual)
     _, objectives = problems.objectives(kernel, dual)
     return FoundPairs(numbers, problems, dual, objectives, kernel.evaluations)
 
 
 def _in_all_rows(pairs: ClassPairs, numbers: Indices, few: int, dual: Floats) -> tuple[JoinedProblems, Floats]:
-    """Return the problems of pairs, and coefficients of all their rows that are those of the first ones of a class."""
+    """Return the problems of pairs on all rows, with the coefficients of each class's first rows."""
     problems = pairs.joined(numbers)
     sizes = np.diff(pairs.bounds)[pairs.pairs[numbers]].ravel()
     within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)

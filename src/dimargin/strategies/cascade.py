@@ -2,23 +2,24 @@
 
     1  p^L random parts
     2  for l = L, ..., 0: solve every part; merge p of them, keeping only the rows with a nonzero coefficient
-    3  solve the whole problem from these coefficients on; or, with a number of rounds,
-    3' evaluate at all rows: return if the gap is met, or after `rounds` rounds, of which the papers have one
+    3  solve the whole problem from these coefficients; or, with a number of rounds,
+    3' evaluate all rows: return if the gap is met, or after `rounds` rounds (one in the papers)
     4' add the support vectors to every part of step 1 and go to 2 (feedback.py)
 
-In the first round a part *represents* the whole, rows that were filtered out on the way included: the weight of its
-loss is W / W_k (ODM: W_k c), and coefficients are rescaled by W_k / W_merged, as in DiODM. CascadeSVM has C everywhere
-(``coefficients="global"``): parts are then more regularised than the whole, and keep more rows. The last part
-represents all rows, so that both end with the coefficients of the whole problem; those of the rows that survived would
-solve another one: with the ODM loss on exactly its support vectors, 5,000 rows of cod-rna, it was as far from the
-optimum as no machine at all. On 16,000 rows in 16 parts, hinge, one round reached 97.5% on ijcnn1 and 95.1% on cod-rna,
-with global coefficients 98.0 and 94.0%, the optimum 98.2 and 95.3%; both took four and three rounds to a gap of 1e-3.
-Rounds are for parts that are far from each other: in one place the whole problem from the same start has always cost
-less, wherever it was measured. With few support vectors, 10,000 rows of ijcnn1 in 4 parts, two more rounds took 0.98
-n^2 kernel values and the whole problem 0.27; with many, 16,000 rows of cod-rna in 16 parts, one more round 18.9 and the
-whole problem 2.5. So the first round only has to start it: its last part, too, is solved to `level_tol`, and left out
-where that would be more than a third of the rows. Figures are those of bench/scripts/bench_cited.py. See
-docs/algorithms.md#cascades.
+In the first round a part *represents* the whole, including rows filtered out at earlier levels: the weight of
+its loss is W / W_k (ODM: W_k c), and coefficients are rescaled by W_k / W_merged, as in DiODM. CascadeSVM
+uses C everywhere (``coefficients="global"``): its parts are more regularised than the whole, and keep more
+rows. The last part represents all rows, so both variants end with the coefficients of the whole problem.
+Giving it only the weight of the surviving rows would solve another problem: with the ODM loss on exactly its
+support vectors, 5,000 rows of cod-rna, the result was as far from the optimum as no machine at all. On 16,000
+rows in 16 parts (hinge), one round reached 97.5% on ijcnn1 and 95.1% on cod-rna, 98.0 and 94.0% with global
+coefficients; the optimum has 98.2 and 95.3%. Both variants took four and three rounds to a gap of 1e-3.
+Rounds are for parts that are far from each other: in one place, solving the whole problem from the same start
+was cheaper in every measurement. With few support vectors (10,000 rows of ijcnn1 in 4 parts) two more rounds
+took 0.98 n^2 kernel values and the whole problem 0.27; with many (16,000 rows of cod-rna in 16 parts) one
+more round took 18.9 and the whole problem 2.5. The first round therefore only provides a start: its last
+part, too, is solved to `level_tol`, and is left out if it would have more than a third of the rows. Figures
+are those of bench/scripts/bench_cited.py. See docs/algorithms.md#cascades.
 """
 
 from __future__ import annotations
@@ -52,14 +53,15 @@ class Cascade(Strategy):
     Parameters
     ----------
     rounds : int or None, default=None
-        Number of rounds, at most; 1 is the cascade of the papers, whose gap is what it is (status "max_iter" unless it
-        is met), and more give the support vectors back to every part. None solves the whole problem after one, from its
-        coefficients on, which costs less than rounds do.
+        Maximum number of rounds. 1 is the cascade of the papers, with status "max_iter" if it misses the tolerance.
+        Further rounds add the support vectors to every part. None solves the whole problem from the coefficients of
+        one round, which costs less than further rounds.
     coefficients : {"represented", "global"}, default="represented"
-        Weight of the loss of a part in the first round, see the module; "global" is CascadeSVM's.
+        Weight of the loss of a part in the first round: "represented" is W / W_k, so that each part represents the
+        whole problem; "global" is the weight of the whole problem, as in CascadeSVM.
     level_tol : float, default=0.1
-        Relative gap to which parts above `stop_level` are solved in the first round, its last part, too, if it only
-        has to start the whole problem.
+        Relative gap to which parts above `stop_level` are solved in the first round, and its last part if it only
+        starts the whole problem.
 
     Examples
     --------
@@ -101,11 +103,11 @@ class Cascade(Strategy):
             if level.level:
                 spent = dealt.evaluations if level.level == n_levels else 0
                 yield levels.Step(level, partial(levels.model, level, facts.total), spent)
-            elif training.limits.interrupted.is_set():  # an evaluation of all rows would not wait
+            elif training.limits.interrupted.is_set():  # An evaluation of all rows cannot be interrupted.
                 return
             n_vectors = sum(part.n_support for part in level.results)
             if level.level == 1 and self.rounds is None and 3 * n_vectors > facts.n_rows:
-                break  # the last part of the round would cost nearly as much as the whole problem
+                break  # The last part would cost nearly as much as the whole problem.
         if self.rounds is None:
             yield from self._whole(training, level)
             return
@@ -115,13 +117,13 @@ class Cascade(Strategy):
             seen = evaluate(training, support, number)
             yield levels.Step(seen.level, seen.found, spent, {"round": number})
             if number == 1:
-                dealt.keep()  # rounds shall not deal the rows again
+                dealt.keep()  # Later rounds reuse the partition.
             support, spent = again(training, dealt.parts, n_levels, seen.support, number, history)
             if training.limits.interrupted.is_set():
                 return
 
     def _whole(self, training: Training, level: Level[Summary]) -> Iterator[levels.Step]:
-        """Solve the whole problem from the coefficients of level 1 or 0, if no interrupt comes before."""
+        """Solve the whole problem from the coefficients of level 1 or 0, unless interrupted."""
         if level.level == 0:
             (support,), spent = level.parts.collect(support_of), level.results[0].kernel_evaluations
         else:
@@ -140,11 +142,11 @@ class Cascade(Strategy):
 
     @property
     def _passed_on(self) -> PassedOn:
-        """Function of a module that returns the rows of a part that the next one takes in the first round."""
+        """Function that returns the rows of a part that are merged in the first round; it must be picklable."""
         return passed_on
 
     def _solve(self, training: Training, level: int, parts: Shards[Part], last: Limits) -> Level[Summary]:
-        """Solve a level of the first round; that of level 0 has not all rows, so its gap is not reported."""
+        """Solve a level of the first round; the gap of level 0, which lacks rows, is not reported."""
         mass = None if self.coefficients == "represented" else training.facts.total
         is_start = level > training.shape.stop_level or (level == 0 and self.rounds is None)
         tol = max(training.limits.tol, self.level_tol) if is_start else training.limits.tol
@@ -154,10 +156,10 @@ class Cascade(Strategy):
         return solve_parts(training, parts, replace(last, tol=tol), 0, mass=mass)
 
     def _verdict(self, training: Training, history: History, step: levels.Step, requested: bool) -> Verdict:
-        """Return status and reason if there shall be no more levels, or rounds, else None."""
+        """Return status and reason if no level or round must follow, else None."""
         level, n, p = step.level.level, training.facts.n_rows, training.shape.branching
         if level:
-            # the margins of the starts of the next level, of no more than all rows
+            # The next level first computes the margins of its warm starts, at most one pass over its kernels.
             n_support = sum(part.n_support for part in step.level.results)
             late = levels.out_of_time(training, f"no level below {level}", n_support, 1 / p ** (level - 1), history)
             return levels.last_level(training, step.level, requested) or late
@@ -169,6 +171,7 @@ class Cascade(Strategy):
             return evaluated.status, evaluated.reason
         if number > 1 and all(history[-1][key] == history[-2][key] for key in ("objective", "relative_gap")):
             return "precision", f"another round left the relative gap at {evaluated.objectives.worst_gap:.2e}"
-        # all rows, when they are evaluated and for the starts of the parts, and every support vector in every part
+        # A round computes all margins twice (for the starts of its parts and for the evaluation), and
+        # those of every support vector in every part.
         passes = 2 + p ** self.n_levels(n, training.shape) * evaluated.n_support / n
         return levels.out_of_time(training, "no more rounds", evaluated.n_support, passes, history)

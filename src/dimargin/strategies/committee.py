@@ -1,15 +1,16 @@
-"""The Bayesian committee machine over clusters, which adds up the calibrated log odds of all local machines.
+"""Bayesian committee machine over clusters: sums the calibrated log odds of all local machines.
 
-It is Tresp's committee (Neural Computation, 2000) for classifiers, with which DC-SVM compares itself in its table 1
-without saying which form it ran. With members that saw disjoint rows,
+This is Tresp's committee (Neural Computation, 2000) for classifiers. Table 1 of the DC-SVM paper
+compares with it, without saying in which form. With members trained on disjoint rows,
 
     logit P(y|x) = sum_c logit P_c(y|x) - (k - 1) logit P(y)
 
-The members' probabilities come from their decision values on rows that they were not trained on, three folds of their
-cluster, by Platt's maximum likelihood with his smoothed targets. There is one difference. Platt's two parameters,
-fitted on a member's own cluster, say nothing of the rows elsewhere, where k - 1 members would answer with the odds of
-their own cluster: on 20,000 rows of ijcnn1 in 16 clusters that gave an accuracy of 9.8%. A member that knows nothing
-(f_c = 0) must answer with the prior, so only the slope is fitted, and members' intercepts play no part:
+A member's probabilities are fitted by Platt's maximum likelihood, with his smoothed targets, to its
+decision values on held-out rows, three folds of its cluster. There is one difference. Platt's two
+parameters, fitted on a member's own cluster, are wrong for rows of other clusters, where k - 1 members
+would answer with the odds of their own cluster: on 20,000 rows of ijcnn1 in 16 clusters that gave an
+accuracy of 9.8%. A member without information (f_c = 0) must answer with the prior, so only the slope
+is fitted, and members' intercepts are not used:
 
     logit P_c(y|x) = logit P(y) + a_c f_c(x),   a_c >= 0     (96.0%; all machines summed 96.6%, early prediction 98.4%)
 
@@ -34,38 +35,37 @@ from dimargin.strategies.solves import Plan, Solved, Summary
 from dimargin.strategies.strategy import Outcome, Training
 from dimargin.system.arrays import Floats
 
-_FOLDS = 3
-_LARGEST = float(logit(1 - 1e-6))  # log odds that a member may claim
+_MAX_LOG_ODDS = float(logit(1 - 1e-6))  # A member's log odds are clipped to this size.
 
 
 @dataclass(frozen=True)
 class Committee(Router):
     """Committee of the machines of all clusters, which predicts log odds."""
 
-    slopes: Floats  # ``a_c``, of the log odds in the decision values of a member, of shape (n_clusters, n_outputs)
-    prior: Floats  # log odds of the positive class among all rows, of shape (n_outputs,)
+    slopes: Floats  # The slopes ``a_c`` have shape (n_clusters, n_outputs).
+    prior: Floats  # Log odds of the positive class among all rows, of shape (n_outputs,).
 
     def decision_values(self, kernel: KernelMatrix, X: Any, coefficients: Floats) -> Floats:
         """Return log odds, of shape (n_outputs, n_rows); see `Router.decision_values`."""
         prior = self.prior[:, None]
         values = np.repeat(prior, X.shape[0], axis=1)
         for slopes, own in zip(self.slopes, self.members(self.clusters), strict=True):
-            said = prior + slopes[:, None] * kernel.multiply(own, coefficients[:, own])
-            values += np.clip(said, -_LARGEST, _LARGEST) - prior
+            log_odds = prior + slopes[:, None] * kernel.multiply(own, coefficients[:, own])
+            values += np.clip(log_odds, -_MAX_LOG_ODDS, _MAX_LOG_ODDS) - prior
         return values
 
 
 def calibrated(training: Training, level: Level[Summary], router: Router, tol: float) -> tuple[Committee | None, int]:
-    """Return a committee of the machines of a level, and the number of kernel values that it takes.
+    """Return a committee of the machines of a level, and the number of kernel values computed.
 
-    The level has one part for each cluster, from whose coefficients the folds start, and the router the cluster of
-    every row that has coefficients. Folds are solved to the relative gap `tol`, or to the fit's if that is larger. The
-    committee is None where the time limit or an interrupt left it unfinished.
+    The level has one part per cluster, and folds start from its coefficients. The router knows the
+    cluster of every support vector. Folds are solved to the relative gap `tol`, or to that of the fit
+    if it is larger. The committee is None if a time limit or an interrupt left it unfinished.
     """
     limits, parts = replace(training.limits, tol=max(training.limits.tol, tol)), level.parts
     (positive,) = parts.aggregate(_positive)
-    prior = np.clip(logit(positive / training.facts.total), -_LARGEST, _LARGEST)
-    members = parts.collect(_member, (Plan.of(training, parts, limits), prior))
+    prior = np.clip(logit(positive / training.facts.total), -_MAX_LOG_ODDS, _MAX_LOG_ODDS)
+    members = parts.collect(_member_slopes, (Plan.of(training, parts, limits), prior))
     evaluations = sum(spent for _, spent in members)
     if limits.out_of_time or limits.interrupted.is_set():
         return None, evaluations
@@ -74,11 +74,11 @@ def calibrated(training: Training, level: Level[Summary], router: Router, tol: f
 
 
 def warn_if_uncalibrated(training: Training, outcome: Outcome) -> Outcome:
-    """Return the outcome of a level whose machines were to be a committee, with a status that says if they are not."""
+    """Return the outcome, with status "stopped" or "max_time" if its committee was left uncalibrated."""
     if outcome.model.router is None or isinstance(outcome.model.router, Committee):
         return outcome
     interrupted = training.limits.interrupted.is_set()
-    reason = f"{outcome.reason}; there was no time to calibrate the committee, prediction is 'early' instead"
+    reason = f"{outcome.reason}; the committee was not calibrated in time, so prediction is 'early' instead"
     return replace(outcome, status="stopped" if interrupted else "max_time", reason=reason)
 
 
@@ -91,14 +91,14 @@ def _positive(solved: Solved, _: None) -> Sums:
     return ((problem.weights * (problem.labels > 0)).sum(axis=1),)
 
 
-def _member(solved: Solved, value: tuple[Plan, Floats]) -> tuple[Floats, int]:
-    """Return the slopes of a machine, of shape (n_outputs,), and the number of kernel values that they take."""
+def _member_slopes(solved: Solved, value: tuple[Plan, Floats]) -> tuple[Floats, int]:
+    """Return the slopes of a machine, of shape (n_outputs,), and the number of kernel values computed."""
     plan, prior = value
     part = solved.part.with_threads(plan.n_threads)
     labels, kernel = part.problem.labels, part.problem.kernel
-    folds = np.arange(part.n_rows) % _FOLDS  # rows are in the order of their keys, which is random
+    folds = np.arange(part.n_rows) % 3  # Rows are in the order of their keys, which is random.
     values, evaluations = np.zeros(labels.shape), 0
-    for fold in range(_FOLDS if part.n_rows > 1 else 0):
+    for fold in range(3 if part.n_rows > 1 else 0):
         kept, held_out = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
         local = part.take(kept, part.problem.mass)
         solution = solve(local.problem, plan.solver(part.first_index, fold), local.dual, plan.limits)
@@ -110,12 +110,12 @@ def _member(solved: Solved, value: tuple[Plan, Floats]) -> tuple[Floats, int]:
 
 
 def _slope(values: Floats, labels: Floats, weights: Floats, prior: float) -> float:
-    """Return the slope of maximum likelihood, with Platt's targets ``(N+ + 1)/(N+ + 2)`` and ``1/(N- + 2)``."""
+    """Return the maximum likelihood slope, with Platt's targets ``(N+ + 1)/(N+ + 2)`` and ``1/(N- + 2)``."""
     positive, negative = weights[labels > 0].sum(), weights[labels < 0].sum()
     targets = np.where(labels > 0, (positive + 1) / (positive + 2), 1 / (negative + 2))
 
     def derivative(slope: float) -> float:
-        """Return the derivative of minus the log likelihood, which rises with the slope."""
+        """Return the derivative of the negative log likelihood, which increases with the slope."""
         return float(weights @ (values * (expit(prior + slope * values) - targets)))
 
     if derivative(0.0) >= 0:

@@ -1,4 +1,4 @@
-"""DC-SVM: divide and conquer (Algorithm 1 of the paper, mended); with the ODM loss it is DC-ODM.
+"""DC-SVM: divide and conquer (Algorithm 1 of the paper, corrected); DC-ODM with the ODM loss.
 
     in: branching k, levels L, sample size m, tolerances eps_l
     1  for l = L, L-1, ..., 1:
@@ -9,13 +9,13 @@
     6  refine: solve the support vectors of level 1 alone
     7  solve the whole problem from there
 
-Clusters are parts of the whole: local problems have the global coefficients (C; with the ODM loss W c), and local
-solutions put together solve the problem whose kernel is zero between clusters (Lemma 1). So nothing is rescaled, unlike
-in DiODM. theorem_1.py bounds what is missing to the optimum.
+Clusters are parts of the whole: local problems have the global coefficients (C; with the ODM loss W c),
+and the concatenated local solutions solve the problem whose kernel is zero between clusters (Lemma 1).
+So nothing is rescaled, unlike in DiODM. theorem_1.py bounds the distance to the optimum.
 
-The paper is mended in three places (docs/algorithms.md#divide-and-conquer). Its loop never reaches level 0. Its sample
-and kernel are mended in dimargin.shards.partition.clusters. Step 6 is left out where it would cost as much as step 7,
-with mostly support vectors.
+The paper is corrected in three places (docs/algorithms.md#divide-and-conquer). Its loop never reaches
+level 0. Its sample and kernel are corrected in dimargin.shards.partition.clusters. Step 6 is left out
+if most rows are support vectors, because it would cost as much as step 7.
 """
 
 from __future__ import annotations
@@ -41,25 +41,24 @@ from dimargin.strategies.strategy import LevelModel, Outcome, Strategy, Training
 
 @dataclass(eq=False, repr=False)
 class DivideAndConquer(Strategy):
-    """Divide and conquer: clusters in the kernel's space, level by level, then the whole problem from their solution.
+    """Divide and conquer: clusters in the kernel's feature space, level by level, then the whole problem.
 
     Parameters
     ----------
     sample_size : int, default=1000
-        Number of rows that the clusters of a level are found on, as in the paper; ten for each cluster where that is
-        more.
+        Number of rows from which the clusters of a level are computed, as in the paper, but at least ten per cluster.
     prediction : {"early", "naive", "bcm"}, default="early"
-        Rule by which the model of a level above 0 predicts: the machine of the nearest cluster, the sum of all
-        (equation 5), or the Bayesian committee of all, in log odds, which costs three more fits of each cluster.
+        Prediction rule of a model of a level above 0: the machine of the nearest cluster, the sum of all machines
+        (equation 5), or their Bayesian committee in log odds, which costs three more fits of each cluster.
     clustering_kernel : {"wide", "same"}, default="wide"
-        Whether "rbf" and "laplacian" are widened to cluster with, or taken as they are, as in the paper.
+        Whether the kernels "rbf" and "laplacian" are widened for clustering, or used unchanged as in the paper.
     max_cluster_size : int or None, default=None
-        Clusters with more rows are divided by kernel k-means of their own rows; unseen rows follow the same splits.
+        Larger clusters are split by kernel k-means of their own rows; unseen rows follow the same splits.
     level_tol : float, default=0.1
-        Relative gap to which levels above `stop_level` are solved: they only have to start the next.
+        Relative gap to which levels above `stop_level` are solved: they only provide the start of the next level.
     theorem_1 : bool, default=False
-        Whether `history_` gets the bound of the paper's Theorem 1 for every level, with the hinge and no intercept. It
-        takes up to ``n^2`` kernel values of n <= 2,048 rows, and 128 n of more.
+        Whether `history_` has the bound of the paper's Theorem 1 for every level, for the hinge without intercept. It
+        takes up to ``n^2`` kernel values for n <= 2,048 rows, and 128 n for more.
 
     Examples
     --------
@@ -120,7 +119,7 @@ class DivideAndConquer(Strategy):
             evaluations = [clustered.evaluations]
             found = cache(partial(self._model, training, level, clustered.rule, evaluations))
             if depth == shape.stop_level:
-                found()  # what it takes is part of the level
+                found()  # Its cost is counted for this level.
             if self.theorem_1:
                 drawn = np.random.default_rng([training.random_state, depth])
                 bound, values = theorem_1.bound(facts, level, levels.average(level, facts.total), drawn)
@@ -131,7 +130,7 @@ class DivideAndConquer(Strategy):
         yield from last_step(training, rows, n_support, history)
 
     def _verdict(self, training: Training, history: History, step: levels.Step, requested: bool) -> Verdict:
-        # the margins of the starts of the next level: one pass over the support vectors of its clusters
+        # The next level first computes the margins of its warm starts: one pass over its clusters' support vectors.
         n_support, depth = sum(part.n_support for part in step.level.results), step.level.level
         passes = 1 / training.shape.branching ** max(depth - 1, 0)
         late = levels.out_of_time(training, f"no level below {depth}", n_support, passes, history)

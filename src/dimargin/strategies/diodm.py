@@ -1,4 +1,4 @@
-"""DiODM: the distributed Optimal margin Distribution Machine (Algorithm 1 of the paper, mended).
+"""DiODM: the distributed Optimal margin Distribution Machine (Algorithm 1 of the paper, corrected).
 
     in: branching p, levels L, landmarks S, tolerances eps_l
     1  landmarks, strata, partitions D_1 .. D_{p^L}
@@ -9,11 +9,12 @@
     5      merge groups of p:  g = (W_k / W_merged) g_k        the paper concatenates, see below
     6  return g, weighted: f = sum_k (W_k / W) f_k
 
-The paper is wrong in three places (docs/algorithms.md#diodm). *Merging*: if all local machines agree on a
-decision function, their slacks agree, and by the optimality conditions coefficients scale as one over the mass.
-Concatenated ones are p times too large, and as a warm start worth as little as none. *The loop* ends at level 1, uses p
-for two things, and tests convergence on zeros. *Labels* are ignored by the strata, so that a rare class can vanish from
-a part. ``DiODM(warm_start="concatenate")`` and ``stop_level=1`` are the literal readings, for comparison.
+The paper is wrong in three places (docs/algorithms.md#diodm). *Merging*: if all local machines agree on
+a decision function, their slacks agree, and by the optimality conditions coefficients scale as one over
+the mass. Concatenated coefficients are p times too large, and no better as a warm start than zeros. *The
+loop* ends at level 1, uses p for two things, and tests convergence on zeros. *Labels* are ignored by
+the strata, so a rare class can vanish from a part. ``DiODM(warm_start="concatenate")`` and
+``stop_level=1`` follow the paper literally, for comparison.
 """
 
 from __future__ import annotations
@@ -45,16 +46,16 @@ class DiODM(Strategy):
     Parameters
     ----------
     warm_start : {"rescale", "concatenate"}, default="rescale"
-        Start of the coefficients of merged parts: times ``W_k / W_merged``, or unchanged as printed in the paper.
+        Warm start of merged parts: coefficients times ``W_k / W_merged``, or unchanged as printed in the paper.
     landmark_choice : {"greedy", "random"}, default="greedy"
-        See `dimargin.shards.partition.pivoted_cholesky`.
+        Choice of the landmarks, see `dimargin.shards.partition.pivoted_cholesky`.
     sample_size : int or None, default=None
         Number of rows from which landmarks are chosen; ``max(2000, 10 n_landmarks)`` when None.
     level_tol : float, default=0.1
-        Relative gap to which levels above `stop_level` solve their local problems: they only have to start the next.
+        Relative gap to which levels above `stop_level` are solved: they only provide the start of the next level.
     early_stop : bool, default=True
-        Stop at the first level where every merged warm start already meets the estimator's `tol`; the certificate is
-        then "partitioned".
+        Whether to stop at the first level where every merged warm start meets the estimator's `tol`; the certificate
+        is then "partitioned".
 
     Examples
     --------
@@ -114,11 +115,11 @@ class DiODM(Strategy):
             return verdict
         if self.early_stop and len(history) > 1 and all(s.history[0]["relative_gap"] <= tol for s in level.results):
             return "converged", f"every merged warm start of level {level.level} met tol {tol:.2e}"
-        # the margins of the merged warm starts: one pass over the kernels of the next level
+        # The next level first computes the margins of its warm starts: one pass over its kernels.
         n_support, parts = sum(part.n_support for part in level.results), training.shape.branching ** (level.level - 1)
         return out_of_time(training, f"no level below {level.level}", n_support, 1 / parts, history)
 
 
 def merged(children: Sequence[Solved], rescale: bool) -> Part:
-    """Task that merges several parts into one, with the coefficients from which it starts."""
+    """Task that merges several parts into one, with its warm start."""
     return joined_starts([child.part for child in children], rescale)

@@ -1,17 +1,18 @@
 """DiP: a cascade over parts that preserve the distribution (DiP-SVM; with the ODM loss DiP-ODM).
 
-    1  k-means on the features; every cluster, crossed with the label, is dealt evenly to p^L parts
-    2  from here a cascade, see cascade.py; parts pass on their support vectors or, ``relevance="margin"``, also the
-       rows near the local boundary
+    1  k-means on the features; each combination of cluster and label is spread evenly over p^L parts
+    2  a cascade, see cascade.py: parts pass on their support vectors and, with ``relevance="margin"``,
+       the rows near the local boundary
 
-DiP-SVM (IEEE Transactions on Big Data, 2017) clusters every class for itself, and passes on what is near the local
-boundary, its *relevant vectors*: a row that no part needs may be needed by the whole. The threshold is that of a public
-re-implementation, the mean distance of the rows; that of the support vectors would add nothing with the hinge, where
-all rows so near are support vectors. The SODM authors' code passes on support vectors
-(docs/algorithms.md#distribution-preserving-cascades). Rounds lead to the same optimum; the two rules differ in what one
-round gives. On 16,000 rows in 16 parts, hinge, it reached 98.2% on ijcnn1 and 95.3% on cod-rna with the rows near the
-boundary, 97.5 and 95.2% with support vectors, 97.5 and 95.1% by random parts; the optimum has 98.2 and 95.3%
-(bench/scripts/bench_cited.py).
+DiP-SVM (IEEE Transactions on Big Data, 2017) clusters every class separately, and passes on the rows
+near the local boundary, its *relevant vectors*, because the whole problem may need a row that no part
+needs. The threshold here, the mean distance of the rows, is that of a public re-implementation. The
+mean distance of the support vectors would add nothing with the hinge, where all rows so near are
+support vectors. The SODM authors' code passes on support vectors
+(docs/algorithms.md#distribution-preserving-cascades). With more rounds both rules reach the same
+optimum; they differ after one. On 16,000 rows in 16 parts (hinge), one round reached 98.2% on ijcnn1
+and 95.3% on cod-rna with the rows near the boundary, 97.5 and 95.2% with support vectors only, and 97.5
+and 95.1% with random parts; the optimum has 98.2 and 95.3% (bench/scripts/bench_cited.py).
 """
 
 from __future__ import annotations
@@ -28,19 +29,19 @@ from dimargin.system.arrays import Indices
 
 
 class DiP(Cascade):
-    """A cascade over parts in which every cluster of the features is as frequent as in the whole.
+    """Cascade over parts in which every cluster of the features is as frequent as in the whole.
 
     Parameters
     ----------
     rounds : int or None, default=None
-        Number of rounds, at most, as in `Cascade`; 1 is the machine of the papers.
+        Maximum number of rounds, as in `Cascade`; 1 is the machine of the papers.
     relevance : {"margin", "sv"}, default="margin"
-        Rows that parts pass on in the first round: beside their support vectors those no further from the local
-        boundary than the part's rows are on average, which makes a better first round, or support vectors only.
+        Rows that parts pass on in the first round: "sv" are the support vectors; "margin" adds the rows no further
+        from the local boundary than the mean distance of the part's rows, which makes a better first round.
     n_clusters : int, default=200
         Number of clusters of k-means.
     sample_size : int or None, default=None
-        Number of rows that clusters are found on: half of them, 20,000 at most, when None.
+        Number of rows from which clusters are computed; half of the rows, at most 20,000, when None.
     level_tol : float, default=0.1
         Relative gap to which parts above `stop_level` are solved in the first round, as in `Cascade`.
 
@@ -55,7 +56,7 @@ class DiP(Cascade):
     """
 
     needs_rows = True
-    coefficients: Literal["represented", "global"] = "represented"  # a part represents the whole
+    coefficients: Literal["represented", "global"] = "represented"
 
     relevance: Literal["margin", "sv"]
 
@@ -80,7 +81,7 @@ class DiP(Cascade):
         self._check_count("sample_size")
 
     def memory_of_columns(self, n_rows: int, n_features: int) -> int:
-        """Return the bytes of the centres of clusters, which are dense, and of those of the iteration before."""
+        """Return the bytes of the dense cluster centres of two iterations of k-means."""
         return 8 * (2 * min(self.n_clusters, max(n_rows // 2, 1)) + 1) * n_features
 
     def _partition(self) -> Partition:
@@ -92,9 +93,9 @@ class DiP(Cascade):
 
 
 def relevant(solved: Solved) -> Indices:
-    """Return support vectors of a part, and rows no further from its boundary than its rows are on average."""
+    """Return the support vectors of a part, and its rows within the mean distance from its boundary."""
     solution, labels = solved.solution, solved.part.problem.labels
-    # |f| over |w| is the distance to the boundary; |w| is the same for all rows of a part
+    # The distance to the boundary is |f| / |w|, where |w| is the same for all rows of a part.
     distance = np.abs(solution.margins + labels * solution.objectives.intercept[:, None])
     near = distance <= distance.mean(axis=1, keepdims=True)
     return np.union1d(passed_on(solved), np.flatnonzero(near.any(axis=0)))

@@ -1,4 +1,4 @@
-"""Strategies of one problem, which is solved to the tolerance: exactly, or no more rows than needed."""
+"""Strategies without levels: exact solves of the whole problem, on all rows or on a growing core-set."""
 
 from __future__ import annotations
 
@@ -15,27 +15,24 @@ from dimargin.strategies.dc import DivideAndConquer
 from dimargin.strategies.solves import SolverWrapper, Summary, solve_parts
 from dimargin.strategies.strategy import LevelModel, Outcome, Strategy, Training, TreeShape, end_of_solve
 
-_TOL_OF_CLUSTERS = 0.01  # what is left inside clusters the caller has to solve by itself, round after round
-_LARGEST_CLUSTER = 1.5  # times the rows of a shard: a cluster is one task, and the others would wait for the largest
-
 
 class InOnePlace(Strategy):
-    """Base of strategies that bring all rows together and solve the whole problem there."""
+    """Base class of strategies that bring all rows together and solve the whole problem there."""
 
     def _wrap_solver(self) -> SolverWrapper | None:
-        """Return a function from the exact solver to one that uses it and is run in its place, or None."""
+        """Return a function that wraps the exact solver in the one to run, or None to run the exact solver."""
         return None
 
     def n_levels(self, n_rows: int, shape: TreeShape) -> int:
-        """Return 0: there is no tree."""
+        """Return 0, because there is no tree."""
         return 0
 
     def joins_all_rows(self, n_rows: int, shape: TreeShape) -> bool:
-        """Return that they do."""
+        """Return True, because all rows are brought together."""
         return True
 
     def train(self, training: Training) -> Outcome:
-        """Train; the history has one entry for each check of the gap, with its own evaluations and seconds."""
+        """Train; the history has one entry for each check of the gap, with the costs since the one before."""
         progress = training.progress
         progress.level_begin(0, None)
         whole = training.rows.merge(whole_of, training.rows.n_shards)
@@ -51,17 +48,17 @@ class Exact(InOnePlace):
     Parameters
     ----------
     across_shards : bool or None, default=None
-        Whether rows stay in their shards, where rounds bring their margins up to date, instead of coming together in
-        one place (docs/algorithms.md#exact-across-shards). None means that they stay if shards are in other
-        processes, as on Spark, and have more than 65,536 rows in all. Solves in one process are faster in one place.
-        Where the kernel is so narrow that many of its values are negligible, rounds start from kernel clusters, about
-        as many as shards and none with more than 1.5 times their rows, that are solved side by side to a gap of 0.01:
-        this is `DivideAndConquer` with one level. If `max_time` ends before the first round does, their model is
-        returned, whose certificate is "partitioned".
+        Whether rows stay in their shards, where rounds update their margins, instead of being brought together
+        (docs/algorithms.md#exact-across-shards). None means that they stay if shards are in other processes, as on
+        Spark, and have more than 65,536 rows in all; within one process it is faster to bring them together. If the
+        kernel is so narrow that many of its values are negligible, rounds start from kernel clusters (about as many
+        as shards, none with more than 1.5 times the rows of a shard), solved in parallel to a gap of 0.01:
+        this is `DivideAndConquer` with one level. If `max_time` ends before the first round does, the model of the
+        clusters is returned, with the certificate "partitioned".
     working_set : int or None, default=None
-        Rows whose coefficients may change in a round of a solve across shards, at first. Rounds are few where these
-        are about all support vectors, and take long where they are more. None means 32,768 for the hinges and 16,384
-        for the optimal margin distribution loss. If it is given, rounds start from zero, whatever the kernel.
+        Initial number of rows whose coefficients may change in a round of a solve across shards. With about as many
+        as there are support vectors few rounds are needed; with more, rounds take long. None means 32,768 for the
+        hinges and 16,384 for the optimal margin distribution loss. If given, rounds start from zero for any kernel.
 
     Examples
     --------
@@ -85,29 +82,31 @@ class Exact(InOnePlace):
             raise ValueError(f"Exact: working_set must be None or a whole number of at least 2, got {size!r}")
 
     def n_levels(self, n_rows: int, shape: TreeShape) -> int:
-        """Return 1 where rounds may start from clusters, 0 else."""
+        """Return 1 if rounds may start from clusters, else 0."""
         return int(bool(self.across_shards))
 
     def memory_needed(self, n_rows: int, shape: TreeShape, n_outputs: int = 1, n_threads: int = 1) -> int:
-        """Return the bytes that the clusters take from which rounds may start, 0 where there are none."""
+        """Return the bytes needed to compute the clusters from which rounds may start."""
         if not self.across_shards:
             return super().memory_needed(n_rows, shape, n_outputs, n_threads)
         return DivideAndConquer().memory_needed(n_rows, _clusters(n_shards_for(n_rows)), n_outputs, n_threads)
 
     def joins_all_rows(self, n_rows: int, shape: TreeShape) -> bool:
-        """Return whether remote rows would not stay in their shards."""
+        """Return whether remote rows are brought together."""
         if self.across_shards is None:
             return Strategy.joins_all_rows(self, n_rows, shape)
         return not self.across_shards
 
     def train(self, training: Training) -> Outcome:
-        """See `InOnePlace`; a solve across shards checks the gap once in every round."""
+        """Train as `InOnePlace` does, or across shards with one check of the gap per round."""
         if not (self.across_shards or (self.across_shards is None and stay_in_shards(training))):
             return super().train(training)
         rows, start = training.rows, given_start(training)
         if start is None and self.working_set is None and rows.n_shards > 1 and any(rows.collect(_is_local, None, 1)):
-            largest = 1 + int(_LARGEST_CLUSTER * training.facts.n_rows / rows.n_shards)
-            clusters = DivideAndConquer(max_cluster_size=largest, level_tol=_TOL_OF_CLUSTERS)
+            # A cluster is one task, and the others wait for the largest. The tolerance is small because
+            # the rounds after it would have to reduce the gap that is left within clusters.
+            largest = 1 + int(1.5 * training.facts.n_rows / rows.n_shards)
+            clusters = DivideAndConquer(max_cluster_size=largest, level_tol=0.01)
             return clusters.train(replace(training, shape=_clusters(rows.n_shards)))
         training.progress.level_begin(0, None)
         whole = solve_across(training, start, self.working_set)
@@ -116,14 +115,14 @@ class Exact(InOnePlace):
 
 @dataclass(eq=False, repr=False)
 class CoreSet(InOnePlace):
-    """Let a core-set grow until its machine is good enough for all rows.
+    """Core-set that grows until its machine is good enough for all rows.
 
     Parameters
     ----------
     epsilon : float or None, default=None
         If None, the core-set grows until the relative duality gap is within the tolerance, else until every row is
-        within ``1 + epsilon`` times the radius of its ball. The latter is for the squared hinge without an
-        unregularised intercept only.
+        within ``1 + epsilon`` times the radius of its ball, for the squared hinge without an unregularised intercept
+        only.
     """
 
     epsilon: float | None = None
@@ -133,12 +132,12 @@ class CoreSet(InOnePlace):
 
 
 def _clusters(n_shards: int) -> TreeShape:
-    """Return the shape of a tree of the whole problem and as many clusters as shards."""
+    """Return the shape of a tree with one level of as many clusters as shards below the whole problem."""
     return TreeShape(branching=n_shards, n_levels=1)
 
 
 def _is_local(part: Part, _: None) -> bool:
-    """Task that returns whether the kernel is narrow for the rows of a shard: `KernelMatrix.local`."""
+    """Task that returns whether the kernel is narrow (`KernelMatrix.local`) for the rows of a shard."""
     return part.problem.kernel.local
 
 

@@ -1,10 +1,10 @@
-"""Feedback of a cascade, by which it reaches the optimum: support vectors are given back to every part.
+"""Feedback rounds of a cascade, which add the support vectors to every part and reach the optimum.
 
-Graf et al., NIPS 2004; docs/algorithms.md#cascades. A part is now the dual of the whole problem with the other rows
-held at zero, so that coefficients are global. A merged part starts from the best of its children, output by output: the
-dual objective never falls. Parts are solved to tol over their number: every row is in some part, and the primal
-objective of a part is at most the whole one, so that the gap of the whole is met when no part finds anything more to
-do.
+Graf et al., NIPS 2004; docs/algorithms.md#cascades. A part is now the dual of the whole problem with
+the other rows held at zero, so coefficients are global. A merged part starts from the best of its
+children, output by output, so the dual objective never falls. Parts are solved to tol over their
+number: every row is in some part, and the primal objective of a part is at most that of the whole, so
+the gap of the whole is met when no part can improve.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from dimargin.system.arrays import UNIT
 
 
 def evaluate(training: Training, support: Part, number: int) -> Whole:
-    """Evaluate the whole problem at these coefficients; status "max_iter" means that there is more to do.
+    """Evaluate the whole problem at the support vectors; status "max_iter" means that the gap is not met.
 
-    Kernel values are float64. A small problem is solved to rounding, as everywhere.
+    Kernel values are float64. A small problem is solved to rounding instead, as by all strategies.
     """
     facts, limits, rows = training.facts, training.limits, training.rows
     if facts.n_rows <= BlockCoordinateDescent.small:
@@ -49,7 +49,7 @@ def evaluate(training: Training, support: Part, number: int) -> Whole:
 
 
 def finish(training: Training, support: Part, limits: Limits, number: int) -> Whole:
-    """Solve the whole problem, from these coefficients on, within limits."""
+    """Solve the whole problem from the coefficients of the support vectors, within limits."""
     if stay_in_shards(training):
         return solve_across(replace(training, limits=limits), support)
     rows, limits = training.rows, replace(limits, stop_requested=training.progress.check)
@@ -61,10 +61,10 @@ def finish(training: Training, support: Part, limits: Limits, number: int) -> Wh
 
 def _verdict(training: Training, objectives: Objectives, entry: dict[str, Any], number: int) -> tuple[Status, str]:
     gap, tol = entry["relative_gap"], training.limits.tol
-    if gap <= tol and tol >= 2 * UNIT:  # a gap within a smaller tolerance is luck
+    if gap <= tol and tol >= 2 * UNIT:  # Float64 cannot certify a smaller tolerance.
         return converged(gap, tol)
     if objectives.met(tol).all():
-        return "precision", f"rounding alone may be a relative gap of {objectives.rounding.max():.2e}"
+        return "precision", f"rounding alone may cause a relative gap of {objectives.rounding.max():.2e}"
     if training.progress.check(entry):
         return ASKED_TO_STOP
     if training.limits.interrupted.is_set():
@@ -75,7 +75,7 @@ def _verdict(training: Training, objectives: Objectives, entry: dict[str, Any], 
 def again(
     training: Training, leaves: Shards[Part], n_levels: int, support: Part, number: int, history: History
 ) -> tuple[Part, int]:
-    """Run another round, and return the support vectors of its last part and its number of kernel evaluations."""
+    """Run another round; return the support vectors of its last part and the number of kernel values computed."""
     limits = levels.before_a_pass(training, support.n_rows, history)
     limits = replace(limits, tol=training.limits.tol / leaves.n_shards)
     spent = 0

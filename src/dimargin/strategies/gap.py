@@ -1,10 +1,11 @@
-"""Evaluation of the whole problem at the coefficients of few rows: margins, intercept and gap, where the rows are.
+"""Evaluation of the whole problem at given support vectors: margins, intercept and gap, across shards.
 
-The support vectors go to every shard, in float64, and sums come back. With an intercept b the primal is minimised over
-it. The losses that have one are one-sided and in proportion to a row's weight. They act on ``b < t_i`` (positive rows)
-or ``b > t_i`` (negative ones), where ``t_i = y_i - f_i``, with a slope that is constant or linear in ``b - t_i``. So
-rows of a class whose ``t_i`` lie in the same interval act on all b outside it as one row at their mean: shards send
-sums over narrow intervals, and then over narrower ones around the best b.
+The support vectors are sent to every shard, in float64, and sums are returned. With an intercept b the
+primal is minimised over it. The losses that have one are one-sided and in proportion to a row's weight.
+A positive row has a loss where ``b < t_i``, a negative one where ``b > t_i``, with ``t_i = y_i - f_i``
+and a slope that is constant or linear in ``b - t_i``. So the rows of a class whose ``t_i`` lie in the
+same interval act on every b outside it as one row at their mean: shards send sums over narrow
+intervals, and then over narrower ones around the best b.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from dimargin.solvers.loop import Interrupted
 from dimargin.strategies.strategy import Facts
 from dimargin.system.arrays import Floats
 
-_VALUES_AT_ONCE = 10**8  # between two checks whether the fit was cancelled
-_INTERVALS, _ZOOMS = 2048, 3  # each zoom leaves three intervals of the last one: 2e-10 of the range in the end
+_VALUES_AT_ONCE = 10**8  # Cancellation is checked after every so many kernel values.
+_INTERVALS, _ZOOMS = 2048, 3  # Each zoom keeps three of the intervals: finally 2e-10 of the range.
 
 
 @dataclass(frozen=True)
@@ -34,22 +35,22 @@ class Evaluation:
 
     losses: MarginLosses
     dual: Floats
-    margins: Floats  # without intercept
-    errors: Floats  # bounds of the rounding of the margins
+    margins: Floats  # Margins do not include the intercept.
+    errors: Floats  # Bounds of the rounding of the margins.
     evaluations: int
 
     @property
     def kinks(self) -> Floats:
-        """Intercepts at which losses begin, of shape (n_outputs, n)."""
+        """Intercepts at which the losses of rows become zero, of shape (n_outputs, n)."""
         kinks: Floats = self.losses.labels * (1 - self.margins)
         return kinks
 
 
 def whole_objectives(rows: Shards[Part], support: Part, facts: Facts, limits: Limits) -> tuple[Objectives, int]:
-    """Return the objectives of the whole problem, and the number of kernel values that they take.
+    """Return the objectives of the whole problem, and the number of kernel values computed.
 
-    `support` are the rows whose coefficients are not zero, in the order of their keys. Of the limits of the fit only
-    its cancellation matters here.
+    `support` has the rows with nonzero coefficients, in the order of their keys. Of the limits only
+    cancellation is heeded.
     """
     exact = DualProblem.of(support.problem, support.problem.kernel.in_float64())
     evaluated = rows.map(evaluate_from, (replace(support, problem=exact), rows.n_threads, limits))
@@ -81,7 +82,7 @@ def evaluate_from(part: Part, value: tuple[Part, int, Limits]) -> Evaluation:
 
 
 def coefficients_of(part: Part, support: Part) -> Floats:
-    """Return the coefficients of the rows of a part, zero for those that are not among the support vectors."""
+    """Return the coefficients of the rows of a part, zero for rows that are not support vectors."""
     dual = np.zeros(part.problem.labels.shape)
     _, own, theirs = np.intersect1d(part.indices, support.indices, assume_unique=True, return_indices=True)
     dual[:, own] = support.coefficients[:, theirs]
@@ -94,7 +95,7 @@ def _sums(evaluated: Evaluation, intercepts: Floats) -> Sums:
 
 
 def _best_intercepts(evaluated: Shards[Evaluation], facts: Facts) -> Floats:
-    ends = np.array(evaluated.collect(_ends))
+    ends = np.array(evaluated.collect(_kink_range))
     low, high = ends[:, 0].min(axis=0), ends[:, 1].max(axis=0)
     best: Floats = (low + high) / 2
     for _ in range(_ZOOMS):
@@ -104,17 +105,17 @@ def _best_intercepts(evaluated: Shards[Evaluation], facts: Facts) -> Floats:
             b = _best_of_means(weights[output], moments[output], facts)
             best[output] = min(max(b, low[output]), high[output])
         index = np.floor((best - low) / np.where(width > 0, width, 1.0))
-        # one more on either side, where rounding may have put a row
+        # Keep one more interval on either side, because rounding may have moved a row there.
         low, high = low + (index - 1) * width, low + (index + 2) * width
     return best
 
 
-def _ends(evaluated: Evaluation, _: None) -> tuple[Floats, Floats]:
+def _kink_range(evaluated: Evaluation, _: None) -> tuple[Floats, Floats]:
     return evaluated.kinks.min(axis=1), evaluated.kinks.max(axis=1)
 
 
 def _binned(evaluated: Evaluation, value: tuple[Floats, Floats]) -> Sums:
-    """Return weights and moments of rows by class and interval, of shape (n_outputs, 2, intervals and outsides)."""
+    """Return weights and moments of rows by class and interval, of shape (n_outputs, 2, _INTERVALS + 2)."""
     size, weights = _INTERVALS + 2, evaluated.losses.weights
     sums: list[list[Floats]] = [[], []]
     for kinks, labels, low, width in zip(evaluated.kinks, evaluated.losses.labels, *value, strict=True):
@@ -126,7 +127,7 @@ def _binned(evaluated: Evaluation, value: tuple[Floats, Floats]) -> Sums:
 
 
 def _best_of_means(weights: Floats, moments: Floats, facts: Facts) -> float:
-    """Return the best intercept if the rows of a class and an interval are taken as one row."""
+    """Return the best intercept if all rows of a class in an interval are replaced by one row at their mean."""
     rows = np.nonzero(weights)
     labels, own = np.where(rows[0] > 0, 1.0, -1.0), np.asarray(weights[rows])
     conjugate = facts.loss.conjugate(own, facts.total, facts.total)

@@ -1,13 +1,13 @@
-"""Landmarks: the machine in the space of few rows, by generalised Newton (docs/algorithms.md#landmark-machines).
+"""Machine in the span of a few landmark rows, by generalised Newton (docs/algorithms.md#landmark-machines).
 
-    1  landmarks z_1 .. z_S, a sample of the different rows (or by pivoted Cholesky, as for DiODM's strata)
-    2  k(Z, Z) = L L' by Cholesky with pivoting: landmarks that add nothing are dropped
-    3  Newton on the primal of f(x) = sum_s beta_s k(z_s, x), |f|^2 = beta'k(Z, Z) beta: first on an eighth of the rows,
-       then, from there, on all
+    1  choose landmarks z_1 .. z_S: a sample of the distinct rows, or by pivoted Cholesky as for DiODM's strata
+    2  k(Z, Z) = L L' by Cholesky with pivoting, which drops linearly dependent landmarks
+    3  Newton on the primal of f(x) = sum_s beta_s k(z_s, x), |f|^2 = beta'k(Z, Z) beta: first on an
+       eighth of the rows, then from there on all
 
-It is the machine with the Nystrom kernel ``k(x, Z) k(Z, Z)^-1 k(Z, z)``. Kernel values with all rows are never held:
-those of 1,024 at a time are computed again where the Hessian changes. The certificate, of scope "landmark", is that of
-the machine restricted to this space; `certify` computes the global one.
+This is the machine with the Nystrom kernel ``k(x, Z) k(Z, Z)^-1 k(Z, z)``. The kernel values of all rows
+are never stored: they are recomputed, 1,024 rows at a time, where the Hessian changes. The certificate,
+of scope "landmark", is that of the machine restricted to this space; `certify` computes the global one.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from dimargin.strategies.exact import Exact
 from dimargin.strategies.strategy import LevelModel, Outcome, Strategy, Training, TreeShape, end_of_solve
 from dimargin.system.arrays import Floats
 
-_CANDIDATES = 4  # rows that landmarks are chosen from by pivoted Cholesky, for each
-_PART, _LOOSE = 8, 1e-2  # one row in so many begins; relative gap of what only has to start the next solve
+_FIRST_THINNING, _START_TOL = 8, 1e-2
+"""The first solve uses one row in eight; this is the relative gap of solves that only provide a start."""
 
 
 @dataclass(eq=False, repr=False)
@@ -42,14 +42,14 @@ class Landmark(Strategy):
     Parameters
     ----------
     landmark_choice : {"uniform", "greedy", "random"}, default="uniform"
-        Choice of the landmarks: a uniform sample of the different rows, or pivoted Cholesky on one of four times as
-        many, which takes the largest Schur complement or draws in proportion to it, see
+        Choice of the landmarks: "uniform" samples the distinct rows; the others apply pivoted Cholesky to a sample of
+        four times as many, and take the row of the largest Schur complement or draw in proportion to it, see
         `dimargin.shards.partition.pivoted_cholesky`.
     polish : bool, default=False
-        Whether an exact solve of the whole problem follows, from the coefficients that answer the margins of the
-        landmarks' machine; the certificate is global then. Where few landmarks describe the machine well this saves
-        work: on 24,000 rows of SUSY (lam=1e5, gamma=0.5) it takes 3.1 n^2 kernel values with 300 landmarks, 3.6
-        without; on 20,000 of cod-rna, with a local kernel, 3.8 and 3.1 (bench/scripts/bench_cited.py).
+        Whether an exact solve of the whole problem follows, with a global certificate. It starts from the
+        coefficients that the margins of the landmarks' machine imply, which saves work if few landmarks describe the
+        machine well: on 24,000 rows of SUSY (lam=1e5, gamma=0.5) it takes 3.1 n^2 kernel values with 300 landmarks,
+        3.6 without; on 20,000 of cod-rna, with a local kernel, 3.8 and 3.1 (bench/scripts/bench_cited.py).
 
     Examples
     --------
@@ -64,36 +64,36 @@ class Landmark(Strategy):
 
     uses = frozenset({"n_landmarks"})
     needs_smooth_loss = True
-    max_landmarks: ClassVar[int] = 1000  # where the estimator says None
+    max_landmarks: ClassVar[int] = 1000  # The default number of landmarks, if the estimator's is None.
 
     landmark_choice: Literal["uniform", "greedy", "random"] = "uniform"
     polish: bool = False
 
     @property
     def is_linear(self) -> bool:
-        """Return whether no exact solve follows."""
+        """Return True unless an exact solve follows."""
         return not self.polish
 
     def n_levels(self, n_rows: int, shape: TreeShape) -> int:
-        """Return the levels above 0: one of a part of the rows, if worth it, and one of landmarks before a polish."""
-        return (n_rows // _PART > 2 * (shape.n_landmarks or self.max_landmarks)) + self.polish
+        """Return the number of levels above 0: one on some of the rows if they are many, and one before a polish."""
+        return (n_rows // _FIRST_THINNING > 2 * (shape.n_landmarks or self.max_landmarks)) + self.polish
 
     def joins_all_rows(self, n_rows: int, shape: TreeShape) -> bool:
-        """Return whether an exact solve follows for which all rows come together."""
+        """Return whether an exact solve follows that brings all rows together."""
         return self.polish and super().joins_all_rows(n_rows, shape)
 
     def memory_needed(self, n_rows: int, shape: TreeShape, n_outputs: int = 1, n_threads: int = 1) -> int:
-        """Return the bytes of Hessians, as packed triangles and as whole matrices, and of the rows that are added.
+        """Return the bytes of Hessians, as packed triangles and full matrices, and of the rows added to them.
 
-        Triangles are the last Hessian, sums on their way, and two for each thread. Whole matrices are those of a linear
-        system, and some for each thread.
+        There are triangles for the last Hessian, for the partial sums of a tree, and two for each thread; and
+        full matrices for a linear system and for each thread.
         """
         m, depth = min(shape.n_landmarks or self.max_landmarks, n_rows), n_shards_for(n_rows).bit_length()
         triangles, whole = n_outputs * (1 + depth + 2 * n_threads), 4 + (n_outputs + 1) * n_threads
         return 8 * m * (m * (-(-triangles // 2) + whole) + 3 * 1024 * n_threads)
 
     def train(self, training: Training) -> Outcome:
-        """Train by Newton's method on a part of the rows, then on all; the history has one entry for each step."""
+        """Train by Newton's method on some of the rows, then on all; the history has one entry per step."""
         facts, began = training.facts, time.perf_counter()
         landmarks, factor, evaluations = self._landmarks(training)
         newton = Newton(landmarks.n_rows, facts.intercept, factor)
@@ -103,17 +103,18 @@ class Landmark(Strategy):
             parameters[:, :-1], evaluations = newton.weights(products), evaluations + int(counted[0])
         prepared = time.perf_counter() - began, evaluations
         last, history, stopped = int(self.polish), list[dict[str, Any]](), False
-        stages = [(last, 1, max(training.limits.tol, _LOOSE) if self.polish else training.limits.tol)]
+        stages = [(last, 1, max(training.limits.tol, _START_TOL) if self.polish else training.limits.tol)]
         if not training.started and self.n_levels(facts.n_rows, training.shape) > last:
-            stages.insert(0, (last + 1, _PART, max(training.limits.tol, _LOOSE)))
+            stages.insert(0, (last + 1, _FIRST_THINNING, max(training.limits.tol, _START_TOL)))
         for level, one_in, tol in stages:
             training.progress.level_begin(level, None)
-            ask = (lambda entry: True) if stopped else training.progress.check  # stopped: only evaluate
+            # After a stop, this stage only evaluates its start.
+            ask = (lambda entry: True) if stopped else training.progress.check
             limits = replace(training.limits, tol=tol, stop_requested=ask)
             rows, mass = training.rows, facts.total / one_in
-            if one_in > 1:  # in shards as large as others: each has a Hessian
+            if one_in > 1:  # Each shard has a Hessian, so the thinned rows are merged into fewer shards.
                 rows = rows.map(_thinned, one_in, cheap=True).merge(Part.joined, one_in, mass)
-            shards = rows.map(_featured, (landmarks, mass, rows.n_threads), cheap=True)
+            shards = rows.map(_feature_shard, (landmarks, mass, rows.n_threads), cheap=True)
             solution = solve(shards, replace(newton, explicit=not stopped), parameters, limits)
             parameters = solution.parameters
             dual = landmarks.problem.labels * newton.coefficients(solution.weights)
@@ -129,11 +130,11 @@ class Landmark(Strategy):
         outcome = Outcome(found, solution.objectives, "landmark", status, reason, len(history), history)
         if not self.polish or status != "converged" or stopped:
             return outcome
-        answered = training.rows.map(_answered, (landmarks, (newton.coefficients(solution.weights), parameters[:, -1])))
-        return self._polished(replace(training, rows=answered), outcome)
+        value = landmarks, (newton.coefficients(solution.weights), parameters[:, -1])
+        return self._polish(replace(training, rows=training.rows.map(_with_implied_dual, value)), outcome)
 
-    def _polished(self, training: Training, coarse: Outcome) -> Outcome:
-        """Solve exactly, from the answers to the margins; if time runs out, keep the model with the lower objective."""
+    def _polish(self, training: Training, coarse: Outcome) -> Outcome:
+        """Solve exactly from a start; if that does not converge, return the model with the lower objective."""
         coarse.history[-1]["kernel_evaluations"] += training.facts.n_rows * len(coarse.model.indices)
         exact = Exact().train(training)
         if exact.status != "converged" and (exact.objectives.primal > coarse.objectives.primal).any():
@@ -143,9 +144,9 @@ class Landmark(Strategy):
         return replace(exact, history=[*coarse.history, *exact.history], passes=coarse.passes + exact.passes)
 
     def _landmarks(self, training: Training) -> tuple[Part, Floats, int]:
-        """Return rows that are independent in the kernel's space, their Gram matrix's factor, and evaluations."""
+        """Return linearly independent landmarks, the factor of their Gram matrix, and the evaluations."""
         wanted = min(training.shape.n_landmarks or self.max_landmarks, training.facts.n_rows)
-        candidates = wanted * (1 if self.landmark_choice == "uniform" else _CANDIDATES)
+        candidates = wanted * (1 if self.landmark_choice == "uniform" else 4)
         sample = first_distinct_rows(training.rows, candidates, training.facts.n_rows)
         kernel, chosen = sample.problem.kernel.in_float64(), np.arange(min(wanted, sample.n_rows))
         if self.landmark_choice != "uniform":
@@ -168,23 +169,23 @@ def _thinned(part: Part, one_in: int) -> Part:
     return part.take(np.flatnonzero(part.indices % one_in == 0), part.problem.mass)
 
 
-def _featured(part: Part, value: tuple[Part, float, int]) -> Shard:
-    """Task that returns the rows with kernel values as features, in a problem of some mass."""
+def _feature_shard(part: Part, value: tuple[Part, float, int]) -> Shard:
+    """Task that returns the rows with kernel values as features, in a problem of a given mass."""
     landmarks, mass, n_threads = value
     kernel = _kernel(landmarks, part.problem.kernel, n_threads)
     return Shard(LandmarkFeatures(kernel), part.problem.of_rows(slice(None), mass))
 
 
 def _projected(part: Part, landmarks: Part) -> Sums:
-    """Task that returns products of the landmarks with an earlier model's support vectors, and kernel values taken."""
+    """Task that returns the landmarks' decision values by the warm start, and the number of kernel values."""
     own, support = part.problem.kernel, part.support
     kernel = _kernel(landmarks, own, own.n_threads).transposed()
     products = kernel.multiply(support, (part.problem.labels * part.coefficients)[:, support])
     return products, np.array([kernel.evaluations], dtype=float)
 
 
-def _answered(part: Part, value: tuple[Part, Parameters]) -> Part:
-    """Task that returns the rows with the coefficients that answer their margins."""
+def _with_implied_dual(part: Part, value: tuple[Part, Parameters]) -> Part:
+    """Task that returns the rows with the dual coefficients that correspond to their margins."""
     landmarks, parameters = value
-    shard = _featured(part, (landmarks, part.problem.total, part.problem.kernel.n_threads))
+    shard = _feature_shard(part, (landmarks, part.problem.total, part.problem.kernel.n_threads))
     return replace(part, dual=part.problem.conjugate.response(margins_at(shard, parameters))[0])

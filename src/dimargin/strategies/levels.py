@@ -1,4 +1,4 @@
-"""Steps at a level that all strategies with a tree share, whatever their parts."""
+"""Steps of a level that all strategies with a tree share."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from dimargin.strategies.strategy import LevelModel, Outcome, Training
 def solve_level(
     training: Training, level: int, parts: Shards[Part], tol: float, mass: float | None = None
 ) -> Level[Summary]:
-    """Solve the local problems of a level side by side, each from its warm start to `tol`, and report it."""
+    """Solve the local problems of a level in parallel, each from its warm start to `tol`, and report it."""
     alone, progress = parts.n_shards == 1, training.progress
     progress.level_begin(level, None if alone else parts.n_shards)
     limits = replace(training.limits, tol=tol)
@@ -37,7 +37,7 @@ def solve_level(
 
 
 def joined_starts(parts: Sequence[Part], rescale: bool) -> Part:
-    """Join parts into one that starts from their coefficients times ``W_k / W_merged``, or from these as they are."""
+    """Join parts, with their coefficients times ``W_k / W_merged``, or unchanged, as the warm start."""
     mass = sum(part.problem.mass for part in parts)
     factors = [part.problem.mass / mass if rescale else 1.0 for part in parts]
     starts = [replace(part, dual=f * part.coefficients) for f, part in zip(factors, parts, strict=True)]
@@ -45,9 +45,9 @@ def joined_starts(parts: Sequence[Part], rescale: bool) -> Part:
 
 
 def average(level: Level[Summary], total: float) -> Objectives:
-    """Return objectives weighted by mass: means where each part represents the whole, and sums over its pieces.
+    """Return the mean objectives of parts that each represent the whole, or the sums over its pieces.
 
-    The gap is the worst local one.
+    Either is the sum of the objectives weighted by mass. The gap is the worst local one.
     """
     share = np.array([part.mass / total for part in level.results])
     results = [part.objectives for part in level.results]
@@ -61,10 +61,10 @@ def average(level: Level[Summary], total: float) -> Objectives:
 
 
 def model(level: Level[Summary], total: float, rule: KernelClusters | None = None) -> LevelModel:
-    """Return ``f = sum_k (W_k / W) f_k`` as one set of coefficients: a mean, or a sum where each part has mass W.
+    """Return ``f = sum_k (W_k / W) f_k`` as one set of coefficients: a mean, or a sum if each part has mass W.
 
-    Intercepts are averaged by mass or, where each part has mass W, by the weight of its rows. With a rule that takes
-    rows to parts each part keeps its own intercept.
+    Intercepts are averaged by mass or, if each part has mass W, by the weight of its rows. With a rule
+    that assigns rows to parts, each part keeps its own intercept.
     """
     found = [part.machine for part in level.results if part.machine is not None]
     if len(found) < len(level.results):
@@ -90,7 +90,7 @@ def model(level: Level[Summary], total: float, rule: KernelClusters | None = Non
 
 
 def history_entry(level: Level[Summary], total: float, seconds: float, evaluations: int) -> dict[str, Any]:
-    """Return the entry of ``history_``; `evaluations` are those beside the solves (strata)."""
+    """Return the entry of ``history_``; `evaluations` are those outside the solves (strata)."""
     objectives = average(level, total)
     return {
         "level": level.level,
@@ -105,10 +105,11 @@ def history_entry(level: Level[Summary], total: float, seconds: float, evaluatio
 
 
 def seconds_for(training: Training, n_vectors: float, n_values: float, history: History) -> float:
-    """Return the seconds that so many kernel values take, at the rate of the levels so far.
+    """Return the seconds that `n_values` kernel values take, at the rate of the levels so far.
 
-    The last level has so many support vectors. Their values with the rows of their parts have been wanted at least,
-    though most may have been known to be negligible: without them a rate could be a thousand times too slow.
+    `n_vectors` is the number of support vectors of the last level. At least their values with the rows of
+    their parts count as computed, even if most were skipped as negligible: otherwise the rate could be a
+    thousand times too slow.
     """
     if not history:
         return 0.0
@@ -118,13 +119,13 @@ def seconds_for(training: Training, n_vectors: float, n_values: float, history: 
 
 
 def before_a_pass(training: Training, n_vectors: int, history: History) -> Limits:
-    """Return the limits, with time left for the margins of all rows from so many support vectors."""
+    """Return the limits, minus the time to compute the margins of all rows from `n_vectors` support vectors."""
     needed = training.facts.n_rows * n_vectors
     return training.limits.earlier(seconds_for(training, n_vectors, needed, history))
 
 
 def last_level(training: Training, level: Level[Summary], requested: bool) -> Verdict:
-    """Return status and reason if the level just solved is the one wanted, or a stop was requested, else None."""
+    """Return status and reason if this is the level `stop_level` or a stop was requested, else None."""
     worst = max(level.results, key=lambda s: s.objectives.worst_gap)
     if level.level == training.shape.stop_level:
         return worst.status, worst.reason
@@ -135,9 +136,10 @@ def last_level(training: Training, level: Level[Summary], requested: bool) -> Ve
 
 
 def out_of_time(training: Training, what: str, n_vectors: int, passes: float, history: History) -> Verdict:
-    """Return status and reason if so many passes over all rows, before another model, outlast the deadline, else None.
+    """Return status and reason if the passes that precede the next model outlast the deadline, else None.
 
-    A pass computes the margins of all rows from so many support vectors; that of a level of parts is a part of one.
+    One pass computes the margins of all rows from `n_vectors` support vectors. A level of parts, where
+    only kernels within parts are computed, takes a fraction of one.
     """
     needed = passes * training.facts.n_rows * n_vectors
     if training.limits.deadline is None or training.resumption.is_replaying():
@@ -149,12 +151,12 @@ def out_of_time(training: Training, what: str, n_vectors: int, passes: float, hi
 
 @dataclass(frozen=True)
 class Step:
-    """A level that has been solved."""
+    """Solved level."""
 
     level: Level[Summary]
-    found: Callable[[], LevelModel]  # returns the model of the level
-    evaluations: int = 0  # of the kernel, beside those of the solves
-    about: dict[str, Any] = field(default_factory=dict)  # further values for the level's entry of ``history_``
+    found: Callable[[], LevelModel]  # Returns the model of the level.
+    evaluations: int = 0  # Kernel values computed outside the solves.
+    about: dict[str, Any] = field(default_factory=dict)  # Further values for the level's entry of ``history_``.
 
 
 def follow(
@@ -162,12 +164,12 @@ def follow(
     solve_levels: Callable[[Training, History], Iterator[Step]],
     verdict: Callable[[Training, History, Step, bool], Verdict],
 ) -> Outcome:
-    """Report every level as it is solved, until one is the last, and return its model and its certificate.
+    """Report every level as it is solved, and return the model and the certificate of the last one.
 
-    Levels are solved when asked for, and may read the history, to which their entries are appended. Where an interrupt
-    ends them, the last one counts. The verdict on a step, and on whether a callback asked to stop after it, is status
-    and reason if it is the last one, else None. A step of level 0 that is not the last one is not reported as the end
-    of its level.
+    Levels are solved lazily, and may read the history, to which their entries are appended. If an
+    interrupt ends the iteration, the last solved level counts. `verdict`, given a step and whether a
+    callback requested a stop after it, returns status and reason if the step is the last one, else None. A
+    step of level 0 that is not the last one is not reported as the end of its level.
     """
     history: History = []
     total, clock, end = training.facts.total, time.perf_counter(), None
@@ -183,7 +185,7 @@ def follow(
         if end is not None:
             break
         training.resumption.save(level.parts)
-        clock = time.perf_counter()  # what callbacks take is theirs
+        clock = time.perf_counter()  # The time of callbacks is not counted.
     status, reason = end or INTERRUPTED
     return Outcome(
         model=step.found(),

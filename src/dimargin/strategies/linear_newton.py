@@ -1,8 +1,7 @@
-"""Training of linear machines, and its solver by generalised Newton, on a part of the rows and then on all.
+"""Interface of linear solvers, and generalised Newton on a sample of the rows and then on all.
 
-The method is described in docs/algorithms.md#variance-reduced-gradients, at its end.
-
-Linear solvers are written on the operations of an engine alone (`dimargin.shards.shards`).
+The end of docs/algorithms.md#variance-reduced-gradients describes the method. Linear solvers use only
+the operations of an engine (`dimargin.shards.shards`).
 """
 
 from __future__ import annotations
@@ -22,11 +21,8 @@ from dimargin.solvers.primal import PrimalSolver
 from dimargin.strategies.strategy import Options, Progress, end_of_solve
 from dimargin.system.arrays import Floats, Indices
 
-_VALUES_OF_SHARD = 2**21  # about, whatever the number of threads, for the same sums
-# a first solve is on one row in _PART, on _ROWS_OF_PART rows at least, if there are _WORTH times as many
-_PART, _ROWS_OF_PART, _WORTH = 32, 2**14, 8
-# the Hessian is formed for at most _MOST features, and at most _SHORT and _LONG times the average values of a row
-_MOST, _SHORT, _LONG = 1024, 64, 10
+_MIN_SAMPLE_ROWS = 2**14
+"""The first solve uses at least this many rows, and is left out below eight times as many."""
 
 
 @dataclass(frozen=True)
@@ -35,9 +31,9 @@ class LinearFacts:
 
     n_rows: int
     n_features: int
-    n_values: int  # that are stored: of sparse rows those that are not zero
+    n_values: int  # Number of stored values: for sparse rows those that are not zero.
     n_outputs: int
-    mass: float  # weight of the rows
+    mass: float  # Weight of the rows.
     intercept: bool
 
 
@@ -46,16 +42,16 @@ class LinearTraining:
     """Everything that a linear solver needs."""
 
     facts: LinearFacts
-    rows: Shards[Shard]  # each shard's follow one another; for a solver that deals rows, in the order of their keys
+    rows: Shards[Shard]  # Consecutive rows per shard; in the order of their keys if the solver `deals_rows`.
     limits: Limits
     random_state: int
-    start: Floats  # weights to start from, of shape (n_outputs, n_features + 1), with the intercept last
+    start: Floats  # Initial weights, of shape (n_outputs, n_features + 1), with the intercept last.
     progress: Progress = field(default_factory=Progress)
 
     def run(
         self, solver: PrimalSolver[Any], rows: Shards[Shard], n_rows: int, level: int = 0, stopped: bool = False
     ) -> PrimalSolution:
-        """Solve, and label the history; only evaluate the start, if training was stopped before."""
+        """Solve, and label the history; if training was stopped before, only evaluate the start."""
         self.progress.level_begin(level, None)
         ask = (lambda entry: True) if stopped else self.progress.check
         limits = replace(self.limits, stop_requested=ask)
@@ -67,12 +63,13 @@ class LinearTraining:
 
 
 def linear_shards(X: Any, losses: MarginLosses, order: Indices | None = None) -> list[Shard]:
-    """Return rows, dense or CSR, as shards of about the same size, whatever the number of threads, without a copy.
+    """Return rows, dense or CSR, as shards of about the same size, without a copy.
 
-    They follow one another in the `order`, or as they are stored.
+    Rows are in the `order`, or as stored.
     """
     n, stored = losses.n_rows, StoredRows(X)
-    step = max(1024, _VALUES_OF_SHARD * n // max(X.size, 1))
+    # Shards have about 2^21 values for any number of threads, so that sums do not depend on it.
+    step = max(1024, 2**21 * n // max(X.size, 1))
     shards = []
     for first in range(0, n, step):
         last = min(first + step, n)
@@ -83,29 +80,29 @@ def linear_shards(X: Any, losses: MarginLosses, order: Indices | None = None) ->
 
 
 class LinearSolver(Options, ABC):
-    """A way to train a linear machine.
+    """Base class of the solvers of linear machines.
 
     Attributes
     ----------
     deals_rows : bool
-        Whether the solver samples rows or deals them to parts, and wants them in the order of their keys
+        Whether the solver samples rows or assigns them to parts, and therefore needs them in the order of their keys
         (`dimargin.shards.keys`).
     """
 
     deals_rows: ClassVar[bool] = False
 
     def n_levels(self, n_rows: int) -> int:
-        """Return the number of solves of a part of the rows before that of all."""
+        """Return the number of solves on some of the rows before that of all."""
         return 0
 
     @abstractmethod
     def train(self, training: LinearTraining) -> PrimalSolution:
-        """Train; the history has one entry for each step."""
+        """Train; the history has one entry per step."""
 
 
 def forms_hessian(n_rows: int, n_features: int, n_values: int) -> bool:
-    """Return whether forming the Hessian is cheaper than conjugate gradients, for so many stored numbers."""
-    return n_features <= min(_MOST, _SHORT + _LONG * n_values / max(n_rows, 1))
+    """Return whether forming the Hessian is cheaper than conjugate gradients, for `n_values` stored values."""
+    return n_features <= min(1024, 64 + 10 * n_values / max(n_rows, 1))
 
 
 @dataclass(eq=False, repr=False)
@@ -115,8 +112,8 @@ class LinearNewton(LinearSolver):
     Parameters
     ----------
     hessian : {"auto", "explicit", "conjugate_gradients"}, default="auto"
-        Choice whether to form the Hessian of ``n_features ** 2`` numbers, or only to multiply with it; "auto" forms it
-        up to 1,024 features that are not many more than ten times the values of a row.
+        Whether to form the Hessian of ``n_features ** 2`` numbers, or only to multiply with it; "auto" forms it for
+        at most 1,024 features, and at most 64 plus ten times the average number of stored values of a row.
 
     Examples
     --------
@@ -132,30 +129,30 @@ class LinearNewton(LinearSolver):
     hessian: Literal["auto", "explicit", "conjugate_gradients"] = "auto"
 
     def n_levels(self, n_rows: int) -> int:
-        """Return 1 if there are so many rows that a sample is solved for first, else 0."""
-        return int(n_rows >= _WORTH * _ROWS_OF_PART)
+        """Return 1 if there are enough rows to solve for a sample first, else 0."""
+        return int(n_rows >= 8 * _MIN_SAMPLE_ROWS)
 
     def train(self, training: LinearTraining) -> PrimalSolution:
-        """Train on a part of the rows, whose optimum is near, and then on all."""
+        """Train on a sample of the rows, whose optimum is near, and then on all."""
         facts, history, stopped = training.facts, list[dict[str, Any]](), False
         cheap = forms_hessian(facts.n_rows, facts.n_features, facts.n_values)
         formed = cheap if self.hessian == "auto" else self.hessian == "explicit"
         newton = solvers.Newton(facts.n_features, facts.intercept, explicit=formed)
         if self.n_levels(facts.n_rows) and not training.start.any():
-            share = max(1 / _PART, _ROWS_OF_PART / facts.n_rows)
+            share = max(1 / 32, _MIN_SAMPLE_ROWS / facts.n_rows)
             rows = training.rows.map(_sampled, (training.random_state, share, share * facts.mass))
             coarse = training.run(newton, rows, round(share * facts.n_rows), level=1)
             rows.release()
             history = coarse.history
             training = replace(training, start=coarse.parameters)
             stopped = coarse.status == "stopped"
-        newton = replace(newton, explicit=formed and not stopped)  # an evaluation needs no Hessian
+        newton = replace(newton, explicit=formed and not stopped)  # After a stop, the start is only evaluated.
         solution = training.run(newton, training.rows, facts.n_rows, stopped=stopped)
         return replace(solution, history=history + solution.history, passes=len(history) + solution.passes)
 
 
 def _sampled(shard: Shard, value: tuple[int, float, float]) -> Shard:
-    """Task that samples rows, in a problem of some mass."""
+    """Task that samples rows, in a problem of a given mass."""
     seed, share, mass = value
     n = shard.losses.n_rows
     rng, size = np.random.default_rng([seed, shard.first]), max(1, round(share * n))

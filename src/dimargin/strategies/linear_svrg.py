@@ -1,8 +1,8 @@
 """Linear machines by stochastic variance reduced gradient (docs/algorithms.md#variance-reduced-gradients).
 
-svrg    on one shard
-csvrg   the same, anchors' gradients on a core-set
-dsvrg   the same on shards that are stratified partitions: acc-DiODM, the paper's Algorithm 2, mended
+svrg    SVRG on one shard
+csvrg   SVRG with the gradients of anchors computed on a core-set
+dsvrg   SVRG on stratified partitions: acc-DiODM, the paper's Algorithm 2, corrected
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class LinearSVRG(LinearSolver):
     Parameters
     ----------
     step_size : {"safe", "barzilai_borwein"}, default="safe"
-        Step from the smoothness of the loss, or from the last two stages, which is seldom faster here.
+        Step size from the smoothness of the loss, or from the last two stages, which is seldom faster here.
     inner_passes : float, default=1.0
         Inner steps of a stage, in passes over the rows.
 
@@ -78,7 +78,7 @@ class LinearSVRG(LinearSolver):
         }  # fmt: skip
 
     def _rows(self, training: LinearTraining) -> Shards[Shard]:
-        return training.rows.merge(_together, training.rows.n_shards)
+        return training.rows.merge(_joined_shard, training.rows.n_shards)
 
 
 class LinearCoreSetSVRG(LinearSVRG):
@@ -87,7 +87,7 @@ class LinearCoreSetSVRG(LinearSVRG):
     Parameters
     ----------
     radius : float, default=0.2
-        Radius of the balls around the core-set at first, relative to the extent of a class; 0 is SVRG.
+        Initial radius of the balls around the core-set, relative to the extent of a class; 0 is SVRG.
     inner_passes : float, default=1.0
         Inner steps of a stage, in passes over the rows.
     """
@@ -107,20 +107,19 @@ class LinearCoreSetSVRG(LinearSVRG):
 
 
 class LinearDSVRG(LinearSVRG):
-    """Distributed SVRG: rows stay in their partition, and the iterate visits one partition after the other.
+    """Distributed SVRG: rows stay in their partition, and the iterate visits the partitions sequentially.
 
-    Only the gradient at the anchor is computed in parallel. Inner steps go through the partitions one after the other,
-    which on a cluster is a job for every partition and stage.
+    Only the gradient at the anchor is computed in parallel. Inner steps take one job per partition and stage on a
+    cluster.
 
     Parameters
     ----------
     n_partitions : int, default=8
-        Number of stratified partitions of the rows, at most one for each row.
+        Number of stratified partitions of the rows, at most one per row.
     n_landmarks : int, default=50
-        Number of landmarks that, crossed with the labels, define the strata; for rows of few features as many as the
-        rank.
+        Number of landmarks that, combined with the labels, define the strata; at most the rank of the rows is used.
     step_size : {"safe", "barzilai_borwein"}, default="safe"
-        See `LinearSVRG`.
+        Step size, see `LinearSVRG`.
     inner_passes : float, default=1.0
         Inner steps of a stage, in passes over the rows.
     """
@@ -154,7 +153,7 @@ class LinearDSVRG(LinearSVRG):
 # ---- what shards do ------------------------------------------------------------------------------------------------
 
 
-def _together(shards: Sequence[Shard], _: None) -> Shard:
+def _joined_shard(shards: Sequence[Shard], _: None) -> Shard:
     """Join all rows into one shard."""
     losses = MarginLosses.joined([shard.losses for shard in shards])
     return Shard(LinearFeatures.joined([shard.features for shard in shards]), losses, shards[0].first)
@@ -168,6 +167,6 @@ def _part(shard: Shard, _: None) -> Part:
 
 
 def _shard(part: Part, mass: float) -> Shard:
-    """Task that returns the rows of a part as a shard of a linear problem of this mass."""
+    """Task that returns the rows of a part as a shard of a linear problem of a given mass."""
     every = np.arange(part.n_rows)
     return Shard(LinearFeatures(StoredRows(part.problem.kernel.rows(every))), part.problem.of_rows(every, mass))

@@ -1,4 +1,4 @@
-"""Machines of all pairs of classes: the best so far of every pair, and what they are in the end."""
+"""Machines of all pairs of classes: the best so far of every pair, and the final outcome."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class FoundPairs:
 
     numbers: Indices
     problems: JoinedProblems
-    dual: Floats  # coefficients of all rows of the problems
+    dual: Floats  # Coefficients of all rows of the problems.
     objectives: Objectives
-    evaluations: int  # kernel values that this took
+    evaluations: int  # Number of kernel values computed.
     passes: int = 1
 
 
@@ -31,11 +31,11 @@ class FoundPairs:
 class PairsOutcome:
     """Trained machines of all pairs, and their certificates."""
 
-    signed: Floats  # coefficients times labels of all rows, of shape (n_classes - 1, n)
-    objectives: Objectives  # of the pairs, with their intercepts
+    signed: Floats  # Coefficients times labels of all rows, of shape (n_classes - 1, n).
+    objectives: Objectives
     status: Status
     reason: str
-    passes: int  # of the pair that took most
+    passes: int  # The largest number of passes of any pair.
     kernel_evaluations: int
     seconds: float
 
@@ -52,28 +52,28 @@ class PairsOutcome:
 
 
 class PairResults:
-    """The best machines so far of all pairs of classes, which tasks may set side by side.
+    """Best machines so far of all pairs of classes; concurrent tasks may set those of different pairs.
 
     Parameters
     ----------
     pairs : ClassPairs
     tol : float
-        Relative gap within which a machine is as good as any.
+        Relative gap at which a pair is solved.
 
     Attributes
     ----------
     signed : ndarray of shape (n_classes - 1, n)
         Coefficients times labels.
     objectives : Objectives
-        Of shape (n_pairs,).
+        Objectives of the pairs, of shape (n_pairs,).
     is_found, is_rough : ndarray of shape (n_pairs,)
-        Whether there is a machine of a pair, and whether it is only one of few rows.
+        Whether a pair has a machine, and whether that was trained on few rows only.
     ends : dict
-        Status and reason of those pairs whose solve has ended without the tolerance.
+        Status and reason of the pairs whose solve ended without meeting the tolerance.
     evaluations : ndarray of shape (n_pairs,)
-        Kernel values that the machines have taken.
+        Number of kernel values computed for each pair.
     passes : int
-        Over the rows of the pair that took most.
+        Largest number of passes of any pair.
     """
 
     def __init__(self, pairs: ClassPairs, tol: float) -> None:
@@ -88,22 +88,22 @@ class PairResults:
         self._tol = tol
 
     def met(self, numbers: Indices) -> NDArray[np.bool_]:
-        """Return which of some pairs have been solved to the tolerance."""
+        """Return which of the given pairs have been solved to the tolerance."""
         small = self.objectives.relative_gap[numbers] <= self._tol
         return np.asarray(small & ~self.is_rough[numbers] & (self._tol >= 2 * UNIT))
 
     def keep(self, found: FoundPairs, end: Verdict = None, goes_on: bool = False, is_rough: bool = False) -> None:
-        """Keep machines of some pairs, unless those before have smaller gaps.
+        """Keep machines of some pairs, unless the earlier ones have smaller gaps.
 
         Parameters
         ----------
         found : FoundPairs
         end : tuple, optional
-            Status and reason with which their solves have ended, if it is not the tolerance.
+            Status and reason of solves that ended without meeting the tolerance.
         goes_on : bool
-            Whether their solves went on from the machines before.
+            Whether the solves resumed from the earlier machines.
         is_rough : bool
-            Whether they are machines of few rows, which any that is solved for replaces unless time cut it short.
+            Whether the machines were trained on few rows; any solve that was not cut short by time replaces them.
         """
         numbers, gaps = found.numbers, self.objectives.relative_gap
         better = ~self.is_found[numbers] | (found.objectives.relative_gap < gaps[numbers])
@@ -124,11 +124,11 @@ class PairResults:
             self.ends.update(dict.fromkeys(numbers[gaps[numbers] > self._tol].tolist(), end))
 
     def outcome(self, otherwise: tuple[Status, str], seconds: float) -> PairsOutcome:
-        """Return the machines of all pairs; `otherwise` is status and reason of those whose solve has not ended."""
+        """Return the machines of all pairs; `otherwise` is the status and reason of unfinished pairs."""
         gaps = self.objectives.relative_gap
         missed = gaps > self._tol
         worst = int(np.lexsort((gaps, missed))[-1])
         status, reason = self.ends.get(worst, otherwise) if missed[worst] else converged(float(gaps[worst]), self._tol)
-        of = f"{missed.sum()} of {len(gaps)} pairs of classes did not reach it; in the worst " if missed.any() else ""
+        of = f"{missed.sum()} of {len(gaps)} pairs of classes missed the tolerance; the worst: " if missed.any() else ""
         evaluations = int(self.evaluations.sum())
         return PairsOutcome(self.signed, self.objectives, status, f"{of}{reason}", self.passes, evaluations, seconds)

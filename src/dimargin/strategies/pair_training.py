@@ -1,12 +1,14 @@
-"""Machines of all pairs of classes, solved side by side.
+"""Training of the machines of all pairs of classes.
 
-Every pair is a problem of its own, on views of the same kernel matrix. Pairs of up to 512 rows are blocks, many of
-which are solved in a call. On more rows in all, pairs of the hinges of up to 4,096 rows are solved on stored kernel
-values where that suffices. The others are solved one by one, large ones by all threads, small ones side by side.
+Every pair is a problem of its own, on views of the same kernel matrix. Pairs of up to 512 rows are single
+blocks, many of which are solved in one call. If there are more rows in all, pairs of up to 4,096 rows with
+a hinge loss are solved on stored kernel values where that suffices. The others are solved one by one,
+large ones by all threads, small ones in parallel.
 
-With a time limit every pair gets a machine of few of its rows first, so that there is one when time is over, and those
-that are solved one by one have shares of the time that is left. What is left over in the end goes to pairs for which
-their share was too little. They begin anew, because a limit that is not reached must not change a machine.
+With a time limit every pair first gets a machine of few of its rows, so that it has one when time is
+over. Pairs that are solved one by one get a share of the remaining time. Time left at the end goes to
+pairs whose share was too short. They restart, because a limit that is not reached must not change a
+machine.
 """
 
 from __future__ import annotations
@@ -21,21 +23,13 @@ from dimargin.problems.class_pairs import ClassPairs
 from dimargin.shards.local_engine import LocalEngine
 from dimargin.solvers import BlockCoordinateDescent, Interrupted, Limits, solve
 from dimargin.solvers.loop import INTERRUPTED, OUT_OF_TIME
-from dimargin.strategies.block_pairs import (
-    FEW_ROWS,
-    LAST_ROWS,
-    ROWS_AT_ONCE,
-    VALUES_AT_ONCE,
-    certified,
-    solve_blocks,
-)
+from dimargin.strategies.block_pairs import FEW_ROWS, LAST_ROWS, ROWS_AT_ONCE, VALUES_AT_ONCE, certified, solve_blocks
 from dimargin.strategies.pair_results import FoundPairs, PairResults, PairsOutcome
 from dimargin.strategies.stored_pairs import StoredPairs, can_be_stored
 from dimargin.system.arrays import Floats, Indices
 
-_LARGE = 8192  # rows from which blocks, and passes over the rows, keep all threads busy
-_SHARES = 16  # of the memory, one for each pair that is solved beside others, however many threads there are
-_FINISHED, _SOLVES = 1e-12, 3  # gap of a pair that is a block, and solves to reach it
+_LARGE_PAIR_ROWS = 8192
+"""Pairs with more rows are solved one at a time: their blocks and passes keep all threads busy."""
 
 
 def train_pairs(
@@ -55,11 +49,11 @@ def train_pairs(
     start : ndarray of shape (n_classes - 1, n), optional
         Coefficients times labels, to start from.
     limits : Limits
-        Of all pairs together.
+        Limits of all pairs together.
     engine : LocalEngine
     random_state : int
     memory : int
-        Bytes for stored kernel values, beside a float64 copy of the rows.
+        Bytes for stored kernel values, in addition to a float64 copy of the rows.
     done : callable
         Called with the number of every pair whose solve has ended.
 
@@ -92,22 +86,23 @@ class _Run:
         self._pairs, self._start, self._limits, self._random_state = pairs, start, limits, random_state
         self._engine, self._memory, self._done = engine, memory, done
         self._reported = np.zeros(len(pairs.pairs), dtype=bool)
-        self._begun: dict[int, tuple[Floats, int]] = {}  # coefficients to go on from, and kernel values they took
+        # Coefficients from which the exact solver resumes, and the number of kernel values computed for them.
+        self._partial_solutions: dict[int, tuple[Floats, int]] = {}
         self.results, self.shared_evaluations = PairResults(pairs, limits.tol), 0
 
     def solve(self) -> None:
         """Solve the problems of all pairs, the largest first, as far as the limits allow."""
         n_rows = self._pairs.n_rows
         waiting = np.argsort(-n_rows, kind="stable")
-        few = n_rows[waiting] <= 2 * FEW_ROWS  # it takes as long to solve these as to do it roughly
+        few = n_rows[waiting] <= 2 * FEW_ROWS  # These take no longer to solve than a rough machine does.
         waiting = np.concatenate([waiting[~few], self._solve_blocks(waiting[few])])
         if self._limits.deadline is not None:
             self._solve_roughly()
-        large = n_rows[waiting] > _LARGE
+        large = n_rows[waiting] > _LARGE_PAIR_ROWS
         self._solve_alone(waiting, int(large.sum()), 1)
         waiting = self._solve_blocks(self._solve_stored(waiting[~large]))
         self._solve_alone(waiting, len(waiting), self._engine.n_threads)
-        while not self._is_over():
+        while not self._is_limit_reached():
             late = [number for number, end in self.results.ends.items() if end == OUT_OF_TIME]
             if not late:
                 break
@@ -121,7 +116,7 @@ class _Run:
             self._reported[number] = True
             self._done(number)
 
-    def _is_over(self) -> bool:
+    def _is_limit_reached(self) -> bool:
         """Return whether a limit is reached; raises Interrupted if the fit has been cancelled."""
         if self._limits.cancelled.is_set():
             raise Interrupted
@@ -130,15 +125,15 @@ class _Run:
     # ---- many in a call --------------------------------------------------------------------------------------------
 
     def _solve_blocks(self, numbers: Indices) -> Indices:
-        """Solve those of some pairs that are blocks; return the others, and those for which that did not suffice."""
+        """Solve the pairs that are blocks; return the pairs that still miss the tolerance."""
         small = self._pairs.n_rows[numbers] <= BlockCoordinateDescent.small
-        blocks = numbers[small & ~np.isin(numbers, list(self._begun))]
+        blocks = numbers[small & ~np.isin(numbers, list(self._partial_solutions))]
 
         def task(group: Indices, n_threads: int) -> None:
-            found = None if self._start is None else self._at_start(group, n_threads)
-            for _ in range(_SOLVES):
+            found = None if self._start is None else self._keep_start(group, n_threads)
+            for _ in range(3):
                 if found is not None:
-                    group = group[~(found.objectives.unrounded <= _FINISHED)]
+                    group = group[~(found.objectives.unrounded <= 1e-12)]  # Blocks are solved to rounding.
                 if not len(group):
                     return
                 start = None if found is None else self.results.signed
@@ -149,11 +144,11 @@ class _Run:
         return self._solve_groups(numbers, self._groups(blocks), task, self._engine)
 
     def _solve_stored(self, numbers: Indices) -> Indices:
-        """Solve those of some pairs that stored kernel values suffice for; return the others."""
+        """Solve pairs on stored kernel values; return the pairs that still miss the tolerance."""
         pairs, tol = self._pairs, self._limits.tol
         if pairs.bounds[-1] <= BlockCoordinateDescent.small or not can_be_stored(pairs.kernel, pairs.loss, tol):
             return numbers
-        stored = None if self._is_over() else StoredPairs.within(self._memory, pairs, self._engine)
+        stored = None if self._is_limit_reached() else StoredPairs.within(self._memory, pairs, self._engine)
         if stored is None:
             return numbers
         self.shared_evaluations = stored.evaluations
@@ -170,10 +165,10 @@ class _Run:
     def _solve_groups(
         self, numbers: Indices, groups: list[Indices], task: Callable[[Indices, int], None], engine: LocalEngine
     ) -> Indices:
-        """Solve groups of some pairs until a limit is reached; return those pairs that do not meet the tolerance."""
+        """Solve groups of pairs until a limit is reached; return the pairs that still miss the tolerance."""
 
         def until_reached(group: Indices, n_threads: int) -> None:
-            if not self._is_over():
+            if not self._is_limit_reached():
                 task(group, n_threads)
 
         def ended(index: int, _: None) -> None:
@@ -185,11 +180,11 @@ class _Run:
         tried = tried[self.results.is_found[tried] & ~self.results.is_rough[tried]]
         for number in tried[~self.results.met(tried)].tolist():
             dual = self._pairs.joined([number]).coefficients(self.results.signed)
-            self._begun[number] = dual[None], int(self.results.evaluations[number])
+            self._partial_solutions[number] = dual[None], int(self.results.evaluations[number])
         return numbers[~self.results.met(numbers)]
 
-    def _at_start(self, group: Indices, n_threads: int) -> FoundPairs:
-        """Return the machines of some pairs at the coefficients of the start, which are kept."""
+    def _keep_start(self, group: Indices, n_threads: int) -> FoundPairs:
+        """Keep and return the machines of some pairs at the coefficients of the warm start."""
         assert self._start is not None
         kernel = self._pairs.precise.take(np.arange(self._pairs.bounds[-1]), n_threads)
         problems = self._pairs.joined(group)
@@ -198,10 +193,10 @@ class _Run:
         return found
 
     def _solve_roughly(self) -> None:
-        """Find machines of the pairs that have none: of few of their rows, or of fewer once a limit is reached."""
+        """Train pairs without a machine on few of their rows, or on fewer once a limit is reached."""
 
         def task(group: Indices, n_threads: int) -> None:
-            few = LAST_ROWS if self._is_over() else FEW_ROWS
+            few = LAST_ROWS if self._is_limit_reached() else FEW_ROWS
             self.results.keep(solve_blocks(self._pairs, group, None, n_threads, few), is_rough=True)
 
         missing = np.flatnonzero(~self.results.is_found)
@@ -210,27 +205,28 @@ class _Run:
     # ---- one by one ------------------------------------------------------------------------------------------------
 
     def _solve_alone(self, waiting: Indices, n: int, n_together: int) -> None:
-        """Solve the first n of the pairs that wait, so many side by side, each within its share of the time."""
+        """Solve the first n waiting pairs, `n_together` in parallel, each within its share of the time."""
         work = self._pairs.n_rows[waiting] ** 2.0
         left, n_together = np.cumsum(work[::-1])[::-1], max(1, min(n_together, n))
 
         def task(index: int, _: int) -> None:
-            if not self._is_over():
-                limits = _share(self._limits, min(1.0, n_together * work[index] / left[index]))
+            if not self._is_limit_reached():
+                limits = _with_time_share(self._limits, min(1.0, n_together * work[index] / left[index]))
                 self._solve_pair(int(waiting[index]), limits, max(1, self._engine.n_threads // n_together))
 
         def ended(index: int, _: None) -> None:
             self._report(int(waiting[index]))
 
-        if not self._is_over():
+        if not self._is_limit_reached():
             LocalEngine(n_together, self._engine.cancelled).map(task, range(n), ended)
 
     def _solve_pair(self, number: int, limits: Limits, n_threads: int) -> None:
         problem = self._pairs.problem(self._pairs.pairs[number], n_threads)
         seed = int(np.random.SeedSequence([self._random_state, number]).generate_state(1)[0])
-        # what a solver does depends on its memory, which must not depend on the number of threads
-        memory = self._memory if problem.n_rows > _LARGE else self._memory // _SHARES
-        dual, spent = self._begun.get(number, (None, 0))
+        # The solver's path depends on its memory, so pairs that are solved in parallel get a fixed
+        # sixteenth of it, for any number of threads.
+        memory = self._memory if problem.n_rows > _LARGE_PAIR_ROWS else self._memory // 16
+        dual, spent = self._partial_solutions.get(number, (None, 0))
         if dual is None and self._start is not None:
             dual = self._pairs.joined([number]).coefficients(self._start)[None]
         solution = solve(problem, BlockCoordinateDescent(memory, seed, memory), dual, limits)
@@ -241,8 +237,8 @@ class _Run:
         self.results.keep(found, None if solution.status == "converged" else (solution.status, solution.reason))
 
 
-def _share(limits: Limits, share: float) -> Limits:
-    """Return limits with a share of the time that is left."""
+def _with_time_share(limits: Limits, share: float) -> Limits:
+    """Return limits with a share of the remaining time."""
     if limits.deadline is None:
         return limits
     now = time.perf_counter()

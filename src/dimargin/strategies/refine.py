@@ -1,4 +1,4 @@
-"""The last two steps of divide and conquer: the support vectors of the clusters alone, then the whole problem."""
+"""Last two steps of divide and conquer: solve the support vectors of the clusters, then the whole problem."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from dimargin.strategies.strategy import Training
 
 
 def last_step(training: Training, rows: Shards[Part], n_support: int, history: History) -> Iterator[Step]:
-    """Solve the whole problem from coefficients, after the nonzero ones alone if most are zero.
+    """Solve the whole problem from the coefficients of the rows, first for the support vectors if these are few.
 
-    There is no step if an interrupt comes before the pass that the last solve begins with, which would not wait.
-    `n_support` is the number of rows whose coefficients are not zero, and the history that of the levels so far.
+    No step is yielded if an interrupt comes before the last solve, whose first pass cannot be interrupted.
+    `n_support` is the number of rows with nonzero coefficients; the history is that of the levels so far.
     """
     training.progress.level_begin(0, None)
     if stay_in_shards(training):
@@ -43,7 +43,7 @@ def last_step(training: Training, rows: Shards[Part], n_support: int, history: H
 
 
 def refined_and_solved(part: Part, plans: tuple[Plan | None, Plan]) -> Solved | None:
-    """Task that solves a part, after its support vectors alone if there is a plan for them; None if interrupted."""
+    """Task that solves a part, first for its support vectors if there is a plan for them; None if interrupted."""
     first, plan = plans
     spent = 0
     if first is not None:

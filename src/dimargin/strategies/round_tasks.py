@@ -15,54 +15,49 @@ from dimargin.solvers.neighbours import along_neighbours
 from dimargin.solvers.single_precision import Sample, errors_beyond_first_order, importance
 from dimargin.system.arrays import TINY, UNIT, Floats, Indices
 
-_VALUES_AT_ONCE = 10**8  # between two checks whether the fit was cancelled
-_SPARE, _MORE = 1.25, 32  # times a shard's share of the rows of a round that it proposes, and rows more
-_MIN_SAMPLE = 8  # rows of a shard
-
 
 @dataclass(frozen=True)
 class Change:
-    """Change of the coefficients of some rows, wherever these are."""
+    """Change of the coefficients of rows of any shard."""
 
-    rows: Part  # with their new coefficients
-    before: Floats  # and their old ones, of shape (n_outputs, n)
+    rows: Part  # The rows have their new coefficients.
+    before: Floats  # Their old coefficients, of shape (n_outputs, n).
     n_threads: int
-    limits: Limits  # of which only the cancellation matters
+    limits: Limits  # Only cancellation is heeded.
 
 
 @dataclass(frozen=True)
 class Question:
     """Question to every shard about the present coefficients."""
 
-    intercepts: Floats  # to be tried, of shape (n_tries, n_outputs)
-    share: float  # of all rows that the next round has
+    intercepts: Floats  # Candidates, of shape (n_tries, n_outputs).
+    share: float  # Rows of the next round, as a fraction of all rows.
 
 
 @dataclass(frozen=True)
 class Answer:
-    """Answer of a shard."""
+    """Answer of a shard to a question."""
 
-    intercepts: Floats  # of the question: sums belong to these, whatever the caller tries next
-    sums: Floats  # those of `ObjectiveSums` for every intercept, of shape (n_tries, 8, n_outputs)
-    reach: Floats  # sums of absolute coefficients times sizes of rows, of shape (n_outputs,)
-    evaluations: int  # kernel values since the last answer
-    proposed: Part  # rows for the next round, with their coefficients
-    margins: Floats  # of these
-    directions: Floats  # in which their signed coefficients want to move, times by how much, of shape (n,)
+    intercepts: Floats  # The intercepts of the question, to which the sums belong.
+    sums: Floats  # The sums of `ObjectiveSums` for every intercept, of shape (n_tries, 8, n_outputs).
+    reach: Floats  # Sums of absolute coefficients times sizes of rows, of shape (n_outputs,).
+    evaluations: int  # Kernel values computed since the last answer.
+    proposed: Part  # Rows for the next round, with their coefficients.
+    margins: Floats  # Margins of the proposed rows.
+    directions: Floats  # Signed violations of their optimality conditions, of shape (n,).
 
 
 @dataclass(frozen=True)
 class Standing:
-    """How a shard stands after some rounds, without its rows."""
+    """State of a shard after some rounds, without its rows."""
 
-    dual: Floats  # coefficients of its rows, of shape (n_outputs, n)
-    margins: Floats  # of its rows by the coefficients of all, without intercept, of the same shape
-    # by output, sums over all changes that led to these margins of absolute changes times sizes of their rows
-    travelled: Floats
-    rounding: float = 0.0  # largest rounding of a change, relative to its part of `travelled`
+    dual: Floats  # Coefficients of its rows, of shape (n_outputs, n).
+    margins: Floats  # Margins of its rows without the intercept, of shape (n_outputs, n).
+    travelled: Floats  # Absolute changes of coefficients times sizes of their rows, summed over the changes, by output.
+    rounding: float = 0.0  # Largest rounding of a change, relative to its part of `travelled`.
     n_changes: int = 0
-    evaluations: int = 0  # kernel values since the last answer
-    answer: Answer | None = None  # to the question that came with the last change
+    evaluations: int = 0  # Kernel values computed since the last answer.
+    answer: Answer | None = None  # Answer to the question sent with the last change.
 
     def errors(self, part: Part) -> Floats:
         """Return bounds of the rounding of the margins."""
@@ -74,16 +69,16 @@ Shard = tuple[Part, Standing]
 
 @dataclass(frozen=True)
 class SampledErrors:
-    """Rows of a shard for which margins are computed in float64."""
+    """Sampled rows of a shard whose margins are compared with float64 ones."""
 
-    sample: Sample  # whose rows are those of the part
-    part: Part
+    sample: Sample
+    part: Part  # The rows of the sample.
     margins: Floats
-    bounds: Floats  # of their rounding
+    bounds: Floats  # Bounds of the rounding of the margins.
 
 
 def placed(part: Part, double: bool) -> Part:
-    """Task that returns the rows of a shard as rounds need them."""
+    """Task that prepares the rows of a shard for rounds: sorted for a local kernel, in float64 if `double`."""
     problem = part.problem
     if problem.kernel.local:
         part = part.take(along_neighbours(problem.kernel), problem.mass)
@@ -94,20 +89,20 @@ def placed(part: Part, double: bool) -> Part:
 
 
 def begun(part: Part, _: None) -> Standing:
-    """Task that returns how a shard stands where all coefficients are zero."""
+    """Task that returns the state of a shard with zero coefficients."""
     nothing = np.zeros(part.problem.labels.shape)
     return Standing(nothing, nothing, np.zeros(len(nothing)))
 
 
 def changed(shard: Shard, value: tuple[Change, Question | None]) -> Standing:
-    """Task that brings margins and coefficients of a shard up to date, and answers."""
+    """Task that updates the margins and coefficients of a shard after a change, and answers a question."""
     (part, standing), (change, question) = shard, value
     rows, problem = change.rows, part.problem
     columns, every = np.arange(rows.n_rows), np.arange(part.n_rows)
     kernel = rows.problem.kernel.facing(problem.kernel, change.n_threads)
     by = rows.problem.labels * (rows.coefficients - change.before)
     margins = standing.margins.copy()
-    for some in row_chunks(part.n_rows, max(512, _VALUES_AT_ONCE // max(1, rows.n_rows))):
+    for some in row_chunks(part.n_rows, max(512, 10**8 // max(1, rows.n_rows))):
         if change.limits.cancelled.is_set():
             raise Interrupted
         margins[:, some] += problem.labels[:, some] * kernel.multiply(columns, by, every[some])
@@ -132,7 +127,7 @@ def asked(shard: Shard, question: Question) -> Standing:
 
 
 def answering(part: Part, standing: Standing, question: Question | None) -> Standing:
-    """Evaluate the objectives and propose rows for the next round, if there is a question."""
+    """If there is a question, evaluate the objectives and propose rows for the next round."""
     if question is None:
         return standing
     problem, dual, margins = part.problem, standing.dual, standing.margins
@@ -142,7 +137,8 @@ def answering(part: Part, standing: Standing, question: Question | None) -> Stan
     violations = problem.labels * problem.conjugate.subgradient_distance(shifted, dual)
     worst = np.abs(violations).argmax(axis=0)
     directions = violations[worst, np.arange(part.n_rows)]
-    rows = most_violating(directions, int(np.ceil(_SPARE * question.share * part.n_rows)) + _MORE)
+    # Violating rows may be spread unevenly, so a shard proposes a quarter more than its share, plus 32.
+    rows = most_violating(directions, int(np.ceil(1.25 * question.share * part.n_rows)) + 32)
     proposed = replace(part, dual=dual).take(rows, problem.mass)
     answer = Answer(
         question.intercepts,
@@ -163,9 +159,9 @@ def answer_of(standing: Standing, _: None) -> Answer:
 
 
 def most_violating(directions: Floats, count: int) -> Indices:
-    """Return at most `count` rows, ascending: the worst of those that want to rise and of those that want to fall.
+    """Return at most `count` rows, ascending, with the largest positive and the largest negative violations.
 
-    They are as many of either kind, as far as there are. Those that want nothing are left out.
+    There are as many rows of either sign, if possible. Rows that meet their conditions are left out.
     """
     order = np.argsort(-np.abs(directions), kind="stable")
     order = order[directions[order] != 0]
@@ -181,7 +177,7 @@ def sampled(shard: Shard, value: tuple[Objectives, float, int]) -> SampledErrors
     if not part.n_rows:
         return None
     rng = np.random.default_rng([seed, part.first_index])
-    size = max(_MIN_SAMPLE, int(np.ceil(share * part.n_rows)))
+    size = max(8, int(np.ceil(share * part.n_rows)))
     matter = importance(part.problem, part.coefficients, margins, objectives, bounds)
     sample = Sample.of(part.problem, part.coefficients, margins, objectives.intercept, matter, rng, size)
     margins, bounds = (np.ascontiguousarray(values[:, sample.rows]) for values in (margins, bounds))
@@ -189,9 +185,10 @@ def sampled(shard: Shard, value: tuple[Objectives, float, int]) -> SampledErrors
 
 
 def beyond_first_order(shard: Shard, value: tuple[Floats, Floats, float]) -> Sums:
-    """Task that sums up what errors of margins do to the gap beyond first order, and what float64 does.
+    """Task that sums the effects on the gap of margin errors beyond first order, and of float64 rounding.
 
-    The value holds the intercepts, the largest errors as parts of their bounds, and the rounding of a sum in float64.
+    The value holds the intercepts, the largest errors relative to their bounds, and the rounding of a sum
+    in float64.
     """
     (part, standing), (intercepts, largest, rounding) = shard, value
     problem, bounds, kernel = part.problem, standing.errors(part), part.problem.kernel.in_float64()
@@ -201,7 +198,7 @@ def beyond_first_order(shard: Shard, value: tuple[Floats, Floats, float]) -> Sum
 
 
 def bounded(shard: Shard, intercepts: Floats) -> Sums:
-    """Task that sums up the objectives with the bounds of the rounding of margins, and sizes of coefficients."""
+    """Task that sums the objectives with bounds of the rounding of margins, and `DualProblem.reach`."""
     (part, standing), problem = shard, shard[0].problem
     sums = problem.objective_sums(standing.dual, standing.margins, intercepts, standing.errors(part))
     return np.array(sums), problem.reach(standing.dual)

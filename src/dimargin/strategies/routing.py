@@ -1,4 +1,4 @@
-"""Prediction by the local machines of a clustered level: every row is sent to that of its cluster."""
+"""Prediction by the local machines of a clustered level: every row by that of its nearest cluster."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dimargin.system.arrays import Floats, Indices
 
 @dataclass(frozen=True)
 class Router:
-    """Early prediction: a row is answered by the machine of its nearest cluster (DC-SVM paper, section 4).
+    """Early prediction: the machine of the nearest cluster decides for a row (DC-SVM paper, section 4).
 
     Examples
     --------
@@ -24,7 +24,7 @@ class Router:
     >>> from dimargin.shards.partition import Split
     >>> X = np.array([[0.0], [0.5], [4.0], [4.5]])
     >>> transform, half = RowTransform.fit(X, Kernel("rbf", gamma=0.1)), np.full(4, 0.5)
-    >>> pairs = Split(X, half, np.array([0, 2, 4]), norms=np.ones(2), targets=np.arange(2))  # each the mean of two rows
+    >>> pairs = Split(X, half, np.array([0, 2, 4]), norms=np.ones(2), targets=np.arange(2))  # Means of two rows.
     >>> router = Router(KernelClusters(transform, (pairs,)), np.array([0, 0, 1, 1]))
     >>> queries = np.array([[1.0], [5.0]])
     >>> K = KernelMatrix(transform, X, queries)
@@ -32,23 +32,23 @@ class Router:
     array([[ 0.905, -0.905]])
     """
 
-    rule: KernelClusters  # that dealt the rows in training
-    clusters: Indices  # of every row, or support vector, that has coefficients, of shape (n_vectors,)
-    intercepts: Floats | None = field(default=None, kw_only=True)  # of the clusters' machines, (n_clusters, n_outputs)
+    rule: KernelClusters  # The clusters of the training rows.
+    clusters: Indices  # The cluster of every support vector, of shape (n_vectors,).
+    intercepts: Floats | None = field(default=None, kw_only=True)  # Intercepts of the clusters' machines.
 
     def take(self, index: Indices) -> Self:
         """Return the router for some of the vectors."""
         return replace(self, clusters=self.clusters[index])
 
     def on_given(self, columns: KeptColumns | None) -> Self:
-        """Return the router for rows as the caller gave them, of which the rows that it has been made of kept these."""
+        """Return the router for rows with all columns, if it was built on rows with only `columns`."""
         return self if columns is None else replace(self, rule=self.rule.on_given(columns))
 
     def decision_values(self, kernel: KernelMatrix, X: Any, coefficients: Floats) -> Floats:
-        """Return decision values, of shape (n_outputs, n_rows); a row costs the kernel values of its own cluster only.
+        """Return decision values, of shape (n_outputs, n_rows), computing the kernel values of a row's cluster only.
 
-        The rows of `kernel`, of shape (n_rows, n_vectors), are those of `X`, dense or CSR. The coefficients, of shape
-        (n_outputs, n_vectors), are times labels.
+        `kernel` has shape (n_rows, n_vectors), with the rows of `X`, dense or CSR. The coefficients, of shape
+        (n_outputs, n_vectors), are multiplied by labels.
         """
         values = np.zeros((len(coefficients), X.shape[0]))
         nearest = self.rule.assign(X, kernel.n_threads)

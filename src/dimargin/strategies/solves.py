@@ -1,4 +1,4 @@
-"""Local problems that are solved side by side: their plan, the task at every part, and its summary."""
+"""Parallel solves of local problems: the plan, the task that solves a part, and its summary."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from dimargin.solvers.loop import Solver
 from dimargin.strategies.strategy import LevelModel, Training
 from dimargin.system.arrays import Floats, Indices
 
-# from the exact solver to one that makes use of it
 SolverWrapper = Callable[[BlockCoordinateDescent], Solver[DualProblem, Any, Solution]]
+"""Function that returns a solver which uses the exact solver."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Plan by which tasks solve parts, and which travels to them."""
+    """Settings that are sent to the tasks that solve parts."""
 
     limits: Limits
     random_state: int
-    index: tuple[int, ...]  # position in the computation, which seeds solvers together with a part's first index
-    cache: int  # bytes of a task for remembered kernel rows
-    gram: int  # bytes of a task for a factored kernel matrix, whatever the number of threads
-    n_threads: int  # of a task
-    mass: float | None = None  # weight that every part represents in its loss; None for that of the part
+    index: tuple[int, ...]  # Position in the computation; seeds solvers together with a part's first index.
+    cache: int  # Bytes of a task for cached kernel rows.
+    gram: int  # Bytes of a task for a factored kernel matrix, for any number of threads.
+    n_threads: int  # Number of threads of a task.
+    mass: float | None = None  # Weight that every part represents in its loss; None for the part's own.
     wrap_solver: SolverWrapper | None = None
 
     @classmethod
@@ -85,14 +85,14 @@ class Solved:
 class Summary:
     """Summary of a solved part for the caller: see `Part` and `Solution`.
 
-    Nothing of it grows with the rows but the machine, which is there where the caller wants the model of the level in
-    any case, so that it takes no job of its own.
+    Only the machine grows with the rows. It is included if the caller always needs the model of the
+    level, which saves a job.
     """
 
     first_index: int
-    mass: float  # of the rows that the part represents
-    weight: float  # of its own rows
-    n_support: int  # rows with a nonzero coefficient
+    mass: float  # Weight of the rows that the part represents.
+    weight: float  # Weight of its own rows.
+    n_support: int  # Number of rows with a nonzero coefficient.
     objectives: Objectives
     status: Status
     reason: str
@@ -112,7 +112,7 @@ def solve_parts(
     wrap_solver: SolverWrapper | None = None,
     machines: bool = False,
 ) -> Level[Summary]:
-    """Solve local problems side by side within `limits`; `index`, the level first, seeds their solvers.
+    """Solve local problems in parallel within `limits`; `index`, which begins with the level, seeds the solvers.
 
     The summaries have the machines of the parts if `machines` is true.
     """
@@ -161,7 +161,7 @@ def support_of(solved: Solved, _: None) -> Part:
 
 
 def first_support(level: Level[Summary], wanted: int, n_rows: int) -> Part | None:
-    """Return the first support vectors of a level's parts in the order of their keys, or None if there is none."""
+    """Return the first support vectors of a level in the order of their keys, or None without any."""
     n_support = sum(part.n_support for part in level.results)
     if not n_support:
         return None

@@ -1,10 +1,11 @@
-"""Small pairs of classes on stored kernel values: many are solved in one call, where blocks take more time to choose.
+"""Solver of many small pairs of classes in one call, on stored kernel values.
 
-The kernel values of a class with itself are computed once for all its pairs, and those between two classes once: half
-of all values, where every pair for itself would compute two times all of them. The compiled core takes pair steps in
-single precision until the gap is within the tolerance. The certificate is that of float64 kernel values, with a bound
-of their rounding; where it misses the tolerance, block coordinate descent goes on from there. What is done for a pair
-in Python would take longer than to solve it, so that it is done for many at a time.
+The kernel values within a class are computed once for all its pairs, and those between two classes once:
+half of all values, where separate pairs would compute all of them twice. The compiled core takes
+pair steps in single precision until the gap is within the tolerance, which saves the time to choose
+blocks. The certificate is that of float64 kernel values, with a bound of their rounding; if it misses
+the tolerance, block coordinate descent resumes from there. The Python work for a pair would take longer
+than its solve, so one call handles many pairs.
 """
 
 from __future__ import annotations
@@ -24,14 +25,12 @@ from dimargin.strategies.block_pairs import ROWS_AT_ONCE, VALUES_AT_ONCE, certif
 from dimargin.strategies.pair_results import FoundPairs
 from dimargin.system.arrays import Floats, Indices
 
-MAX_ROWS = 4096  # of a pair, whose kernel values take 64 MiB
-_MIN_TOL = 1e-4  # that single precision can reach
-_AIM = 0.9  # of the tolerance, so that the certificate meets it too
-_STEPS_A_ROW = 20  # of two coefficients; beyond, Newton steps on blocks are faster
+MAX_ROWS = 4096
+"""Most rows of a pair that is solved on stored kernel values, which then take 64 MiB."""
 
 
 class StoredPairs:
-    """Solver of pairs of classes on stored kernel values, which tasks share.
+    """Solver of pairs of classes on stored kernel values, which concurrent tasks share.
 
     Parameters
     ----------
@@ -42,7 +41,7 @@ class StoredPairs:
     ----------
     engine : LocalEngine
     evaluations : int
-        Kernel values of classes with themselves that were computed.
+        Number of kernel values computed within classes.
     """
 
     def __init__(self, pairs: ClassPairs, engine: LocalEngine) -> None:
@@ -56,31 +55,31 @@ class StoredPairs:
 
     @classmethod
     def within(cls, memory: int, pairs: ClassPairs, engine: LocalEngine) -> StoredPairs | None:
-        """Return the solver, or None if no pair is small or these bytes, beside a copy of the rows, are not enough.
+        """Return the solver, or None if no pair is small or `memory`, beyond a copy of the rows, is too small.
 
-        The number of threads has no part in that: results shall not depend on it. Its engine has as many of them as
-        there is memory for.
+        This does not depend on the number of threads, so that results do not. The solver's engine has as
+        many threads as there is memory for.
         """
         small = pairs.n_rows[pairs.n_rows <= MAX_ROWS]
         if not len(small):
             return None
         sizes, largest = np.diff(pairs.bounds).tolist(), int(small.max())
         left = memory - 4 * sum(sizes[number] ** 2 for number in _classes_of_small_pairs(pairs.classes))
-        # of a thread: a pair, values between classes, and arrays of rows
+        # A thread needs memory for a pair, for values between classes, and for arrays of rows.
         each = 4 * int(_core.class_pair_scratch(largest)) + 2 * max(largest**2, VALUES_AT_ONCE)
         if left < each:
             return None
         return cls(pairs, LocalEngine(min(engine.n_threads, left // each), engine.cancelled))
 
     def groups(self, numbers: Indices) -> list[Indices]:
-        """Return those of some pairs that are small, in groups that are worth a call of `solve`."""
+        """Return the small ones of some pairs, in groups for one call of `solve` each."""
         small = numbers[self._pairs.n_rows[numbers] <= MAX_ROWS]
         return self._pairs.groups(small, VALUES_AT_ONCE, ROWS_AT_ONCE)
 
     def solve(self, numbers: Indices, start: Floats | None, tol: float, n_threads: int = 1) -> FoundPairs:
-        """Solve the problems of some small pairs, from coefficients of all pairs times labels, or from zero.
+        """Solve some small pairs, from coefficients of all pairs times labels, or from zero.
 
-        The tolerance may be missed.
+        The result may miss the tolerance.
         """
         problems = self._pairs.joined(numbers)
         precise = self._pairs.precise.take(np.arange(self._pairs.precise.shape[0]), n_threads)
@@ -92,24 +91,26 @@ class StoredPairs:
         return replace(found, evaluations=found.evaluations + evaluations)
 
     def _take_steps(self, numbers: Indices, conjugate: Floats, dual: Floats, tol: float, n_threads: int) -> int:
-        """Take pair steps on the coefficients, in place, and return how many kernel values that took."""
+        """Take pair steps on the coefficients, in place, and return the number of kernel values computed."""
         indices, (first, second) = self._pairs.indices, self._pairs.pairs[numbers].T.tolist()
         view = self._pairs.kernel.take(np.arange(self._pairs.precise.shape[0]), n_threads)
         between = view.value_parts(Pieces.of([indices[c] for c in first]), Pieces.of([indices[c] for c in second]))
+        # The goal of 0.9 tol leaves room for rounding in the certificate. After 20 steps per row, Newton
+        # steps on blocks are faster.
         _core.solve_class_pairs(
             [self._within[c] for c in first], between, [self._within[c] for c in second], conjugate, dual,
-            self._pairs.intercept, _AIM * tol, _STEPS_A_ROW, n_threads,
+            self._pairs.intercept, 0.9 * tol, 20, n_threads,
         )  # fmt: skip
         return view.evaluations
 
 
 def can_be_stored(kernel: KernelMatrix, loss: Loss, tol: float) -> bool:
-    """Return whether pairs of classes are best solved on stored values of this kernel."""
-    return loss.selection == "greedy" and tol >= _MIN_TOL and not kernel.double
+    """Return whether pairs of classes are best solved on stored single-precision values of this kernel."""
+    return loss.selection == "greedy" and tol >= 1e-4 and not kernel.double
 
 
 def _classes_of_small_pairs(classes: Sequence[slice]) -> list[int]:
-    """Return the numbers of the classes of pairs of at most `MAX_ROWS` rows, the largest first."""
+    """Return the numbers of the classes that occur in pairs of at most `MAX_ROWS` rows, the largest first."""
     sizes = [rows.stop - rows.start for rows in classes]
     order = sorted(range(len(sizes)), key=lambda number: -sizes[number])
     smallest = order[-1]

@@ -1,4 +1,4 @@
-"""Interface of strategies: the training that a strategy is given, and the outcome that it returns."""
+"""Interface of strategies: the training problem that a strategy receives, and the outcome that it returns."""
 
 from __future__ import annotations
 
@@ -26,25 +26,23 @@ from dimargin.system.plain_numbers import PlainNumbers
 Scope = Literal["global", "partitioned", "landmark"]
 
 ROWS_IN_ONE_PLACE = 65_536
-"""Remote rows that level 0 brings together: of so few a solve on one core is as fast as rounds are on several."""
-
-_LEAF_ROWS = 4096  # rows of a leaf that the default depth aims at
+"""Most remote rows that level 0 brings together: a solve of these on one core is as fast as rounds on several."""
 
 
 @dataclass(frozen=True)
 class LevelModel:
     """Model that predicts: support vectors and their coefficients."""
 
-    indices: Indices  # of the support vectors, ascending, in the order in which the strategy has the rows
-    coefficients: Floats  # times labels, of shape (n_outputs, n_vectors); those of averaged models are already weighted
-    labels: Floats  # of shape (n_outputs, n_vectors)
-    vectors: Any  # dense or CSR rows, of shape (n_vectors, n_features); no features with kernel values computed before
-    intercept: Floats  # of shape (n_outputs,)
-    router: Router | None = None  # which coefficients answer for a row; None for those of one decision function
+    indices: Indices  # Ascending positions of the support vectors among the strategy's rows.
+    coefficients: Floats  # Coefficients times labels (in averaged models weighted), of shape (n_outputs, n_vectors).
+    labels: Floats  # Labels, of shape (n_outputs, n_vectors).
+    vectors: Any  # Dense or CSR rows, of shape (n_vectors, n_features), without features for a precomputed kernel.
+    intercept: Floats  # Intercepts, of shape (n_outputs,).
+    router: Router | None = None  # Selects the coefficients that decide for a row; None if all do.
 
     @classmethod
     def of(cls, part: Part, dual: Floats, intercept: Floats) -> LevelModel:
-        """Return the model of some coefficients, without labels, of the rows of a part."""
+        """Return the model with the given dual coefficients of the rows of a part."""
         index = np.flatnonzero(dual.any(axis=0))
         index = index[np.argsort(part.indices[index])]
         labels = part.problem.labels[:, index]
@@ -53,13 +51,13 @@ class LevelModel:
 
 
 class Progress:
-    """Receiver of a strategy's reports to the user while it works; this base class ignores them.
+    """Receiver of a strategy's progress reports; this base class ignores them.
 
-    ``check`` and ``level_end`` return whether the strategy shall stop.
+    ``check`` and ``level_end`` return whether the strategy must stop.
     """
 
     def level_begin(self, level: int, n_tasks: int | None) -> None:
-        """Report that a level begins: `n_tasks` independent solves or, if None, one with unknown number of checks."""
+        """Report the begin of a level of `n_tasks` independent solves or, if None, of one with repeated checks."""
 
     def task_end(self, index: int) -> None:
         """Report that one of the independent solves of the level has ended."""
@@ -74,24 +72,24 @@ class Progress:
 
 
 class Resumption:
-    """Keeper of what a later caller needs to resume a fit; this base class keeps nothing, and resumes nothing."""
+    """Interface for saving and resuming a fit; this base class does neither."""
 
     def is_replaying(self) -> bool:
-        """Return whether the next results were computed by an earlier caller, which this one continues."""
+        """Return whether the next results were computed by the fit that is resumed."""
         return False
 
     def save(self, parts: Shards[Any]) -> None:
-        """Save the end of a level that is not the last: all that follows depends on the rows and these parts."""
+        """Save the state after a level that is not the last: the rest depends only on the rows and these parts."""
 
 
 @dataclass(frozen=True)
 class TreeShape:
-    """The estimator parameters that only some strategies use; defaults are the estimator's."""
+    """Estimator parameters that only some strategies use, with the estimator's defaults."""
 
-    branching: int = 4  # parts merged at a time, ``p``
-    n_levels: int | None = None  # above which the leaves lie, ``L``; None for the strategy's own choice
-    n_landmarks: int | None = None  # in the kernel's space; None for the strategy's own number
-    stop_level: int = 0  # at which training stops, and whose model is returned
+    branching: int = 4  # Number of parts merged at a time, ``p``.
+    n_levels: int | None = None  # Number of levels above the leaves, ``L``; None for the strategy's default.
+    n_landmarks: int | None = None  # Number of landmarks; None for the strategy's default.
+    stop_level: int = 0  # Last level, whose model is returned.
 
 
 @dataclass(frozen=True)
@@ -100,9 +98,9 @@ class Facts:
 
     n_rows: int
     n_outputs: int
-    total: float  # weight of all rows
+    total: float  # Weight of all rows.
     loss: Loss
-    intercept: bool  # whether the decision function has an unregularised one
+    intercept: bool  # Whether the decision function has an unregularised intercept.
 
     @classmethod
     def of(cls, problem: MarginLosses) -> Facts:
@@ -115,17 +113,15 @@ class Training:
     """Everything that a strategy needs to train."""
 
     facts: Facts
-    # all of them, with the warm start if there is one; for a strategy that deals rows in the order of their keys, dealt
-    # to shards that follow one another
-    rows: Shards[Part]
+    rows: Shards[Part]  # All rows with the warm start; in the order of their keys for a strategy that deals them.
     limits: Limits
     shape: TreeShape
     random_state: int
-    started: bool = False  # whether there is a warm start
+    started: bool = False  # Whether there is a warm start.
     progress: Progress = field(default_factory=Progress)
     resumption: Resumption = field(default_factory=Resumption)
-    cache: int = CACHE  # bytes of each machine for remembered kernel rows
-    given: Indices | None = None  # positions of the rows, in the order of their keys, among the caller's, if ordered
+    cache: int = CACHE  # Bytes of each machine for cached kernel rows.
+    given: Indices | None = None  # Positions of the rows in the caller's data, if rows are in the order of their keys.
 
 
 @dataclass(frozen=True)
@@ -133,7 +129,7 @@ class Outcome:
     """Trained model and its certificate."""
 
     model: LevelModel
-    objectives: Objectives  # of the problem named by `scope`, with the intercepts of the decision functions
+    objectives: Objectives  # Objectives of the problem named by `scope`, with the intercepts.
     scope: Scope
     status: Status
     reason: str
@@ -141,17 +137,15 @@ class Outcome:
     history: History
 
 
-_COSTS = "seconds", "kernel_evaluations", "factorizations"  # that a check counts from the beginning of its solve
-
-
 def end_of_solve(
     progress: Progress, checks: History, labels: dict[str, Any], found: Callable[[], Any]
 ) -> tuple[History, bool]:
-    """Report the end of a level that was a single solve, and return its entries, and whether to stop.
+    """Report the end of a level that was a single solve; return its history entries and whether to stop.
 
-    There is an entry for each check, with `labels` and its own costs, not those so far.
+    There is one entry per check, with `labels` and the costs since the previous check. The costs in
+    `checks` are those since the beginning of the solve.
     """
-    start = dict.fromkeys(_COSTS, 0)
+    start = dict.fromkeys(("seconds", "kernel_evaluations", "factorizations"), 0)
     entries = [
         labels | check | {cost: check[cost] - before[cost] for cost in start if cost in check}
         for before, check in pairwise([start, *checks])
@@ -160,14 +154,14 @@ def end_of_solve(
 
 
 class Options(PlainNumbers, BaseEstimator):
-    """Options of a way to train: constructor parameters that scikit-learn can get, set and search.
+    """Base class of training options: constructor parameters that scikit-learn can get, set and search.
 
-    They are the fields of a dataclass that leaves comparing and printing to scikit-learn, unless their order is another
-    than a dataclass would give them.
+    Subclasses are dataclasses without generated comparison and repr, which scikit-learn provides, unless
+    the parameters are in an order that a dataclass cannot give.
     """
 
     def validate(self) -> None:
-        """Raise ValueError for an option out of its range; that of a `Literal` is its values."""
+        """Raise ValueError for an option out of its range, or not among the values of its `Literal`."""
         for name, hint in get_type_hints(type(self)).items():
             value, allowed = getattr(self, name, None), get_args(hint)
             if get_origin(hint) is Literal and value not in allowed:
@@ -186,17 +180,17 @@ class Options(PlainNumbers, BaseEstimator):
 
 
 class Strategy(Options, ABC):
-    """A way to train: choice of parts, merge rule and prediction rule.
+    """Base class of strategies: choice of parts, merge rule and prediction rule.
 
-    Options that only one strategy understands are its constructor's parameters; being a scikit-learn `BaseEstimator`
-    makes ``strategy__option`` work in a grid search.
+    Options of a single strategy are its constructor's parameters; since it is a scikit-learn `BaseEstimator`,
+    ``strategy__option`` works in a grid search.
 
     Attributes
     ----------
     uses : frozenset of str
         Names of the `TreeShape` parameters that the strategy uses; setting another raises.
     needs_rows : bool
-        Whether the strategy uses the features of rows, so that kernel values computed beforehand will not do.
+        Whether the strategy uses the features of rows, so that it cannot use a precomputed kernel.
     needs_smooth_loss : bool
         Whether the loss must have a derivative everywhere.
     """
@@ -206,30 +200,30 @@ class Strategy(Options, ABC):
     needs_smooth_loss: ClassVar[bool] = False
 
     def memory_needed(self, n_rows: int, shape: TreeShape, n_outputs: int = 1, n_threads: int = 1) -> int:
-        """Return the bytes that are needed beside those of a solve."""
+        """Return the bytes that are needed in addition to those of a solve."""
         return 0
 
     def memory_of_columns(self, n_rows: int, n_features: int) -> int:
-        """Return the bytes of arrays with a number for every column, even if rows are sparse."""
+        """Return the bytes of arrays with one number per column, even if rows are sparse."""
         return 0
 
     def joins_all_rows(self, n_rows: int, shape: TreeShape) -> bool:
-        """Return whether all rows, where they are remote, come together in one place: few ones, at level 0."""
+        """Return whether remote rows are all brought together: by default at level 0, if they are few."""
         return shape.stop_level == 0 and n_rows <= ROWS_IN_ONE_PLACE
 
     @property
     def is_linear(self) -> bool:
-        """Return whether work grows with the rows, not with their square: to merge equal rows would take as long."""
+        """Return whether work is linear in the number of rows, so that merging equal rows does not pay."""
         return False
 
     def n_levels(self, n_rows: int, shape: TreeShape) -> int:
-        """Return the level of the leaves for so many rows; 0 where there is no tree.
+        """Return the level of the leaves for `n_rows` rows; 0 without a tree.
 
-        It is ``ceil(log_p(n / 4096))``, at least 1, unless the shape says otherwise.
+        It is ``ceil(log_p(n / 4096))``, at least 1, for leaves of about 4,096 rows, unless the shape sets it.
         """
         if shape.n_levels is not None:
             return shape.n_levels
-        return max(1, math.ceil(math.log(max(n_rows / _LEAF_ROWS, 1), shape.branching)), shape.stop_level)
+        return max(1, math.ceil(math.log(max(n_rows / 4096, 1), shape.branching)), shape.stop_level)
 
     @abstractmethod
     def train(self, training: Training) -> Outcome:

@@ -1,8 +1,9 @@
-"""Theorem 1 of the DC-SVM paper: a bound on how far the clusters' solutions, put together, are from the optimum.
+"""Theorem 1 of the DC-SVM paper: a bound on the distance of the concatenated cluster solutions to the optimum.
 
-Let ``f(a) = 1/2 a'Qa - 1'a`` on the box ``0 <= a_i <= C_i``, ``f_b`` the same without the kernel between clusters,
-``a*`` the least point of ``f``, and ``f_b(a)`` at most ``gap`` above the least value of ``f_b``: the sum of the
-absolute duality gaps of the clusters (the theorem has exact solutions, ``gap = 0``). Then
+Let ``f(a) = 1/2 a'Qa - 1'a`` on the box ``0 <= a_i <= C_i``, ``f_b`` the same function with zero kernel
+values between clusters, ``a*`` the minimiser of ``f``, and ``f_b(a)`` at most ``gap`` above the minimum of
+``f_b``, where ``gap`` is the sum of the absolute duality gaps of the clusters (the theorem has exact
+solutions, ``gap = 0``). Then
 
     f(a) - f(a*)  =  f_b(a) - f_b(a*) + 1/2 sum_{c(i) != c(j)} (a_i a_j - a*_i a*_j) Q_ij
                  <=  gap + 1/2 sum_{c(i) != c(j)} C_i C_j |K_ij|
@@ -28,36 +29,36 @@ from dimargin.strategies.solves import Solved, Summary
 from dimargin.strategies.strategy import Facts
 from dimargin.system.arrays import Floats, Indices
 
-_EXACT_ROWS, _SAMPLED_ROWS = 2048, 128
-_CONFIDENCE = 0.99
+_MAX_EXACT_ROWS = 2048  # With more rows, the bound is estimated from a sample.
 
 
 def bound(
     facts: Facts, level: Level[Summary], solved: Objectives, rng: np.random.Generator
 ) -> tuple[dict[str, Any], int]:
-    """Return entries for ``history_`` of a level, and the number of kernel values that they take.
+    """Return entries for ``history_`` of a level, and the number of kernel values computed for them.
 
-    The level has one part for each cluster. `solved` are the sums of the objectives over the clusters, of which the
-    worst output counts. The entries are ``theorem_1_bound``, on the dual objective, and ``theorem_1_bound_sampled``. Up
-    to 2,048 rows the sum is exact and the latter False. Beyond it the kernel values would cost as much as the whole
-    solve, so the sums of 128 rows, drawn in proportion to ``C_i``, estimate it: the bound is then the upper end of a
-    one-sided 99% confidence interval (Student's, of the mean of the sampled sums), not a certainty. There are no
-    entries for a loss without a box, or with an intercept.
+    The level has one part per cluster. `solved` are the sums of the objectives over the clusters; the
+    worst output counts. The entries are ``theorem_1_bound``, on the dual objective, and
+    ``theorem_1_bound_sampled``. For up to 2,048 rows the sum is exact and the latter False. For more rows
+    the kernel values would cost as much as the whole solve, so the sum is estimated from 128 rows drawn in
+    proportion to ``C_i``: the bound is then the upper end of a one-sided 99% confidence interval
+    (Student's, of the mean of the sampled sums). There are no entries for a loss without a box, or with an
+    intercept.
     """
     box = facts.loss.conjugate(np.ones(1), facts.total, facts.total).upper[0]
     if facts.intercept or not np.isfinite(box):
         return {}, 0
     keys = {part.first_index: number for number, part in enumerate(level.results)}
-    total = box * facts.total  # as weights, which boxes are in proportion to
-    sampled = facts.n_rows > _EXACT_ROWS
+    total = box * facts.total  # Boxes are in proportion to weights.
+    sampled = facts.n_rows > _MAX_EXACT_ROWS
     draws = _draws(level, rng) if sampled else None
-    found = level.parts.collect(_rows, draws)
+    found = level.parts.collect(_drawn_rows, draws)
     rows = Part.joined(found, facts.total)
     clusters = np.repeat(np.arange(len(found)), [part.n_rows for part in found])
     sums, evaluations = level.parts.aggregate(_outside, (rows, clusters, keys, level.parts.n_threads))
     if sampled:
         sums *= total
-        error = student.ppf(_CONFIDENCE, len(sums) - 1) * sums.std(ddof=1) / np.sqrt(len(sums))
+        error = student.ppf(0.99, len(sums) - 1) * sums.std(ddof=1) / np.sqrt(len(sums))
         outside = float(sums.mean() + error)
     else:
         outside = float(rows.problem.conjugate.upper @ sums)
@@ -70,14 +71,14 @@ def _draws(level: Level[Summary], rng: np.random.Generator) -> dict[int, Floats]
     """Return, for every part, the positions in its cumulative weight at which rows are drawn."""
     weights = np.array([part.weight for part in level.results])
     ends = np.cumsum(weights)
-    drawn = np.sort(rng.random(_SAMPLED_ROWS)) * ends[-1]
+    drawn = np.sort(rng.random(128)) * ends[-1]
     parts = np.minimum(np.searchsorted(ends, drawn, side="right"), len(ends) - 1)
     inside = drawn - (ends - weights)[parts]
     return {part.first_index: inside[parts == number] for number, part in enumerate(level.results)}
 
 
-def _rows(solved: Solved, draws: dict[int, Floats] | None) -> Part:
-    """Task that returns rows drawn in proportion to their weights, maybe repeatedly, or all rows without draws."""
+def _drawn_rows(solved: Solved, draws: dict[int, Floats] | None) -> Part:
+    """Task that returns rows drawn with replacement in proportion to their weights, or all rows without draws."""
     part, mass = solved.part, solved.part.problem.total
     if draws is None:
         return part.take(np.arange(part.n_rows), mass)

@@ -36,7 +36,7 @@ ENVIRONMENTS = {
         """raise ModuleNotFoundError("No module named 'pyarrow'")""",
         "the Python of an executor has no pyarrow",
     ),
-    "another Python": ("sitecustomize.py", OTHER_PYTHON, "the executors have another one"),
+    "another Python": ("sitecustomize.py", OTHER_PYTHON, "the executors have a different one"),
 }
 
 

@@ -98,7 +98,7 @@ def test_nothing_else_is_packed(value):
 
 
 def test_an_object_of_another_class_is_not_made():
-    with pytest.raises(ValueError, match=r"an object of '.*Unknown' has no place here"):
+    with pytest.raises(ValueError, match=r"an object of '.*Unknown' cannot be unpacked"):
         PACKING.unpack(Packing((Unknown,)).pack(Unknown(3)))
 
 

@@ -1,4 +1,4 @@
-"""Jobs of a Spark session, classic or Connect, which are named, counted, and cancelled on an interrupt."""
+"""Jobs of a Spark session, classic or Connect: named, counted, and cancelled on an interrupt."""
 
 from __future__ import annotations
 
@@ -21,20 +21,19 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 Result = TypeVar("Result")
 
-_LEAST_SPARK = (4, 1)  # repartitionById
-_REMEDY = (
+_REMEDY_TEXT = (
     "ship this environment to the executors (venv-pack or conda-pack with spark.archives, and PYSPARK_PYTHON), or "
-    "install the same versions there, and name that Python in PYSPARK_PYTHON before the session starts: Spark takes "
-    f"the python3 of PATH else (on this machine {sys.executable} has dimargin)"
+    "install the same versions there, and set PYSPARK_PYTHON to that Python before the session starts; otherwise Spark "
+    f"uses the python3 of PATH (on this machine {sys.executable} has dimargin)"
 )
-# Texts of errors of classic sessions and of Connect, which have no type or condition in common.
-_CANCELLED = re.compile(
+# The errors of classic sessions and of Connect have no type or condition in common, only these texts.
+_CANCELLATION_TEXT = re.compile(
     r"(Job \d+ cancelled .*?|Operation has been canceled|Session was closed)\.?(?: SQLSTATE.*)?$", re.MULTILINE
 )
 
 
 class _SwitchedOff:
-    """Context in which a Boolean setting of a session is off; the last of overlapping users restores it."""
+    """Context in which a Boolean setting of a session is off; the last of several users restores it."""
 
     def __init__(self, name: str) -> None:
         self.name, self.lock = name, Lock()
@@ -58,23 +57,23 @@ class _SwitchedOff:
                     spark.conf.set(self.name, before)
 
 
-# For jobs over cached frames. Where adaptive execution is on, Spark keeps the plan of a cached frame twice, each time
-# with those of the frames it is made of, so that there are 2^n after n steps.
+# Jobs over cached frames need this: with adaptive execution, Spark keeps the plan of a cached frame twice,
+# each with the plans of the frames it is made of, so that there are 2^n plans after n steps.
 plain_plans = _SwitchedOff("spark.sql.adaptive.enabled")
-# For all shuffles of shards. Where an executor is lost, its tasks run again, and what they send need not be the same
-# bytes: rows come in another order and batches, solves take other times. What shards make of it is the same, but from
-# Spark 4.2 on the job ends with an error.
+# Shuffles of shards need this: after the loss of an executor, its tasks run again and may send other bytes,
+# since the order of rows, batches and times may differ. The shards made from these are the same, but
+# since Spark 4.2 such a job would end with an error.
 other_bytes_again = _SwitchedOff("spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch")
 
 
 class Jobs:
-    """Jobs of a session, which are counted."""
+    """Runner and counter of the jobs of a session."""
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
-        self.count = 0  # jobs run so far, in the sense of actions
-        self.received_bytes = 0  # bytes that the jobs have brought to the driver
-        context = self._context = getattr(spark, "sparkContext", None)  # a Connect session has none
+        self.count = 0  # Number of jobs (Spark's actions) run so far.
+        self.received_bytes = 0  # Bytes that the driver received from the jobs.
+        context = self._context = getattr(spark, "sparkContext", None)  # A Connect session has no context.
         if self.is_stopped:
             raise RuntimeError("the Spark session of the data was stopped; start another one, and read the data in it")
         self.threads_of_a_task = int(spark.conf.get("spark.task.cpus", "1") or 1)
@@ -83,11 +82,11 @@ class Jobs:
         else:
             self._tags = context.addJobTag, context.removeJobTag, context.cancelJobsWithTag
         self._texts: list[str] = []
-        self._memory: int | None = None  # what `check` found
+        self._memory: int | None = None  # Result of `check`.
 
     @contextmanager
     def describe(self, text: str) -> Iterator[None]:
-        """Describe in Spark's user interface the purpose of the jobs inside this context."""
+        """Describe the jobs inside this context in Spark's user interface."""
         self._texts.append(text)
         try:
             yield
@@ -95,32 +94,32 @@ class Jobs:
             self._texts.pop()
 
     def named(self, operation: str) -> str:
-        """Return the name, in Spark's user interface, of a job that is run now."""
+        """Return the name of a job in Spark's user interface, with the current descriptions."""
         return f"dimargin: {': '.join([*self._texts, operation])}"
 
     def run(self, frame: DataFrame, operation: str) -> pa.Table:
-        """Return the rows of a frame, in one job, which may unpickle what this process pickled: see `check`."""
+        """Return the rows of a frame, in one job, after `check`, because the job may unpickle our tasks."""
         self.check()
         table = self.act(frame.toArrow, operation)
         self.received_bytes += table.nbytes
         return table
 
     def query(self, questions: Sequence[tuple[DataFrame, str]]) -> list[list[Row]]:
-        """Return the rows of frames that have few, in jobs side by side, with `check` beside them if it is to come."""
+        """Return the rows of small frames, in concurrent jobs, together with `check` if it has not run yet."""
         actions: list[tuple[Callable[[], Any], str]] = [(frame.collect, operation) for frame, operation in questions]
         if self._memory is not None:
             return self.act_together(actions)
-        *found, self._memory = self.act_together([*actions, (self._look(), "check")])
+        *found, self._memory = self.act_together([*actions, (self._environment_check(), "check")])
         return found
 
     def act(self, action: Callable[[], Result], operation: str) -> Result:
-        """Run an action that takes one job, and return its result; an interrupt of this thread cancels the job."""
+        """Run an action of one job, and return its result; an interrupt of this thread cancels the job."""
         return cast(Result, self.act_together([(action, operation)])[0])
 
     def act_together(self, actions: Sequence[tuple[Callable[[], Any], str]]) -> list[Any]:
-        """Run actions of one job each side by side, and return their results; an interrupt cancels the jobs.
+        """Run actions of one job each concurrently, and return their results; an interrupt cancels the jobs.
 
-        Where several fail, the exception of the first is raised.
+        If several fail, the exception of the first is raised.
         """
         self.count += len(actions)
         outcomes = self._outcomes([(action, self.named(operation)) for action, operation in actions])
@@ -130,25 +129,25 @@ class Jobs:
                 results.append(outcome.result())
             return results
         finally:
-            del outcomes, outcome  # or their exceptions would hold themselves, and the shards of their callers
+            del outcomes, outcome  # Otherwise their exceptions would keep themselves and their callers' shards alive.
 
     def _outcomes(self, actions: Sequence[tuple[Callable[[], Any], str]]) -> list[Future[Any]]:
-        """Run actions in threads, since Spark's own wait for a job cannot be interrupted."""
-        begun = list[tuple[Thread, Future[Any], str]]()
+        """Run actions in threads, because Spark's own wait for a job cannot be interrupted."""
+        started = list[tuple[Thread, Future[Any], str]]()
         cancel = self._tags[2]
         try:
             for action, name in actions:
-                begun.append(self._begun(action, name))
-            for thread, _, _ in begun:
+                started.append(self._start_action(action, name))
+            for thread, _, _ in started:
                 thread.join()
         except BaseException:
-            for _, _, tag in begun:
+            for _, _, tag in started:
                 cancel(tag)
             raise
-        return [outcome for _, outcome, _ in begun]
+        return [outcome for _, outcome, _ in started]
 
-    def _begun(self, action: Callable[[], Any], name: str) -> tuple[Thread, Future[Any], str]:
-        """Start a thread that runs an action, and return it with its outcome to come and the tag of its job."""
+    def _start_action(self, action: Callable[[], Any], name: str) -> tuple[Thread, Future[Any], str]:
+        """Start a thread that runs an action; return it with the future of its outcome and the tag of its job."""
         outcome: Future[Any] = Future()
 
         def work() -> None:
@@ -164,7 +163,7 @@ class Jobs:
         add(tag)
         try:
             thread = InheritableThread(work, session=self.spark, daemon=True)
-            thread.start()  # which inherits the tag
+            thread.start()  # The thread inherits the tag.
         except BaseException:
             cancel(tag)
             raise
@@ -174,41 +173,42 @@ class Jobs:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether the session has ended."""
+        """Return whether the session has ended."""
         if self._context is None:
             return bool(self.spark.is_stopped)
         try:
             return self._context._jsc is None or bool(self._context._jsc.sc().isStopped())
-        except (OSError, Py4JError):  # its Java process has ended
+        except (OSError, Py4JError):  # The session's Java process has ended.
             return True
 
     def check(self) -> int:
-        """Check once that the executors have this version of dimargin, and of Python.
+        """Check once that the executors have the versions of dimargin and Python of this process.
 
         Returns
         -------
         int
-            The bytes that a worker may use, the least of those that answered.
+            The smallest number of bytes that a worker may use.
 
         Raises
         ------
         RuntimeError
-            If they have not, or if Spark is too old.
+            If an executor has another version, or if Spark is too old.
         """
         if self._memory is None:
-            self._memory = self.act(self._look(), "check")
+            self._memory = self.act(self._environment_check(), "check")
         return self._memory
 
-    def _look(self) -> Callable[[], int]:
-        """Return an action that does what `check` says; raises RuntimeError if Spark is too old for it."""
-        if tuple(int(number) for number in self.spark.version.split(".")[:2]) < _LEAST_SPARK:
+    def _environment_check(self) -> Callable[[], int]:
+        """Return the action of `check`; raises RuntimeError if Spark is too old for it."""
+        # Spark 4.1 introduced repartitionById.
+        if tuple(int(number) for number in self.spark.version.split(".")[:2]) < (4, 1):
             raise RuntimeError(f"Spark {self.spark.version} is too old: dimargin needs 4.1 or newer")
         frame = self.spark.range(256).mapInArrow(_environment(), "dimargin string, python string, memory long")
         return lambda: _min_memory(frame)
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of what an error of Spark says; of one of py4j, that of the error which caused it."""
+    """Return the first line of the message of a Spark error, or of the root cause of a py4j error."""
     cause = java = getattr(error, "java_exception", None)
     while cause is not None:
         java, cause = cause, cause.getCause()
@@ -216,37 +216,39 @@ def first_line(error: Exception) -> str:
 
 
 def _cancellation(error: BaseException, name: str) -> RuntimeError | None:
-    """Return an error of one line for a job that was cancelled, of which Spark has pages; None for another error."""
-    found = _CANCELLED.search(str(error))
+    """Return a one-line error for a cancelled job instead of Spark's pages, or None for another error."""
+    found = _CANCELLATION_TEXT.search(str(error))
     return found and RuntimeError(f"the Spark job {name!r} was cancelled: {found[1]}")
 
 
 def _min_memory(environments: DataFrame) -> int:
-    """Return the least memory of workers; raises RuntimeError where their environment is not that of this process."""
+    """Return the smallest memory of workers; raises RuntimeError if their environment differs from this one."""
     here = (version("dimargin"), ".".join(map(str, sys.version_info[:2])))
     try:
         found = environments.toArrow()
     except PySparkException as error:
         missing = re.search(r"ModuleNotFoundError: No module named '(\w+)", str(error))
         if missing:
-            raise RuntimeError(f"the Python of an executor has no {missing[1]}: {_REMEDY}") from error
+            raise RuntimeError(f"the Python of an executor has no {missing[1]}: {_REMEDY_TEXT}") from error
         if "PYTHON_VERSION_MISMATCH" not in str(error):
             raise
-        raise RuntimeError(f"the driver has Python {here[1]}, the executors have another one: {_REMEDY}") from error
+        raise RuntimeError(
+            f"the driver has Python {here[1]}, the executors have a different one: {_REMEDY_TEXT}"
+        ) from error
     answers = found.to_pylist()
     for there in sorted({(row["dimargin"], row["python"]) for row in answers}):
         if there != here:
             raise RuntimeError(
                 f"the driver has dimargin {here[0]} with Python {here[1]}, an executor has dimargin {there[0]} "
-                f"with Python {there[1]}: {_REMEDY}"
+                f"with Python {there[1]}: {_REMEDY_TEXT}"
             )
     return min(int(row["memory"]) for row in answers)
 
 
 def _environment() -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """Return a function that is pickled by value, since dimargin may be missing where it runs.
+    """Return a function that yields a worker's versions of dimargin and Python, and the bytes that it may use.
 
-    It yields the versions of dimargin and Python there, and the bytes that the process may use.
+    It is pickled by value, because dimargin may be missing on the worker.
     """
 
     def look(batches: Iterator[Any]) -> Iterator[Any]:
@@ -265,7 +267,7 @@ def _environment() -> Callable[[Iterator[Any]], Iterator[Any]]:
             memory = memory_of_process()
         except PackageNotFoundError:
             found = "(none)"
-        except ImportError:  # of a version that has it elsewhere, and is refused for that
+        except ImportError:  # Another version, which is refused below, may have this function elsewhere.
             pass
         python = ".".join(map(str, sys.version_info[:2]))
         yield pa.RecordBatch.from_pydict({"dimargin": [found], "python": [python], "memory": [memory]})

@@ -1,4 +1,4 @@
-"""Serialisation of values without pickle, for files of which nothing may be executed."""
+"""Serialisation of values without pickle, for files whose content must not be executed."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from numpy.typing import NDArray
 from dimargin.system.moved import moved_to
 from dimargin.system.value_tree import Arrays, decode, encode
 
-_DTYPES = {"float32": np.float32, "float64": np.float64}
-_TREE = "value"  # name of the JSON among the arrays
+_PACKED_DTYPES = {"float32": np.float32, "float64": np.float64}
+_TREE_NAME = "value"  # Name of the JSON among the arrays.
 
 
 @dataclass(frozen=True)
 class Packing:
-    """Serialiser of numbers, text, lists, tuples, dicts, arrays, CSR arrays and objects of some classes.
+    """Serialiser of numbers, text, lists, tuples, dicts, arrays, CSR arrays and objects of given classes.
 
-    A packed value is an archive of arrays (`numpy.savez`) with the rest as JSON. An object is packed as the state that
-    its class gives, and made again of it, as `pickle` does; but no class is looked up that is not among these, and
-    nothing is called but their ``__setstate__``.
+    A packed value is an archive of arrays (`numpy.savez`) with the rest as JSON. An object is packed as its state, and
+    restored from it, as by `pickle`; but only the given classes can be restored, and only their ``__setstate__`` is
+    called.
 
     Examples
     --------
@@ -38,17 +38,17 @@ class Packing:
     classes: tuple[type, ...]
 
     def pack(self, value: Any) -> bytes:
-        """Return a value as bytes; raises TypeError for one of another type."""
+        """Return a value as bytes; raises TypeError for a value of another type."""
         arrays: Arrays = {}
         text = json.dumps(encode(value, "array", arrays, self._encode_other, exact=True)).encode()
         buffer = io.BytesIO()
-        np.savez(buffer, **{_TREE: np.frombuffer(text, dtype=np.uint8)}, **arrays)  # type: ignore[arg-type]
+        np.savez(buffer, **{_TREE_NAME: np.frombuffer(text, dtype=np.uint8)}, **arrays)  # type: ignore[arg-type]
         return buffer.getvalue()
 
     def unpack(self, data: bytes) -> Any:
-        """Return the value of bytes that `pack` made; raises ValueError for an object of another class."""
+        """Return the value that `pack` packed; raises ValueError for an object of another class."""
         with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-            return decode(json.loads(archive[_TREE].tobytes()), archive, self._decode_other)
+            return decode(json.loads(archive[_TREE_NAME].tobytes()), archive, self._decode_other)
 
     @cached_property
     def _by_name(self) -> dict[str, type]:
@@ -56,7 +56,7 @@ class Packing:
 
     def _encode_other(self, value: Any, where: str, arrays: Arrays) -> Any:
         kind = type(value)
-        if kind is type and value in _DTYPES.values():
+        if kind is type and value in _PACKED_DTYPES.values():
             return {"dtype": value.__name__}
         if _name(kind) not in self._by_name:
             raise TypeError(f"a value of {kind.__module__}.{kind.__qualname__} cannot be packed")
@@ -65,12 +65,12 @@ class Packing:
 
     def _decode_other(self, value: Mapping[str, Any], archive: Mapping[str, NDArray[Any]]) -> Any:
         if "dtype" in value:
-            return _DTYPES[value["dtype"]]
+            return _PACKED_DTYPES[value["dtype"]]
         name, state = value["object"]
         module, _, kind = name.rpartition(".")
         name = f"{moved_to(module) or module}.{kind}"
         if name not in self._by_name:
-            raise ValueError(f"an object of {name!r} has no place here")
+            raise ValueError(f"an object of {name!r} cannot be unpacked")
         made: Any = object.__new__(self._by_name[name])
         values = decode(state, archive, self._decode_other)
         if hasattr(made, "__setstate__"):

@@ -1,9 +1,9 @@
-"""Record of the results of jobs and the shards, by their numbers, from which another driver can go on.
+"""Record of the results of jobs and of numbered shards, from which another driver can resume.
 
-An algorithm asks for the same jobs, in the same order, wherever the results before were the same. So a driver that
-begins again, with the results of an earlier one in place of its first jobs, comes to where that one was, and no
-strategy knows of it. Shards that were saved take the place of what they were made of; all others are made again when
-they are asked for.
+An algorithm runs the same jobs in the same order if the earlier results were the same. So a driver that
+starts again, with the results of an earlier one instead of its first jobs, reaches the same state without
+the strategy's help. Saved shards are read instead of being computed; all others are recomputed when
+they are needed.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ from dimargin.spark.engine.packing import Packing
 class Saved:
     """Shards in files."""
 
-    number: int  # of these shards among all that were made
+    number: int  # Position of these shards among all that were created.
     folder: str
-    digests: list[str]  # SHA-256 of every shard, in their order
+    digests: list[str]  # SHA-256 of every shard, in their order.
 
 
 @dataclass
 class Record:
-    """Record of the results and shards of a driver, from some moment on."""
+    """Record of the results and shards of a driver since a given moment."""
 
-    packing: Packing  # of results and shards
-    past: deque[tuple[str, bytes]]  # names of jobs and their packed results, which are not run again
-    saved: Saved | None = None  # shards that are not made again
-    news: list[tuple[str, bytes]] = field(default_factory=list)  # results beyond the past, until they are taken
+    packing: Packing
+    past: deque[tuple[str, bytes]]  # Names and packed results of an earlier driver's jobs, which are not run again.
+    saved: Saved | None = None  # Shards that are not recomputed.
+    news: list[tuple[str, bytes]] = field(default_factory=list)  # New results since the last `take`.
     _numbers: int = 0
 
     def known(self, job: str) -> Any:
-        """Return the result of the next job, if it is a past one; None otherwise.
+        """Return the result of the next job if it is a past one, else None.
 
-        A job of another name means that the algorithm has taken another course, as it may under a time limit. The rest
-        of the past is then discarded.
+        A job of another name means that the algorithm took another path, as it may under a time limit. The
+        remaining past results are then discarded.
 
         Raises
         ------
         RuntimeError
-            On another course where shards were saved, since these might differ on it.
+            If shards were saved, since these might differ on another path.
         """
         if not self.past:
             return None
@@ -51,16 +51,16 @@ class Record:
         if name == job:
             return self.packing.unpack(data)
         if self.saved is not None:
-            raise RuntimeError(f"the checkpoint is of another course: {name!r} was followed there, here {job!r}")
+            raise RuntimeError(f"the checkpoint is of another run: its next job is {name!r}, here it is {job!r}")
         self.past.clear()
         return None
 
     def add(self, job: str, result: Any) -> None:
-        """Keep a result, as it is now."""
+        """Keep a copy of a result."""
         self.news.append((job, self.packing.pack(result)))
 
     def next_number(self) -> int:
-        """Return the number of the shards that are made next."""
+        """Return the number of the next shards."""
         self._numbers += 1
         return self._numbers
 

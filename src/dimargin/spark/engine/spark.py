@@ -1,4 +1,4 @@
-"""Engine that runs tasks on a Spark cluster, by plain jobs over data frames, so that it runs over Connect too."""
+"""Engine that runs tasks on a Spark cluster, using only data frames, so that it works over Connect."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ Value = TypeVar("Value")
 class SparkEngine:
     """Engine that runs independent tasks on the executors of a Spark session, with ``spark.task.cpus`` cores each.
 
-    Shards are kept as frames (`dimargin.spark.engine.frames`) in data frames that Spark caches, in memory or on disk,
-    from the first job over them until nobody holds them, `SparkShards.release` or `close`. Tasks and the values that
-    are broadcast travel in the plan of their job.
+    Shards are stored as frames (`dimargin.spark.engine.frames`) in data frames that Spark caches, in memory or on disk,
+    from the first job over them until they are garbage-collected or released, by `SparkShards.release` or `close`.
+    Tasks and broadcast values are sent in the plan of their job.
 
-    Results depend neither on the number of executors nor on that of partitions, which is that of shards, at most
-    ``spark.sql.shuffle.partitions``. An exception of a task is raised on the driver, with a note that has the
-    executor's traceback; a task whose executor or worker is lost runs again. Use it as a context manager.
+    Results depend neither on the number of executors nor on that of partitions, which is the number of shards but at
+    most ``spark.sql.shuffle.partitions``. An exception of a task is raised on the driver, with the executor's traceback
+    in a note; a task whose executor or worker is lost runs again. Use the engine as a context manager.
 
     Parameters
     ----------
@@ -45,8 +45,8 @@ class SparkEngine:
     Raises
     ------
     RuntimeError
-        If Spark is too old, or if the executors have another dimargin or Python: from the first job, beside which they
-        are asked, or before it, where it would run a task.
+        If Spark is too old, or if the executors have another version of dimargin or Python. They are checked during the
+        first job, or before it if it runs tasks.
     """
 
     def __init__(self, spark: SparkSession) -> None:
@@ -55,7 +55,7 @@ class SparkEngine:
 
     @property
     def memory_of_worker(self) -> int:
-        """Bytes that a worker may use, the least of those that have told their versions."""
+        """Smallest number of bytes that a worker may use."""
         return self._jobs.check()
 
     @property
@@ -65,21 +65,18 @@ class SparkEngine:
 
     @property
     def received_bytes(self) -> int:
-        """Bytes that the jobs have brought to the driver."""
+        """Number of bytes that the driver received from jobs."""
         return self._jobs.received_bytes
 
     def describe(self, text: str) -> AbstractContextManager[None]:
-        """Describe in Spark's user interface the purpose of the jobs inside this context.
-
-        It is shown as their description, or as a tag (Connect).
-        """
+        """Describe the jobs inside this context in Spark's user interface, by their description or tag (Connect)."""
         return self._jobs.describe(text)
 
     def __enter__(self) -> SparkEngine:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, *trace: object) -> None:
-        if isinstance(error, Exception) and self._jobs.is_stopped:  # of which everything that is called says something
+        if isinstance(error, Exception) and self._jobs.is_stopped:  # Every call raises some error after a stop.
             raise RuntimeError("the Spark session was stopped before the work was done") from None
         self.close()
 
@@ -87,17 +84,17 @@ class SparkEngine:
         """Release all shards."""
         self._store.close()
 
-    # ---- for a driver that goes on where another one was ---------------------------------------------------------
+    # ---- resuming the work of another driver -----------------------------------------------------------------------
 
     def folder(self, path: str) -> Folder:
-        """Return a folder that the session reads and writes."""
+        """Return a folder that the session can read and write."""
         return Folder(self._jobs, path)
 
     def record(self, packing: Packing, past: Iterable[tuple[str, bytes]] = (), saved: Saved | None = None) -> None:
-        """Keep the results of all jobs from here on, packed; see `dimargin.spark.engine.record`.
+        """Start recording the packed results of all jobs; see `dimargin.spark.engine.record`.
 
-        Jobs of the `past`, which is what `news` gave an earlier driver from the same moment on, are not run again, and
-        the `saved` shards of that driver are not made again.
+        Jobs of the `past`, which `news` returned to an earlier driver since the same moment, are not run again,
+        and the `saved` shards of that driver are not recomputed.
         """
         self._store.record = Record(packing, deque(past), saved)
 
@@ -107,13 +104,13 @@ class SparkEngine:
         return self._store.record is not None and bool(self._store.record.past)
 
     def news(self) -> list[tuple[str, bytes]]:
-        """Return the names and packed results of the jobs since the last call, or since `record`."""
+        """Return the names and packed results of the jobs since the last call or `record`."""
         return self._store.record.take() if self._store.record is not None else []
 
     def save(self, shards: SparkShards[Any], folder: str) -> Saved | None:
         """Write shards into a folder, in two jobs.
 
-        For shards that were made before `record`, and would be made again, nothing is written and None returned.
+        Return None, without writing, for shards created before `record`, which would be recomputed.
         """
         return self._store.save(shards._made, folder)
 
@@ -124,7 +121,7 @@ class SparkEngine:
     # ---- shards --------------------------------------------------------------------------------------------------
 
     def scatter(self, items: Sequence[Item]) -> SparkShards[Item]:
-        """Return shards of the driver's own items, which must be small, as Spark's driver keeps a copy."""
+        """Return shards of the driver's items, which must be small, because Spark's driver keeps a copy."""
         if not items:
             raise ValueError("there are no items to scatter")
         records = ((index, 0, frames.pickled(item)) for index, item in enumerate(items))
@@ -137,9 +134,9 @@ class SparkEngine:
     ) -> SparkShards[Any]:
         """Return shards of the rows of a data frame, in one shuffle.
 
-        ``split(batch, value)`` gives pairs of a shard and what is sent there, for a `pyarrow.RecordBatch` of rows, and
-        ``join(pieces, value)`` makes a shard of what came, in no particular order. Every shard must be sent something:
-        `nothing`, where it is given, is sent to all of them by every partition with rows.
+        ``split(batch, value)`` returns pairs of a shard and the piece to send there, for a `pyarrow.RecordBatch` of
+        rows, and ``join(pieces, value)`` makes a shard of the pieces received, in no particular order. Every shard must
+        receive a piece: `nothing`, if given, is sent to all shards by every partition with rows.
         """
         always = None if nothing is None else frames.pickled([nothing])
         send = partial(frames.gathered, frames.call_of(split, value), n_shards, always)
@@ -149,9 +146,9 @@ class SparkEngine:
         )
 
     def query(self, *questions: tuple[DataFrame, str]) -> list[list[Row]]:
-        """Return the rows of data frames that have few, which jobs compute side by side, each named beside its frame.
+        """Return the rows of small data frames, given with the names of their jobs, which run concurrently.
 
-        These jobs run no task, so that they need not wait for the check of the executors.
+        These jobs run no task, so they do not wait for the check of the executors.
         """
         return self._jobs.query(questions)
 
@@ -166,13 +163,13 @@ class SparkEngine:
 class SparkShards(Generic[Item]):
     """Shards on the executors; see `dimargin.shards.shards.Shards`.
 
-    Nothing runs before results are requested. Then all shards on the way there that still have a handle are made once,
-    and cached. Those without a handle, or that are cheap, are made on the way, and cached shards without a handle are
-    released.
+    Operations are lazy. When results are requested, all shards they depend on that still have a handle are computed
+    once and cached. Shards without a handle, and cheap ones, are computed without caching, and cached shards without a
+    handle are released.
 
     Examples
     --------
-    Where a session is at hand::
+    With a session::
 
         with SparkEngine(spark) as engine:
             shards = engine.scatter([np.array([1.0, 2.0]), np.array([3.0])])
@@ -184,7 +181,7 @@ class SparkShards(Generic[Item]):
 
     def __init__(self, made: Stored, kept: SparkShards[Any] | None = None) -> None:
         self._stored: Stored | None = made
-        self._kept = kept  # what these are made of again and again, where they are not kept themselves
+        self._kept = kept  # Cheap shards are not cached, and keep a handle on the shards they are computed from.
         if kept is None:
             handle = ref(self)
             made.held = lambda: handle() is not None
@@ -202,7 +199,7 @@ class SparkShards(Generic[Item]):
 
     @property
     def n_threads(self) -> int:
-        """See `Shards`; as many as the cores that Spark sets aside for a task, ``spark.task.cpus``."""
+        """See `Shards`; this is ``spark.task.cpus``, the number of cores that Spark reserves for a task."""
         return self._made.store.jobs.threads_of_a_task
 
     def map(self, task: Task, value: Any = None, done: Done = None, cheap: bool = False) -> SparkShards[Any]:
@@ -226,12 +223,12 @@ class SparkShards(Generic[Item]):
     def aggregate(self, task: Task, value: Any = None, wide: bool = False) -> Sums:
         """See `Shards`; wide arrays are summed on the executors first."""
         made = self._made.mapped(task, value)
-        name = getattr(task, "func", task).__qualname__  # of a functools.partial too
+        name = getattr(task, "func", task).__qualname__  # The task may be a functools.partial.
         sums: Sums = made.store.sums(made, f"aggregate {self.n_shards} shards", wide, name)
         return sums
 
     def fold(self, task: Callable[[Item, Value], Value], value: Value) -> Value:
-        """See `Shards`; this takes a job for every shard."""
+        """See `Shards`; this takes one job per shard."""
         n_shards = self.n_shards
         for index in range(n_shards):
             step = self._made.of_indices(range(index, index + 1)).mapped(task, value)
@@ -248,7 +245,7 @@ class SparkShards(Generic[Item]):
         return made.store.results(made, f"collect {len(made.indices)} shards")
 
     def release(self) -> None:
-        """See `Shards`; afterwards these take no more operations, and what was made of them is not affected."""
+        """See `Shards`; further operations on these shards raise an error; shards made from them stay valid."""
         made, self._stored, self._kept = self._made, None, None
         store, made.held = made.store, lambda: False
         del made

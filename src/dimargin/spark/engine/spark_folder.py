@@ -1,4 +1,4 @@
-"""Folders that a Spark session reads and writes by data frames alone, wherever they are; they may hold rows."""
+"""Folders that a Spark session reads and writes by data frames, on any file system; they may hold rows."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from dimargin.spark.engine import frames
 from dimargin.spark.engine.jobs import Jobs
 from dimargin.spark.engine.stored import PRIVATE, SCHEMA
 
-_MAX_BYTES_OF_LINE = 64 * 2**20  # a manifest has some hundred bytes for each job since the one before
+_MAX_BYTES_OF_LINE = 64 * 2**20  # A manifest has a few hundred bytes per job since the previous one.
 
 
 @dataclass(frozen=True)
 class Folder:
-    """Folder of one data set, on any file system that Spark knows."""
+    """Folder of one data set, on any file system that Spark supports."""
 
     jobs: Jobs
     path: str
@@ -27,20 +27,20 @@ class Folder:
         return Folder(self.jobs, f"{self.path.rstrip('/')}/{name}")
 
     def write_line(self, text: str) -> None:
-        """Write a line of text to the folder, in place of what was there."""
+        """Write a line of text to the folder, replacing its content."""
         line = self.jobs.spark.range(0, 1, 1, 1).select(F.lit(text).alias("value"))
         writer = line.write.options(**PRIVATE).mode("overwrite")
         self.jobs.act(lambda: writer.text(self.path), f"write {self.path}")
 
     def lines(self, name: str) -> dict[str, bytes | None]:
-        """Return what `write_line` has written to folders ``*/name`` in this one, by the name at ``*``.
+        """Return the lines that `write_line` wrote to the folders ``*/name`` in this one, by the name at ``*``.
 
-        It need not be text any more, and is None where a file is empty, or too large to be a line of ours.
+        A damaged file may have any bytes. Its entry is None if it is empty or larger than `_MAX_BYTES_OF_LINE`.
         """
 
         def read() -> tuple[list[str], pa.Table]:
             pattern = f"{self.path.rstrip('/')}/*/{name}"
-            # of one pattern alone Spark warns if nothing is there
+            # The pattern is given twice, because Spark warns if a single one matches no file.
             found = self.jobs.spark.read.format("binaryFile").load([pattern, pattern])
             return found.inputFiles(), found.where(f"length <= {_MAX_BYTES_OF_LINE}").select(
                 "path", "content"
@@ -56,7 +56,7 @@ class Folder:
         return dict.fromkeys(file.split("/")[-3] for file in files) | contents
 
     def write(self, items: Sequence[bytes]) -> None:
-        """Write the driver's own bytes to the folder, in place of what was there."""
+        """Write items of the driver to the folder, replacing its content."""
         records = ((index, 0, data) for index, data in enumerate(items))
         table = pa.Table.from_batches(frames.frames(records), frames.COLUMNS)
         frame = self.jobs.spark.createDataFrame(table, SCHEMA).coalesce(1)
@@ -64,6 +64,6 @@ class Folder:
         self.jobs.act(lambda: writer.parquet(self.path), f"write {self.path}")
 
     def read(self) -> list[bytes]:
-        """Return the bytes that `write` has written."""
+        """Return the items that `write` wrote."""
         read = self.jobs.spark.read.schema(SCHEMA).parquet(self.path)
         return [data for _, data in frames.records_of(self.jobs.run(read, f"read {self.path}"))]
