@@ -11,13 +11,13 @@
 namespace dimargin {
 namespace {
 
-// A second thread pays from about a millisecond of work; below, its wake-up costs more, and on a machine that is busy
-// with something else very much more (20 times, measured with one of two cores taken).
-constexpr double operations_a_thread = 5e7;
+// A second thread pays off from about a millisecond of work. With less work its wake-up costs more than it gains, and far
+// more on a busy computer (20 times, measured with one of two cores taken).
+constexpr double operations_per_thread = 5e7;
 
 template <class T> int useful_threads(int n_threads, const RowsView<T>& x, const RowsView<T>& z, double numbers_per_row) {
     const double work = double(x.size) * double(z.size) * (numbers_per_row + 16.0);
-    return int(std::min(double(n_threads), 1.0 + work / operations_a_thread));
+    return int(std::min(double(n_threads), 1.0 + work / operations_per_thread));
 }
 
 KernelSpec kernel_spec(const std::string& name, double coef0, int degree, bool difference, double lowest) {
@@ -34,14 +34,14 @@ KernelSpec kernel_spec(const std::string& name, double coef0, int degree, bool d
     return k;
 }
 
-// Every bit of the answer depends on all: the finaliser of splitmix64 (Steele, Lea and Flood, OOPSLA 2014).
+// The finaliser of splitmix64 (Steele, Lea and Flood, OOPSLA 2014): every bit of the result depends on all bits.
 inline uint64_t mixed(uint64_t x) {
     x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
     x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
     return x ^ (x >> 31);
 }
 
-// Sum over the features of a row that are not zero, so that dense and sparse rows agree.
+// The hash of a row sums over its nonzero features, so that dense and sparse rows have equal hashes.
 template <class T> uint64_t row_hash(const RowsView<T>& x, int64_t i, const uint64_t* columns) {
     const int64_t first = x.offsets ? x.offsets[i] : i * x.n_features;
     const int64_t last = x.offsets ? x.offsets[i + 1] : first + x.n_features;
@@ -60,7 +60,7 @@ template <class T> void check_width(const Rows<T>& x, const Rows<T>& z) {
         throw std::invalid_argument("rows of different width or storage");
 }
 
-// Rows of a symmetric matrix, some of which are stored: each of these is read once, from end to end.
+// Looks up a block of a symmetric matrix of which some rows are stored. Each stored row is read once, sequentially.
 template <class T>
 void look_up_rows(const T* values, int64_t width, const int64_t* slots, const int64_t* columns, int64_t n, T* out) {
     for (int64_t i = 0; i < n; ++i) {
@@ -130,7 +130,7 @@ template <class T> void bind_rows(nb::module_& m, const char* name) {
                       throw nb::index_error("stored row out of range");
               nb::gil_scoped_release release;
               const double work = 16.0 * double(n_slots) * double(width) * double(out.shape(0));
-              n_threads = int(std::min(double(n_threads), 1.0 + work / operations_a_thread));
+              n_threads = int(std::min(double(n_threads), 1.0 + work / operations_per_thread));
               tile<T>().combine(values.data(), width, slots.data(), n_slots, coefficients.data(), int64_t(out.shape(0)),
                                 out.data(), n_threads);
           },
@@ -170,7 +170,7 @@ template <class T> void bind_rows(nb::module_& m, const char* name) {
           "out[i, j] = k(x_i, z_j); returns how many were computed");
 }
 
-// Parts of a kernel matrix: some rows with some columns each, which follow one another in the indices of both.
+// Parts of a kernel matrix. Each part has some rows and some columns, which are consecutive in the two index arrays.
 template <class T> class Parts {
 public:
     Parts(const Rows<T>& x, const Index& xi, const Index& x_bounds, const Rows<T>& z, const Index& zi,
@@ -186,12 +186,13 @@ public:
     }
     int64_t values() const { return before.back(); }
 
-    // The sum of what work(part, its rows, its columns, values of the parts before) returns, which threads do part by part.
+    // Threads call work(part, its rows, its columns, kernel values of the previous parts) for part after part. Returns the
+    // sum of the results.
     template <class Work> int64_t share(int n_threads, Work work) const {
         const double operations = double(values()) * (double(x.n_features) + 16.0) * double(sizeof(T) / sizeof(float));
         Turns turns(count);
         int64_t sum = 0, failed = 0;
-        in_parallel(int(std::min(double(n_threads), 1.0 + operations / operations_a_thread)), [&] {
+        in_parallel(int(std::min(double(n_threads), 1.0 + operations / operations_per_thread)), [&] {
             for (int64_t part; (part = turns.take()) >= 0;) {
                 RowsView<T> rows = x, columns = z;
                 rows.index += x_bounds[part];
@@ -217,7 +218,7 @@ private:
     const RowsView<T> x, z;
     const int64_t *const x_bounds, *const z_bounds;
     const int64_t count;
-    std::vector<int64_t> before{0};  // kernel values of the parts before each
+    std::vector<int64_t> before{0};  // number of kernel values in the parts before each part
 };
 
 template <class T> void bind_parts(nb::module_& m) {
@@ -293,7 +294,7 @@ void bind_kernels(nb::module_& m) {
     m.def("longest_sum", &longest_sum, nb::arg("n_features"), "Additions one after the other, for dense rows.");
     m.attr("LONGEST_CHAIN") = longest_chain;
     m.attr("SPARSE_PARTS") = sparse_parts;
-    m.def("columns_a_part", &columns_a_part, nb::arg("n_features"), "Columns that a part of a sparse row's sum has.");
+    m.def("columns_a_part", &columns_per_part, nb::arg("n_features"), "Columns that a part of a sparse row's sum has.");
     m.def("longest_product", &longest_product, nb::arg("n_columns"), nb::arg("n_features"), nb::arg("sparse"),
           "Additions one after the other in a product with kernel values, at most.");
     m.def("longest_single_sum", [](bool stored) { return longest_single_sum(stored, tile<float>().lanes); },

@@ -17,7 +17,7 @@ namespace {
 
 // ---- block solver ----------------------------------------------------------------------------------------------
 
-// A solve of one block for every output, side by side: what it reads and writes, and how far it has come.
+// The solves of one block for all outputs in parallel, which may begin in the background.
 class BlockSolve {
 public:
     BlockSolve(std::function<void(int64_t, double*)> solve, int64_t outputs, int n_threads)
@@ -55,7 +55,7 @@ private:
         });
     }
 
-    const std::function<void(int64_t, double*)> solve;  // of an output; counts its operations
+    const std::function<void(int64_t, double*)> solve;  // solves for one output, and counts its operations
     std::vector<double> operations;
     Turns turns;
     const int n_threads;
@@ -78,7 +78,7 @@ void bind_block_solver(nb::module_& m, const char* name, const Argument& gram_ar
             throw std::invalid_argument("arrays of a block do not fit together");
         for (int64_t i = 0; i < size; ++i)
             if (index.data()[i] < 0 || index.data()[i] >= n) throw nb::index_error("row index out of range");
-        const auto solve_output = [=](int64_t q, double* operations) {  // keeps the arrays
+        const auto solve_output = [=](int64_t q, double* operations) {  // The copies keep the arrays alive.
             const double* p = pieces.data();
             solve(BlockProblem<T>{size, index.data(), gram.data(),
                                   {p, p + n, p + 2 * n, p + 3 * n, p + 4 * n, p + 5 * n}, y.data() + q * n,
@@ -104,7 +104,7 @@ template <class T> void bind_pairs(nb::module_& m, SolvePairs<T> PairTable::* pa
 
 // ---- many small problems ----------------------------------------------------------------------------------------
 
-// Calls begin() on every thread, and what it returned with the number of one problem after the other.
+// Calls begin() on every thread, and then calls its result with the numbers of problems that the thread takes.
 template <class Begin> void in_turns(int64_t problems, int n_threads, Begin begin) {
     Turns turns{problems};
     std::exception_ptr failure;
@@ -121,7 +121,7 @@ template <class Begin> void in_turns(int64_t problems, int n_threads, Begin begi
     if (failure) std::rethrow_exception(failure);
 }
 
-// Problems of one block each, whose rows follow one another in every array.
+// Solves problems of one block each, whose rows are consecutive in every array.
 void solve_blocks(In<double, 1> grams, Index bounds, In<double, 2> pieces, In<double, 1> y, Out<double, 1> dual,
                   In<double, 1> margins, bool intercept, int max_steps, int n_threads) {
     const int64_t n = int64_t(y.shape(0)), problems = int64_t(bounds.shape(0)) - 1, *const ends = bounds.data();
@@ -145,7 +145,7 @@ void solve_blocks(In<double, 1> grams, Index bounds, In<double, 2> pieces, In<do
         return [&, change = std::vector<double>(size_t(largest)), operations = 0.0](int64_t k) mutable {
             const int64_t at = ends[k];
             const double* const own = p + at;
-            operations = 0.0;  // a call goes on only until they are many
+            operations = 0.0;  // The budget of operations is for one problem.
             solve_block({ends[k + 1] - at, index.data(), grams.data() + first[size_t(k)],
                          {own, own + n, own + 2 * n, own + 3 * n, own + 4 * n, own + 5 * n}, y.data() + at,
                          dual.data() + at, margins.data() + at, change.data(), intercept, &operations},
@@ -156,9 +156,10 @@ void solve_blocks(In<double, 1> grams, Index bounds, In<double, 2> pieces, In<do
 
 // ---- pairs of classes -------------------------------------------------------------------------------------------
 
-constexpr double values_a_thread = 2e6;  // kernel values of pairs: a millisecond of steps, from which a second thread pays
+// A second thread pays off from so many kernel values of pairs, which take a millisecond of steps.
+constexpr double values_per_thread = 2e6;
 
-// Pairs of classes whose kernel values are stored, one after the other in every array; threads take pair after pair.
+// Pairs of classes with stored kernel values, consecutive in every array. Threads take pair after pair.
 class ClassPairs {
 public:
     using Values = std::vector<In<float, 2>>;
@@ -180,14 +181,14 @@ public:
             at += a + b;
             values += a * b;
             largest = std::max(largest, a + b);
-            in_all += double(a + b) * double(a + b);
+            total_values += double(a + b) * double(a + b);
         }
         if (!fits || at != n || values != int64_t(between.shape(0)))
             throw std::invalid_argument("arrays of pairs of classes do not fit together");
     }
 
     void solve(double goal, int64_t steps_a_row, int n_threads) {
-        n_threads = int(std::min(double(n_threads), 1.0 + in_all / values_a_thread));
+        n_threads = int(std::min(double(n_threads), 1.0 + total_values / values_per_thread));
         in_turns(int64_t(pairs.size()), n_threads, [&] {
             return [&, scratch = std::unique_ptr<float[]>(new float[size_t(class_pair_scratch(largest))])](int64_t k) {
                 const ClassPair& pair = pairs[size_t(k)];
@@ -200,7 +201,7 @@ public:
 private:
     std::vector<ClassPair> pairs;
     int64_t largest = 0;
-    double in_all = 0.0;
+    double total_values = 0.0;
 };
 
 void bind_many(nb::module_& m) {

@@ -1,4 +1,4 @@
-// What the bindings share: arrays, rows, the instruction set in use, and threads.
+// Common declarations of the bindings: arrays, rows, the instruction set in use, and threads.
 #pragma once
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -30,14 +30,14 @@ struct InstructionSet {
     const PairTable* pairs;
     const LinearTable* linear;
 };
-extern InstructionSet chosen;  // set at import
+extern InstructionSet chosen;  // This is set at import.
 template <class T> const TileTable<T>& tile();
 template <> inline const TileTable<float>& tile() { return *chosen.f32; }
 template <> inline const TileTable<double>& tile() { return *chosen.f64; }
 
-void prepare_threads();  // once, at import
+void prepare_threads();  // This is called once, at import.
 
-// Rows ready for the tile: scaled and centred by the caller, kept alive here.
+// Rows that are ready for the tile, scaled and centred by the caller. The object keeps their arrays alive.
 template <class T> struct Rows {
     In<T, 2> dense;
     std::optional<In<T, 1>> data;

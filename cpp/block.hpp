@@ -12,11 +12,12 @@
 
 namespace dimargin {
 
-// The block, gathered. Decision values f = K a and signed coefficients a = y * g spare the labels in the inner loop.
+// The entries of one block, gathered. The inner loop needs no labels, because it uses decision values f = K a and
+// signed coefficients a = y * g.
 struct Block {
     BlockProblem<double> p;
     int64_t n;
-    bool single = false;  // whether steps may be computed in single precision
+    bool single = false;  // Newton steps may be computed in single precision.
     std::vector<double> g, f, y, slope_right, curvature_right, slope_left, curvature_left, lower, upper;
 
     explicit Block(const BlockProblem<double>& problem) : p(problem), n(problem.size) {
@@ -62,7 +63,7 @@ struct Block {
         return v;
     }
 
-    // The exact one-dimensional minimiser (handbook section 2.2, with box).
+    // The exact minimiser in one coordinate, in its box (docs/algorithms.md#block-coordinate-descent).
     double coordinate_optimum(int64_t i) const {
         const double k = p.gram[i * n + i], r = k * g[i] - y[i] * f[i];
         double x = 0.0;
@@ -101,7 +102,7 @@ struct Block {
 
     // -- Newton for losses with curvature everywhere (their primal is continuously differentiable) ----------------
 
-    // Which piece the optimality condition g = phi'^{-1}(-m) puts a row on: 1 right, -1 left, 0 at the kink.
+    // The piece on which the optimality condition g = phi'^{-1}(-m) puts a row: 1 right, -1 left, 0 at the kink.
     int piece_of_margin(int64_t i, double m) const {
         if (upper[i] > 0 && -m > slope_right[i]) return 1;
         if (lower[i] < 0 && -m < slope_left[i]) return -1;
@@ -118,7 +119,7 @@ struct Block {
         return true;
     }
 
-    // Derivative along a step of the primal  1/2 |u|^2 + sum loss_i(y_i (f_i + t h_i)),  loss'(m) = -phi'^{-1}(-m).
+    // Derivative of the primal  1/2 |u|^2 + sum loss_i(y_i (f_i + t h_i))  along a step, with loss'(m) = -phi'^{-1}(-m).
     double primal_slope(double t, double linear, double quadratic, const std::vector<double>& h) const {
         double s = linear + t * quadratic;
         for (int64_t i = 0; i < n; ++i) {
@@ -129,9 +130,9 @@ struct Block {
         return s;
     }
 
-    // One generalised Newton step on the primal (handbook F5): rows on a piece by their margin are free, all others
-    // go to the kink; an exact line search makes it converge from anywhere. Returns whether no row
-    // changed its piece, so that this was the end.
+    // Takes one generalised Newton step on the primal (docs/algorithms.md#newton-steps): rows whose margin puts them on
+    // a piece are free, and all others go to the kink. The exact line search makes the steps converge from any start.
+    // Returns whether no row changed its piece, so that the step reached the optimum.
     bool primal_newton() {
         std::vector<int64_t> active;
         std::vector<int> piece;
@@ -174,14 +175,14 @@ struct Block {
             }
         }
         for (int64_t i = 0; i < n; ++i) {
-            // a whole step lands exactly on the kink
+            // A full step to the kink must end at exactly zero.
             g[i] = t == 1.0 && step[i] == -y[i] * g[i] ? 0.0 : g[i] + t * y[i] * step[i];
             f[i] += t * h[i];
         }
         return settled;
     }
 
-    // Back into the box, which steps on the primal leave.
+    // Clips coefficients to their boxes, which steps on the primal leave.
     void clip() {
         for (int64_t i = 0; i < n; ++i) {
             const double x = std::min(std::max(g[i], lower[i]), upper[i]);
@@ -194,14 +195,15 @@ struct Block {
 
     int piece_of(int64_t i) const { return g[i] > 0 ? 1 : -1; }
 
-    // Of the dual objective in a free coordinate.
+    // Derivative of the dual objective in a free coordinate.
     double derivative(int64_t i) const {
         return y[i] * f[i] + slope(i, piece_of(i)) + curvature(i, piece_of(i)) * g[i];
     }
 
     bool is_free(int64_t i) const { return g[i] != 0.0 && g[i] > lower[i] && g[i] < upper[i]; }
 
-    // Newton on the free coordinates inside their present pieces. Returns whether some of them came to an end of theirs.
+    // Takes a Newton step on the free coordinates inside their present pieces. Returns whether some of them reached the
+    // end of their piece.
     bool boxed_newton() {
         std::vector<int64_t> free;
         for (int64_t i = 0; i < n; ++i)
@@ -217,10 +219,10 @@ struct Block {
         return follow(free, step);
     }
 
-    // Turns two solutions, for the gradient and for a vector of ones, into the step that keeps the sum of the signed
-    // coefficients: the first less a multiple of the second. Where the matrix is nearly singular both are large along
-    // its flat directions, and their difference keeps the sum only to the rounding of these: what is left of it is
-    // taken from all alike.
+    // Combines two solutions, for the gradient and for a vector of ones, into the step that keeps the sum of the signed
+    // coefficients: the first minus a multiple of the second. If the matrix is nearly singular, both are large along
+    // its flat directions, and their difference keeps the sum only up to their rounding. The remainder is subtracted
+    // equally from all entries.
     static void keep_sum(std::vector<double>& step) {
         const size_t m = step.size() / 2;
         const auto sum = [&](size_t from) { return std::accumulate(&step[from], &step[from] + m, 0.0); };
@@ -234,9 +236,9 @@ struct Block {
         step.resize(m);
     }
 
-    // The first minimum of the dual objective along a direction, where a coordinate that comes to the end of its piece
-    // stays there and the others go on (with an intercept all stop, for the sum): along the flat directions of a matrix
-    // of low rank many do. Returns whether one did.
+    // Goes to the first minimum of the dual objective along a direction. A coordinate that reaches the end of its piece
+    // stays there, and the others continue; along the flat directions of a matrix of low rank many coordinates reach
+    // their ends. With an intercept all of them stop at the first end, to keep the sum. Returns whether any reached it.
     bool follow(const std::vector<int64_t>& free, const std::vector<double>& step) {
         struct End {
             double at;
@@ -266,7 +268,7 @@ struct Block {
                 bend += s * product[i] + s * s * curvature(i, piece_of(i));
             }
             if (descent <= 0.0) break;
-            // no bend and no end: rounding, and the step as it came is as good as any
+            // Without curvature and without an end there is only rounding, and any step, such as the given one, will do.
             const double whole = bend > 0.0 ? descent / bend : std::max(1.0 - t, 0.0);
             const bool inside = t + whole < ends[passed].at;
             const double length = inside ? whole : ends[passed].at - t;
@@ -281,14 +283,14 @@ struct Block {
             }
             add_row(product, ends[passed].row, -ends[passed].step);
         }
-        // large steps along flat directions cancel, and leave their rounding: in f, which is computed afresh, in the
-        // sum of the signed coefficients, which is given back, and in the objective, which must not rise
+        // Large steps along flat directions cancel, except for their rounding. Therefore f is recomputed from scratch, the
+        // sum of the signed coefficients is restored, and the step is undone if the objective has risen.
         for (const End& end : ends) {
             const int64_t i = end.row;
             const bool right = g_start[i] > 0;
             g[i] = std::min(std::max(g[i], right ? 0.0 : lower[i]), right ? upper[i] : 0.0);
         }
-        if (p.intercept) give_back(ends, g_start);
+        if (p.intercept) restore_sum(ends, g_start);
         f = start;
         for (const End& end : ends) add_row(f, end.row, y[end.row] * (g[end.row] - g_start[end.row]));
         if (dual_change(g_start, start) <= 0.0) return passed > 0;
@@ -297,9 +299,9 @@ struct Block {
         return false;
     }
 
-    // Restores the sum of the signed coefficients by moving those that have moved: one that can take back all of the
-    // change and stay inside its box, or, where none can, as many as it takes, each no further than to where it was.
-    template <class Ends> void give_back(const Ends& ends, const std::vector<double>& before) {
+    // Restores the sum of the signed coefficients by changing those that have moved: one coefficient, if it can undo the
+    // whole drift and stay inside its box, otherwise as many as needed, none beyond its previous value.
+    template <class Ends> void restore_sum(const Ends& ends, const std::vector<double>& before) {
         double drift = 0.0;
         for (const auto& end : ends) drift += y[end.row] * (g[end.row] - before[end.row]);
         if (drift == 0.0) return;
@@ -318,7 +320,7 @@ struct Block {
         }
     }
 
-    // Change of the dual objective from another state of the same block.
+    // Difference of the dual objective to a previous state of this block.
     double dual_change(const std::vector<double>& old_g, const std::vector<double>& old_f) const {
         double change = 0.0;
         for (int64_t i = 0; i < n; ++i)

@@ -16,13 +16,13 @@ Lapack lapack{};
 
 namespace {
 
-constexpr int max_primal_steps = 8;  // ends are reached in 2 to 8 (measured)
-constexpr int64_t pair_steps_a_row = 10;  // where the kernel is not nearly singular one is enough
-constexpr double rounding = 1e-14;  // violations of margins of order one that are
-constexpr double most_operations = 4e9;  // of a call, as they are counted: a third of a second
-constexpr int most_ends = 20;  // Newton steps cut short before pairs sort out what is free
+constexpr int max_primal_steps = 8;  // Primal Newton steps need 2 to 8 steps to the optimum (measured).
+constexpr int64_t pair_steps_per_row = 10;  // One step per row suffices unless the kernel is nearly singular.
+constexpr double rounding_violation = 1e-14;  // Smaller violations of margins of order one are rounding.
+constexpr double max_operations = 4e9;  // A call stops after this many counted operations, a third of a second.
+constexpr int max_cut_steps = 20;  // After so many Newton steps that were cut short, pair steps choose the free rows.
 
-// A whole number of vectors of the widest instruction set.
+// Rounds a length up to a whole number of vectors of the widest instruction set.
 template <class T> int64_t padded(int64_t n) {
     constexpr int64_t lanes = 64 / sizeof(T);
     return (n + lanes - 1) / lanes * lanes;
@@ -35,7 +35,7 @@ template <class T> std::unique_ptr<T[], decltype(&std::free)> aligned(int64_t co
     return {static_cast<T*>(p), &std::free};
 }
 
-// Pair steps on signed coefficients `b` with decision values `f`, which stay as they are.
+// Takes pair steps on signed coefficients `b`. The decision values `f` are not updated.
 template <class T>
 PairOutcome pair_steps(const BlockProblem<T>& p, SolvePairs<T> pairs, double* b, const double* f, double tolerance,
                        double absolute, int64_t max_steps) {
@@ -61,23 +61,23 @@ PairOutcome pair_steps(const BlockProblem<T>& p, SolvePairs<T> pairs, double* b,
     return outcome;
 }
 
-// Whether steps on coefficients in boxes may go on. Where the matrix is nearly singular there can be very many: one call
-// shall end within a second, for the sake of time limits, and the next one goes on from where this one ended.
-bool may_go_on(const Block& block) { return *block.p.operations < most_operations; }
+// Whether more steps on coefficients in boxes are allowed. If the matrix is nearly singular there can be very many. A call
+// must end within a second, to obey time limits, and the next one continues from its result.
+bool has_budget(const Block& block) { return *block.p.operations < max_operations; }
 
-// Pair steps and Newton steps on the free coefficients, in turn: with an intercept, which both keep.
+// Alternates pair steps and Newton steps on the free coefficients, which both keep the sum that an intercept requires.
 void solve_with_intercept(Block& block, SolvePairs<double> pairs, double goal, int max_steps) {
     const int64_t n = block.n;
     std::vector<double> b(n);
-    for (int s = 0; s < max_steps && may_go_on(block); ++s) {
+    for (int s = 0; s < max_steps && has_budget(block); ++s) {
         for (int64_t i = 0; i < n; ++i) b[i] = block.y[i] * block.g[i];
         const std::vector<double> before = b;
-        if (!pair_steps(block.p, pairs, b.data(), block.f.data(), 0.1, goal, pair_steps_a_row * n).steps) return;
+        if (!pair_steps(block.p, pairs, b.data(), block.f.data(), 0.1, goal, pair_steps_per_row * n).steps) return;
         for (int64_t i = 0; i < n; ++i) {
             if (b[i] != before[i]) block.add_row(block.f, i, b[i] - before[i]);
             block.g[i] = block.y[i] * b[i] + 0.0;
         }
-        for (int k = 0; k < most_ends && may_go_on(block) && block.boxed_newton(); ++k) {
+        for (int k = 0; k < max_cut_steps && has_budget(block) && block.boxed_newton(); ++k) {
         }
     }
 }
@@ -86,16 +86,18 @@ void solve_without_intercept(Block& block, double start, double goal, bool to_ro
     const bool smooth = block.smooth();
     block.single = smooth && !to_rounding;
     const auto unfinished = [&] { return block.largest_violation() > goal; };
-    for (int s = 0; s < max_steps && !(smooth && to_rounding) && may_go_on(block) && unfinished(); ++s) {
+    for (int s = 0; s < max_steps && !(smooth && to_rounding) && has_budget(block) && unfinished(); ++s) {
         block.sweep();
-        // to the optimum of the face before the next sweep leaves it (5 passes where one step a sweep took 80)
-        while (block.boxed_newton() && !smooth && may_go_on(block)) {
+        // Newton steps are repeated to the optimum of the face before the next sweep leaves it: this took 5 passes,
+        // and one step per sweep took 80.
+        while (block.boxed_newton() && !smooth && has_budget(block)) {
         }
     }
-    // only where cut steps hardly moved: each primal step costs a factorisation (half the time of a fit otherwise)
+    // Each primal step costs a factorisation, which would be half the time of a fit. So primal steps are taken only if
+    // the cut steps have hardly reduced the violation.
     if (smooth && unfinished() && (to_rounding || block.largest_violation() > 0.5 * start)) {
-        // Where many rows change pieces at once cut steps get nowhere. Steps on the primal end everywhere, but only
-        // their end is sure to lower the dual objective.
+        // Cut steps make no progress if many rows change pieces at the same time. Primal steps always converge, but
+        // only their limit is certain to lower the dual objective.
         const std::vector<double> g = block.g, f = block.f;
         const int steps = to_rounding ? max_steps : max_primal_steps;
         for (int s = 0; s < steps && unfinished(); ++s)
@@ -109,7 +111,7 @@ void solve_without_intercept(Block& block, double start, double goal, bool to_ro
 }
 
 void solve(Block& block, SolvePairs<double> pairs, double start, double goal, bool to_rounding, int max_steps) {
-    if (block.p.intercept) solve_with_intercept(block, pairs, std::max(goal, rounding), max_steps);
+    if (block.p.intercept) solve_with_intercept(block, pairs, std::max(goal, rounding_violation), max_steps);
     else solve_without_intercept(block, start, goal, to_rounding, max_steps);
     block.finish();
 }
@@ -133,9 +135,9 @@ void solve_pairs(const BlockProblem<T>& p, SolvePairs<T> pairs, SolvePairs<doubl
         f[i] = p.y[p.index[i]] * p.margins[p.index[i]];
     }
     before = b;
-    const PairOutcome outcome = pair_steps(p, pairs, b.data(), f.data(), tolerance, absolute, pair_steps_a_row * n);
+    const PairOutcome outcome = pair_steps(p, pairs, b.data(), f.data(), tolerance, absolute, pair_steps_per_row * n);
     if (outcome.violation > outcome.goal) {
-        // nearly singular: Newton steps where pairs creep
+        // The matrix is nearly singular: pair steps stall, and Newton steps take over.
         const std::vector<double> gram(p.gram, p.gram + n * n);
         Block block({n, p.index, gram.data(), p.pieces, p.y, p.dual, p.margins, p.change, p.intercept, p.operations});
         for (int64_t i = 0; i < n; ++i) {
@@ -146,17 +148,17 @@ void solve_pairs(const BlockProblem<T>& p, SolvePairs<T> pairs, SolvePairs<doubl
     }
     for (int64_t i = 0; i < n; ++i) {
         p.change[i] = b[i] - before[i];
-        p.dual[p.index[i]] = p.y[p.index[i]] * b[i] + 0.0;  // no negative zero
+        p.dual[p.index[i]] = p.y[p.index[i]] * b[i] + 0.0;  // Adding zero avoids negative zeros.
     }
 }
 
 namespace {
 
-constexpr int64_t steps_between_gaps = 64;  // which cost as much as one or two of them
-constexpr double score_rounding = 1e-6;  // a violation that is, of margins near one
+constexpr int64_t steps_between_gaps = 64;  // A gap costs as much as one or two pair steps.
+constexpr double score_rounding = 1e-6;  // Smaller violations of margins near one are rounding of float32.
 constexpr int64_t lanes = 64 / sizeof(float);
 
-// The Gram matrix of both classes with padded rows, of which those are written that pair steps read: a small part.
+// The Gram matrix of both classes with padded rows. Only the rows that pair steps read are written, a small part.
 class LazyGram {
 public:
     LazyGram(const ClassPair& p, float* gram, int64_t stride)
@@ -190,8 +192,9 @@ private:
     std::vector<char> is_there;
 };
 
-// The relative duality gap: the sum over rows of what the dual objective gains, to first order in their scores, if
-// their coefficient moves alone (Fenchel-Young), for the intercept halfway between the scores that may rise and fall.
+// The relative duality gap. By Fenchel-Young it is the sum over rows of the gain of the dual objective, to first order
+// in the scores, if only the row's coefficient moves. The intercept is halfway between the largest score that may rise
+// and the smallest that may fall.
 double relative_gap(const ClassPair& p, const PairProblem<float>& q) {
     double highest = -INFINITY, lowest = INFINITY, gap = 0.0, dual = 0.0;
     for (int64_t i = 0; p.intercept && i < q.size; ++i) {

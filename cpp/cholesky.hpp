@@ -1,4 +1,5 @@
-// Newton steps of a block: (K + diag(curvature)) x = rhs on its free rows, in place, by Cholesky's method.
+// Linear systems of the Newton steps of a block: (K + diag(curvature)) x = rhs on its free rows, in place, by Cholesky
+// factorisation.
 #pragma once
 #include <stdint.h>
 
@@ -10,17 +11,19 @@
 
 namespace dimargin {
 
-constexpr double least_curvature_single = 1e-3;  // relative to the diagonal
-constexpr double smallest_ridge = 1e-12;  // relative: the hinge has no curvature, and duplicates exist
+// Single precision needs at least this curvature, relative to the diagonal of the kernel matrix.
+constexpr double min_curvature_single = 1e-3;
+// The first ridge, relative to the diagonal. The hinge has no curvature, and duplicate rows make the matrix singular.
+constexpr double min_ridge = 1e-12;
 
-// In single precision, half the time: enough for a step that is cut or searched along, where the curvature keeps the
-// matrix far from singular. Returns false, with `rhs` as it was, where it may not be.
+// Solves in single precision, in half the time. This suffices for a step that is cut or followed by a line search, if the
+// curvature keeps the matrix far from singular. Otherwise returns false, with `rhs` unchanged.
 template <class Curvature>
 bool solve_free_single(const double* gram, int64_t n, const std::vector<int64_t>& free, Curvature&& curvature,
                        std::vector<double>& rhs) {
     int m = int(free.size()), one = 1, info = 0;
     for (int c = 0; c < m; ++c)
-        if (curvature(c) < least_curvature_single * gram[free[c] * n + free[c]]) return false;
+        if (curvature(c) < min_curvature_single * gram[free[c] * n + free[c]]) return false;
     std::vector<float> h(size_t(m) * m);
     for (int c = 0; c < m; ++c) {
         const double* row = gram + free[c] * n;
@@ -39,8 +42,8 @@ bool solve_free_single(const double* gram, int64_t n, const std::vector<int64_t>
     return info == 0;
 }
 
-// In double precision, unless `single` will do, for one or more right-hand sides. A matrix that is singular to rounding
-// gets a ridge.
+// Solves for one or more right-hand sides, in double precision unless `single` is allowed and suffices. A matrix that is
+// numerically singular gets a ridge.
 template <class Curvature>
 bool solve_free(const double* gram, int64_t n, const std::vector<int64_t>& free, Curvature&& curvature,
                 std::vector<double>& rhs, bool single) {
@@ -50,7 +53,7 @@ bool solve_free(const double* gram, int64_t n, const std::vector<int64_t>& free,
     if (single && solve_free_single(gram, n, free, curvature, rhs)) return true;
     std::vector<double> h(size_t(m) * m);
     char uplo = 'L';
-    for (double ridge = smallest_ridge; ridge < 1.0; ridge *= 100) {
+    for (double ridge = min_ridge; ridge < 1.0; ridge *= 100) {
         for (int c = 0; c < m; ++c) {
             const double* row = gram + free[c] * n;
             double* column = h.data() + size_t(c) * m;

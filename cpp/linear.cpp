@@ -1,5 +1,5 @@
-// Compiled once for each instruction set, as tile.cpp is. Its loops are plain: the compiler vectorises them, and may
-// reorder their sums.
+// This file is compiled once per instruction set, like tile.cpp. Its loops are plain: the compiler vectorises them, and
+// may reorder their sums.
 #include "linear.hpp"
 
 #ifndef DIMARGIN_ARCH
@@ -10,14 +10,14 @@ namespace dimargin {
 namespace DIMARGIN_ARCH {
 namespace {
 
-constexpr double smallest_factor = 1e-100;
-constexpr int64_t rows_ahead = 8;  // rows come from anywhere in memory: those of later steps are asked for early
+constexpr double min_factor = 1e-100;  // Below this the factor is multiplied into the vector, long before it underflows.
+constexpr int64_t rows_ahead = 8;  // Rows are scattered in memory, so the rows of later steps are prefetched.
 
 struct Answer {
     double dual, curvature, value;
 };
 
-// Without branches, so that the loop over rows below becomes one of vectors.
+// There are no branches, so that the compiler can vectorise the loop over rows below.
 inline Answer answer(double margin, double slope_right, double curvature_right, double slope_left,
                      double curvature_left, double lower, double upper) {
     const double rise = -(margin + slope_right), fall = -(margin + slope_left);
@@ -26,11 +26,11 @@ inline Answer answer(double margin, double slope_right, double curvature_right, 
     double g = (up ? rise : down ? fall : 0) * steep;
     g = g < lower ? lower : g > upper ? upper : g;
     const bool inside = g != 0 && g > lower && g < upper;
-    // loss(m) = max_g -(g m + phi(g)), which this g reaches
+    // This g attains the maximum in loss(m) = max_g -(g m + phi(g)).
     return {g, inside ? steep : 0, g * ((up ? rise : fall) - 0.5 * bend * g)};
 }
 
-// Strides of the pieces, where they are known when this is compiled; -1 where not.
+// `known` has the strides of the pieces that are compile-time constants, and -1 for the others.
 template <int... known> void respond_known(const double* margins, const StridedPieces& p, int64_t n, double* dual,
                                            double* curvature, double* value) {
     constexpr int strides[6] = {known...};
@@ -60,13 +60,13 @@ void respond(const double* margins, const StridedPieces& pieces, int64_t n_outpu
         run(margins, pieces, n, dual, curvature, value);
 }
 
-// What a row has in common with three vectors.
+// Products of a row with three vectors.
 struct Products {
     double anchor = 0, scratch = 0, gradient = 0;
 };
 
-// change = factor * scratch - pull * gradient: the regulariser and the gradient move all features in every step, and
-// only these two numbers say how far, so that a step costs no more than its row is long.
+// The regulariser and the gradient change all features in every step. Because of  change = factor * scratch - pull *
+// gradient  only the two numbers are updated for this, and the cost of a step is proportional to the length of its row.
 template <class T> struct Descent {
     const SvrgPass<T>& pass;
     const RowsView<T>& rows = pass.rows;
@@ -119,7 +119,7 @@ template <class T> struct Descent {
     void shrink() {
         factor *= 1 - pass.step;
         pull = (1 - pass.step) * pull + pass.step;
-        if (factor >= smallest_factor) return;
+        if (factor >= min_factor) return;
         for (int64_t k = 0; k < d; ++k) pass.scratch[k] *= factor;
         factor = 1;
     }

@@ -1,5 +1,5 @@
-// The module: the choice of an instruction set, and what bindings are made of. Every call releases the interpreter
-// lock for its arithmetic.
+// The Python module: it chooses the instruction set and registers the bindings. Every call releases the interpreter lock
+// for its arithmetic.
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 #include <omp.h>
@@ -47,7 +47,7 @@ auto find(const std::vector<InstructionSet>& sets, const std::string& name) {
 
 constexpr const char* variable = "DIMARGIN_INSTRUCTION_SET";
 
-// Up to the one that the environment names, so that a processor can be used as if it were a lesser one.
+// The instruction sets up to the one that the environment names, so that tests can emulate a lesser processor.
 std::vector<InstructionSet> allowed() {
     auto sets = of_this_processor();
     const char* const best = std::getenv(variable);
@@ -60,7 +60,7 @@ std::vector<InstructionSet> allowed() {
     return sets;
 }
 
-std::vector<InstructionSet> available;  // set once at import, best last
+std::vector<InstructionSet> available;  // This is set once at import, best last.
 
 template <class F> void from_capsule(F& to, nb::handle api, const char* name) {
     PyObject* capsule = nb::object(api[name]).ptr();

@@ -1,4 +1,4 @@
-// Compiled once per instruction set, under the rules of tile.cpp.
+// This file is compiled once per instruction set, under the rules of tile.cpp.
 #include "pairs.hpp"
 
 #include "simd.hpp"
@@ -9,11 +9,11 @@ namespace {
 
 template <class T> using IVec = typename Simd<T>::ivec;
 template <class T> constexpr T infinity() { return T(__builtin_inf()); }
-constexpr double smallest_bend = 1e-6;  // of a pair, relative to its diagonal: duplicates have none
+constexpr double min_bend = 1e-6;  // Smallest curvature of a pair, relative to its diagonal; duplicate rows have none.
 
 template <class T> INLINE Vec<T> load(const T* from) { return *(const Vec<T>*)from; }
 
-// The largest of a stream of values and its place; the first one of equals.
+// The largest of a stream of values and its position; the first one if several are equal.
 template <class T> struct Largest {
     Vec<T> value = Vec<T>{} - infinity<T>();
     IVec<T> at = {}, place = {};
@@ -51,7 +51,7 @@ template <class T> struct Solver {
         return p.gram + t * p.stride;
     }
 
-    // Scores that may not move count as infinitely far on the wrong side.
+    // Adding rise or fall to a score makes it infinite, and never the largest, if its coefficient is at a bound.
     void mark(int64_t t) const {
         p.rise[t] = p.coefficient[t] < p.upper[t] ? T(0) : -infinity<T>();
         p.fall[t] = p.coefficient[t] > p.lower[t] ? T(0) : infinity<T>();
@@ -65,7 +65,7 @@ template <class T> struct Solver {
         }
     }
 
-    // Scores after the last step, and the first coefficient of the next pair.
+    // Updates the scores after the last step, and chooses the first coefficient of the next pair.
     void follow() {
         static constexpr T none[1] = {};
         const bool moved = i >= 0;
@@ -104,7 +104,7 @@ template <class T> struct Solver {
     }
 
     void move(int64_t t, double step) const {
-        // a whole way to a bound ends on it
+        // A step to a bound must end exactly on it.
         const double to = p.coefficient[t] + step;
         p.coefficient[t] = step == p.upper[t] - p.coefficient[t]   ? p.upper[t]
                            : step == p.lower[t] - p.coefficient[t] ? p.lower[t]
@@ -112,12 +112,12 @@ template <class T> struct Solver {
         mark(t);
     }
 
-    // The partner with the largest gain of the pair's unconstrained step (Fan, Chen, Lin 2005, second order).
+    // The partner has the largest gain of the pair's unconstrained step (Fan, Chen, Lin 2005, second order).
     void step_with_intercept() {
         const T si = p.score[i], dii = p.diagonal[i];
         const T* values = row(i);
         Largest<T> best;
-        const Vec<T> least = Vec<T>{} + T(smallest_bend) * dii;
+        const Vec<T> least = Vec<T>{} + T(min_bend) * dii;
         for (int64_t t = 0; t < p.stride; t += lanes<T>()) {
             const Vec<T> difference = si - (load(p.score + t) + load(p.fall + t));
             Vec<T> bend = load(p.diagonal + t) + dii - T(2) * load(values + t);
@@ -126,7 +126,7 @@ template <class T> struct Solver {
         }
         j = best.where();
         double bend = double(p.diagonal[j]) + double(dii) - 2.0 * double(values[j]);
-        bend = bend > smallest_bend * double(dii) ? bend : smallest_bend * double(dii);
+        bend = bend > min_bend * double(dii) ? bend : min_bend * double(dii);
         const double step = -clip(j, -clip(i, (double(si) - double(p.score[j])) / bend));
         step_i = step;
         step_j = -step;
@@ -134,27 +134,27 @@ template <class T> struct Solver {
         move(j, step_j);
     }
 
-    // Gain of a pair of steps.
+    // The gain of the objective by a pair of steps.
     double gain(double x, double z) const {
         const double kij = double(p.gram[i * p.stride + j]);
         return double(p.score[i]) * x + double(p.score[j]) * z -
                0.5 * (double(p.diagonal[i]) * x * x + double(p.diagonal[j]) * z * z) - kij * x * z;
     }
 
-    // The partner whose own step gains most once i has taken its own; then the best pair of steps in the box
-    // (Steinwart, Hush, Scovel 2011: without an intercept two coefficients are free to move apart).
+    // The partner is the coefficient whose own step gains most after i has taken its step. Both then take the best pair of
+    // steps in the box (Steinwart, Hush, Scovel 2011: without an intercept two coefficients move independently).
     void step_without_intercept() {
         const double kii = double(p.diagonal[i]), alone = clip(i, double(p.score[i]) / kii);
         const T* values = row(i);
         const T taken = T(alone), inverse = T(1.0 / kii);
         const T rise = p.rise[i], fall = p.fall[i];
-        p.rise[i] = -infinity<T>();  // not a partner of itself
+        p.rise[i] = -infinity<T>();  // A coefficient is not its own partner.
         p.fall[i] = infinity<T>();
         Largest<T> best;
         for (int64_t t = 0; t < p.stride; t += lanes<T>()) {
             const Vec<T> k = load(values + t), d = load(p.diagonal + t), s = load(p.score + t) - taken * k;
             const Vec<T> up = s + load(p.rise + t), down = -(s + load(p.fall + t)), v = up > down ? up : down;
-            const Vec<T> bend = d - k * k * inverse, least = T(smallest_bend) * d;
+            const Vec<T> bend = d - k * k * inverse, least = T(min_bend) * d;
             best.see(v > Vec<T>{} ? v * v / (bend > least ? bend : least) : v);
         }
         p.rise[i] = rise;
@@ -180,7 +180,7 @@ template <class T> struct Solver {
             }
         };
         const double determinant = kii * kjj - kij * kij;
-        if (determinant > smallest_bend * kii * kjj) {
+        if (determinant > min_bend * kii * kjj) {
             const double x = (si * kjj - sj * kij) / determinant, z = (sj * kii - si * kij) / determinant;
             if (clip(i, x) == x && clip(j, z) == z) return consider(x, z);
         }
@@ -202,7 +202,7 @@ template <class T> PairOutcome solve(const PairProblem<T>& p, double tolerance, 
     for (; steps < max_steps && solver.violation > goal; ++steps) {
         if (p.intercept) solver.step_with_intercept();
         else solver.step_without_intercept();
-        if (solver.step_i == 0.0 && solver.step_j == 0.0) break;  // too small for the precision
+        if (solver.step_i == 0.0 && solver.step_j == 0.0) break;  // The step is too small for the precision.
         solver.follow();
     }
     return {steps, solver.violation, goal};

@@ -1,29 +1,30 @@
-// Sequential minimal optimisation inside a block: pairs of coefficients, chosen by second-order gain. Arithmetic only.
+// Sequential minimal optimisation inside a block, with pairs of coefficients chosen by second-order gain. This is
+// arithmetic only.
 #pragma once
 #include <stdint.h>
 
 namespace dimargin {
 
-// Maximise  sum_i s_i d_i - 1/2 d'(K + diag(curvature)) d  over changes d of the signed coefficients b = y * g, in the
+// Maximises  sum_i s_i d_i - 1/2 d'(K + diag(curvature)) d  over changes d of the signed coefficients b = y * g, in the
 // box lower <= b + d <= upper, with sum d = 0 if there is an intercept.
 template <class T> struct PairProblem {
-    int64_t size;         // coefficients
+    int64_t size;         // number of coefficients
     int64_t stride;       // length of a row of gram: a whole number of 64-byte vectors
-    const T* gram;        // [size][stride], aligned to 64 bytes; columns past the size are finite
-    const T* diagonal;    // [stride] of K + diag(curvature); one past the size
-    const T* curvature;   // [stride]; zero past the size
-    T* score;             // [stride] s, kept up to date; zero past the size
+    const T* gram;        // [size][stride], aligned to 64 bytes; columns beyond the size are finite
+    const T* diagonal;    // [stride] diagonal of K + diag(curvature); one beyond the size
+    const T* curvature;   // [stride]; zero beyond the size
+    T* score;             // [stride] s, which every step updates; zero beyond the size
     T *rise, *fall;       // [stride] scratch
     double* coefficient;  // [size]
     const double *lower, *upper;  // [size]
     bool intercept;
-    void (*fill)(void* context, int64_t row) = nullptr;  // writes a row of gram before it is read; null: all are there
+    void (*fill)(void* context, int64_t row) = nullptr;  // writes a row of gram before it is read; null if all are written
     void* context = nullptr;
 };
 
-// Steps until the violation (with an intercept: between the largest score that may rise and the smallest that may fall;
-// else the largest score that its coefficient may follow) is at most `tolerance` times the first one or `absolute`, or
-// `max_steps` are done.
+// Takes steps until the violation is at most `tolerance` times the first violation, or at most `absolute`, or `max_steps`
+// are done. With an intercept the violation is the difference between the largest score that may rise and the smallest
+// that may fall, otherwise the largest size of a score that its coefficient may follow.
 struct PairOutcome {
     int64_t steps;
     double violation, goal;

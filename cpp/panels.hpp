@@ -1,5 +1,5 @@
-// Sums over the features, columns packed for the tile, and the boxes around rows that tell where kernel values are zero without computing them.
-// Internal to tile.cpp's object files, as simd.hpp is.
+// Sums over the features, columns packed for the tile, and bounding boxes of rows, which show without computing kernel
+// values that they are zero. Like simd.hpp, this file is internal to tile.cpp's object files.
 #pragma once
 #include "simd.hpp"
 #include "tile.hpp"
@@ -20,18 +20,18 @@ template <Sum S, class T> INLINE Vec<T> accumulate(Vec<T> sum, T x, Vec<T> z) {
     if constexpr (S == Sum::squared_difference) return sum + difference * difference;
     const Vec<T> distance = difference < zero ? -difference : difference;
     if constexpr (S == Sum::absolute_difference) return sum + distance;
-    // sparse laplacian: |x - z| - (|x| + |z|), which is zero where either is
+    // Sparse rows sum |x - z| - (|x| + |z|), which is zero if x or z is zero.
     const Vec<T> size = (z < zero ? -z : z) + (x < T(0) ? -x : x);
     return sum + (distance - size);
 }
 
-// Rows and columns of a tile, whose sums stay in registers. With NEON 16 sums, because some processors need as many to add
-// products without a pause; of wide rather than tall tiles, because those read fewer numbers for as many products.
+// The sums of a tile of rows and columns stay in registers. With NEON there are 16 sums, because some processors need that
+// many to add products without a pause. Tiles are wide rather than tall, because these read fewer numbers per product.
 constexpr int tile_rows = vector_bytes == 64 ? 8 : 4;
 constexpr int panel_vectors = neon ? 4 : 2;
 template <class T> constexpr int panel_width() { return panel_vectors * lanes<T>(); }
 
-// The box around some rows: the least of every feature, then the greatest, each padded to whole vectors.
+// The bounding box of some rows has the smallest values of all features and then the largest, each padded to whole vectors.
 template <class T> constexpr int64_t box_side(int64_t d) { return (d + lanes<T>() - 1) / lanes<T>() * lanes<T>(); }
 
 template <class T> void box_around(const T* const* rows, int count, int64_t d, T* box) {
@@ -48,7 +48,7 @@ template <class T> void box_around(const T* const* rows, int count, int64_t d, T
     }
 }
 
-// Whether the kernel of any row in one box with any in the other is zero, for certain.
+// Whether the kernel of every row in one box with every row in the other is certainly zero.
 template <Sum S, class T> INLINE bool apart(const T* a, const T* b, int64_t d, T lowest) {
     const int64_t side = box_side<T>(d);
     const Vec<T> zero = {};
@@ -61,20 +61,20 @@ template <Sum S, class T> INLINE bool apart(const T* a, const T* b, int64_t d, T
         sum = S == Sum::absolute_difference ? sum + gap : sum + gap * gap;
     }
     const double distance = S == Sum::absolute_difference ? horizontal(sum) : 0.5 * horizontal(sum);
-    return distance > 0.01 - 1.001 * double(lowest);  // rounding of this sum, and of the tile's, is less
+    return distance > 0.01 - 1.001 * double(lowest);  // These allowances exceed the rounding of both sums.
 }
 
-// Columns packed for the tile: panel after panel, feature-major inside a panel, padded with zeros.
+// Columns packed for the tile, panel after panel, feature-major inside a panel, padded with zeros.
 template <class T> struct Panels {
     T* values;
     T* norms;
-    T* boxes;  // around the columns of every panel; nullptr: not wanted
+    T* boxes;  // bounding boxes of the columns of every panel, or nullptr
     int64_t n_columns, padded;
 };
 
-// Panels that a strip has values of.
+// The panels of a strip.
 struct Strip {
-    int64_t columns[chunk_columns];  // the first of every panel
+    int64_t columns[chunk_columns];  // first column of every panel
     int n_panels;
 };
 
@@ -109,7 +109,7 @@ template <class T> void take_all(const Panels<T>& panels, Strip& strip) {
     for (int64_t c = 0; c < panels.padded; c += panel_width<T>()) strip.columns[strip.n_panels++] = c;
 }
 
-// The panels, among some, that are not too far from some rows, whose box is written to `box`.
+// Selects the panels of `among` that are not too far from the given rows, whose box is written to `box`.
 template <Sum S, class T>
 void find_near(const T* const* x, int count, const Panels<T>& panels, const Strip& among, int64_t d, T lowest, T* box,
                Strip& near) {

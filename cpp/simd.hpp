@@ -1,6 +1,6 @@
-// The widest vectors of an instruction set (DIMARGIN_ARCH), and what tiles need of them beside plain arithmetic: 2^u,
-// horizontal sums, and single values computed as vectors are. For tile.cpp and pairs.cpp: everything here is internal to the
-// object file, and only freestanding headers may be included (tile.cpp says why).
+// The widest vectors of an instruction set (DIMARGIN_ARCH), and functions on them for tile.cpp and pairs.cpp: 2^u,
+// horizontal sums, and single values computed like vectors. Everything is internal to the object file, and only
+// freestanding headers may be included (tile.cpp says why).
 #pragma once
 #include <stdint.h>
 #include <string.h>
@@ -25,7 +25,7 @@ constexpr int vector_bytes = 32;
 #else
 constexpr int vector_bytes = 16;
 #endif
-#if defined(__aarch64__)  // NEON: as short vectors as those of SSE2, but twice as many registers
+#if defined(__aarch64__)  // NEON has vectors as short as those of SSE2, but twice as many registers.
 constexpr bool neon = true;
 #else
 constexpr bool neon = false;
@@ -35,11 +35,11 @@ template <class T> struct Simd;
 template <> struct Simd<float> {
     typedef float vec __attribute__((vector_size(vector_bytes), may_alias));
     typedef int32_t ivec __attribute__((vector_size(vector_bytes), may_alias));
-    typedef uint32_t bits __attribute__((vector_size(vector_bytes), may_alias));  // wrap around, where signed lanes must not
-    static constexpr float magic = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer held in the low bits
+    typedef uint32_t bits __attribute__((vector_size(vector_bytes), may_alias));  // Unsigned lanes may overflow.
+    static constexpr float magic = 12582912.0f;  // Adding 1.5 * 2^23 rounds to an integer in the low bits.
     static constexpr float lowest = -126.0f;
     static constexpr int mantissa = 23;
-    // (2^f - 1) / f on [-1/2, 1/2]: relative error of 2^f at most 1.1e-7
+    // The polynomial approximates (2^f - 1) / f on [-1/2, 1/2]; the relative error of 2^f is at most 1.1e-7.
     static constexpr int terms = 5;
     static constexpr float exp2[terms] = {0.6931470036506653f, 0.24022242426872253f, 0.05550733581185341f,
                                           0.009671512991189957f, 0.001326472731307149f};
@@ -51,7 +51,7 @@ template <> struct Simd<double> {
     static constexpr double magic = 6755399441055744.0;  // 1.5 * 2^52
     static constexpr double lowest = -1022.0;
     static constexpr int mantissa = 52;
-    static constexpr int terms = 11;  // error 1e-17
+    static constexpr int terms = 11;  // The error is 1e-17.
     static constexpr double exp2[terms] = {
         0.69314718055994530942,    0.2402265069591009822,     0.055504108664821594339,   0.0096181291076088685273,
         0.001333355814641693531,   0.00015403530441736050155, 0.000015252733829836118394, 1.3215442587921689653e-6,
@@ -61,7 +61,7 @@ template <> struct Simd<double> {
 template <class T> using Vec = typename Simd<T>::vec;
 template <class T> constexpr int lanes() { return vector_bytes / int(sizeof(T)); }
 
-// Loads as many numbers as there are, up to a vector of them, with zeros behind.
+// Loads up to a vector of numbers, padded with zeros.
 template <class T> class FirstLanes {
 public:
     explicit FirstLanes(int64_t n) : count(n < lanes<T>() ? int(n) : lanes<T>()) {
@@ -100,12 +100,12 @@ template <class T> INLINE Vec<T> exp2_fraction(Vec<T> f) {
     return p * f + T(1);
 }
 
-// 2^u for u <= 0, zero for u < least, which is that of the normal numbers at least (subnormal products would be slow, and
-// are nothing to a margin).
+// 2^u for u <= 0, and zero for u < least. `least` is at least the exponent of the smallest normal number, because
+// subnormal products would be slow, and are negligible in a margin.
 template <class T> INLINE Vec<T> exp2_nonpositive(Vec<T> u, T least) {
     typedef Simd<T> S;
     typedef typename S::bits Bits;
-#if defined(__AVX512F__)  // the same with two instructions for six
+#if defined(__AVX512F__)  // AVX-512 needs two instructions instead of six.
     if constexpr (sizeof(T) == sizeof(float)) {
         const __m512 v = (__m512)u, whole = _mm512_maskz_roundscale_ps(0xffff, v, 0);
         const __m512 p = (__m512)exp2_fraction<T>((Vec<T>)_mm512_sub_ps(v, whole));
@@ -115,16 +115,16 @@ template <class T> INLINE Vec<T> exp2_nonpositive(Vec<T> u, T least) {
 #endif
     const Vec<T> zero = {}, lowest = zero + least;
     u = u < zero ? u : zero;
-    const Vec<T> shifted = u + S::magic;  // nonsense below `lowest`, where the last line does not use it
+    const Vec<T> shifted = u + S::magic;  // Below `lowest` this is meaningless, and the result does not use it.
     const Vec<T> fraction = u - (shifted - S::magic);
     const Vec<T> p = exp2_fraction<T>(fraction);
     const Vec<T> scaled = (Vec<T>)((Bits)p + ((Bits)shifted << S::mantissa));
-    // u is no NaN here, which the compiler does not know: with NEON it would look out for one with four instructions more
+    // u is never NaN. The compiler does not know this, and the other form would check for NaN in four instructions of NEON.
     if constexpr (neon) return u >= lowest ? scaled : zero;
     return u < lowest ? zero : scaled;
 }
 
-// Sums of halves; written out because element by element this took as long as the products of a short panel.
+// Horizontal sums add halves. Element by element they took as long as the products of a short panel.
 template <int N> struct Doubles { typedef double vec __attribute__((vector_size(8 * N))); };
 template <int N> struct Floats { typedef float vec __attribute__((vector_size(4 * N))); };
 
@@ -147,8 +147,8 @@ INLINE double horizontal(Vec<float> v) {
     return total<N>(__builtin_convertvector(half[0], Wide) + __builtin_convertvector(half[1], Wide));
 }
 
-// x * y + z as on vectors: fused where the instruction set has it. Plain expressions on a single value are not safe
-// here, compilers fuse them differently from vectors.
+// x * y + z as on vectors, fused if the instruction set has this. Plain expressions on single values are not safe, because
+// compilers fuse them differently from vectors.
 INLINE float multiply_add(float x, float y, float z) {
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
     return __builtin_fmaf(x, y, z);

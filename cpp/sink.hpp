@@ -1,5 +1,5 @@
-// Kernel values of sums, and where the values of a strip go: what dense and sparse tiles share. Internal to tile.cpp's object
-// files, as panels.hpp is.
+// Kernel values of sums, and the destination of the values of a strip, for dense and sparse tiles. Like panels.hpp, this
+// file is internal to tile.cpp's object files.
 #pragma once
 #include "panels.hpp"
 
@@ -7,7 +7,7 @@ namespace dimargin {
 namespace DIMARGIN_ARCH {
 namespace {
 
-// The family is known when this is compiled: a choice among registers that are in use is slow.
+// The family is a template parameter, because branches in the inner loop are slow.
 template <Sum S, Family F, class T>
 INLINE Vec<T> kernel_value(const KernelSpec& k, T lowest, Vec<T> sum, T x_norm, Vec<T> z_norm) {
     if constexpr (F == Family::rbf && S == Sum::squared_difference) return exp2_nonpositive<T>(sum * T(-0.5), lowest);
@@ -21,7 +21,7 @@ INLINE Vec<T> kernel_value(const KernelSpec& k, T lowest, Vec<T> sum, T x_norm, 
     return power;
 }
 
-// Kernel values below two to this are zero.
+// Kernel values below two to the power of this are zero.
 template <class T> T lowest_exponent(const KernelSpec& k) {
     return k.lowest > double(Simd<T>::lowest) ? T(k.lowest) : Simd<T>::lowest;
 }
@@ -48,9 +48,9 @@ void multiply_strip(const T* buffer, int64_t padded, const Strip& strip, const T
     }
 }
 
-// Where the kernel values of a strip go.
+// The destination of the kernel values of a strip.
 template <class T> struct Sink {
-    const T* coefficients;  // [n_outputs][padded], or nullptr: store
+    const T* coefficients;  // [n_outputs][padded], or nullptr to store the values
     int64_t n_outputs;
     double* products;  // [n_outputs][x.size]
     T* values;         // [x.size][z.size]
@@ -69,10 +69,11 @@ void drain(const Sink<T>& sink, const T* buffer, int64_t padded, const Strip& st
                size_t(sink.n_columns) * sizeof(T));
 }
 
-// The next functions return how many kernel values were computed, or this.
+// Functions that return the number of computed kernel values return this if memory is exhausted.
 constexpr int64_t no_memory = -1;
 
-// Coefficients in the panel's precision and padding; the caller takes out powers of two that would not fit.
+// Converts coefficients to the panel's precision and padding. The caller divides them by a power of two that would
+// overflow.
 template <class T>
 void pack_coefficients(const double* coefficients, int64_t n_outputs, int64_t stride, int64_t first, int64_t count,
                        int64_t padded, T* out) {

@@ -1,5 +1,5 @@
-// Sparse columns for the tile: a panel of them has a line for every feature that occurs in it, and a row gathers the lines of
-// its own features. Internal to tile.cpp's object files, as panels.hpp is.
+// Sparse columns for the tile: a panel has a line for every feature that occurs in it, and a row gathers the lines of its
+// own features. Like panels.hpp, this file is internal to tile.cpp's object files.
 #pragma once
 #include "panels.hpp"
 
@@ -7,30 +7,32 @@ namespace dimargin {
 namespace DIMARGIN_ARCH {
 namespace {
 
-constexpr int sparse_vectors = 4;  // of a panel, whose sums stay in registers
+constexpr int sparse_vectors = 4;  // A panel is so many vectors wide, whose sums stay in registers.
 template <class T> constexpr int sparse_width() { return sparse_vectors * lanes<T>(); }
-constexpr int64_t batch_budget = 4 * 1024 * 1024;  // bytes of the panels of a batch, which are filled before rows are read
-constexpr int most_panels = 64;                    // of a batch
+// The panels of a batch are filled before rows are read. They take about so many bytes, and are at most so many.
+constexpr int64_t batch_budget = 4 * 1024 * 1024;
+constexpr int max_panels = 64;
 
-// Columns side by side.
+// Adjacent columns.
 template <class T> struct SparsePanel {
-    T* values;      // [lines][width], the first line of zeros; bytes, zeros and ones, where all stored numbers are the same
-    int32_t* line;  // [slots of the batch + 1]: where the line of a feature begins in `values`; that of zeros if it does not occur
+    T* values;      // [lines][width], first a line of zeros; bytes of 0 and 1 if all stored numbers are equal
+    int32_t* line;  // [slots of the batch + 1]: start of each feature's line in `values`, the line of zeros if it is absent
     int64_t first, n_columns, lines;
-    bool many;  // whether its columns have many features, all of them; else none has
+    bool many;  // whether all of its columns have many features; otherwise none has
     alignas(64) T norms[sparse_width<T>()];
 };
 
-// As many panels as the budget has room for, and features that occur in any of them, which are numbered from one on: slots.
+// As many panels as the budget allows. The features that occur in any of them are numbered from one; these numbers are the
+// slots.
 template <class T> class SparseBatch {
 public:
     SparsePanel<T>* const panels;
     int n = 0;
-    int32_t* const slot;  // [n_features], zero for those that do not occur
+    int32_t* const slot;  // [n_features], zero for features that do not occur
 
     SparseBatch(const RowsView<T>& z, bool ones)
-        : panels((SparsePanel<T>*)aligned<SparsePanel<T>>(most_panels)),
-          slot(zeros(z.n_features)), z(z), ones(ones), last_panel(zeros(most_slots() + 1)) {}
+        : panels((SparsePanel<T>*)aligned<SparsePanel<T>>(max_panels)),
+          slot(zeros(z.n_features)), z(z), ones(ones), last_panel(zeros(max_slots() + 1)) {}
     SparseBatch(const SparseBatch&) = delete;
     ~SparseBatch() {
         free(panels);
@@ -39,7 +41,7 @@ public:
         free(room);
     }
 
-    // Takes the next columns, whose panels are to be filled then; returns whether there was memory.
+    // Takes the next columns, whose panels must then be filled. Returns whether there was enough memory.
     bool take() {
         constexpr int W = sparse_width<T>();
         if (!panels || !slot || !last_panel) return false;
@@ -47,7 +49,7 @@ public:
         begun = next;
         n_slots = 0;
         n = 0;
-        for (int64_t bytes = 0; n < most_panels && next < z.size && (!n || bytes < batch_budget); ++n) {
+        for (int64_t bytes = 0; n < max_panels && next < z.size && (!n || bytes < batch_budget); ++n) {
             SparsePanel<T>& panel = panels[n];
             panel.first = next;
             panel.many = is_many(next);
@@ -66,7 +68,7 @@ public:
         return place();
     }
 
-    // Fills a panel; threads may fill others meanwhile.
+    // Fills a panel. Other threads may fill other panels at the same time.
     void fill(SparsePanel<T>& panel) const {
         constexpr int W = sparse_width<T>();
         const int64_t end = panel.first + panel.n_columns;
@@ -89,7 +91,7 @@ public:
     }
 
 private:
-    int64_t most_slots() const {
+    int64_t max_slots() const {
         int64_t stored = 0;
         each(0, z.size, [&](int64_t, int64_t) { ++stored; });
         return stored < z.n_features ? stored : z.n_features;
@@ -107,7 +109,7 @@ private:
         }
     }
 
-    // Gives every panel its place in `room`.
+    // Assigns every panel its memory in `room`.
     bool place() {
         constexpr int64_t align = 64;
         const int64_t of_lines = (n_slots + 1 + 15) / 16 * 16;
@@ -132,23 +134,24 @@ private:
 
     const RowsView<T>& z;
     const bool ones;
-    int32_t* const last_panel;  // [slots + 1]: the number of the last panel that has the feature, of all that were taken
+    int32_t* const last_panel;  // [slots + 1]: number of the last panel with the feature, counted over all batches
     int32_t n_taken = 0;
     char* room = nullptr;
     int64_t capacity = 0, n_slots = 0, begun = 0, next = 0;
 };
 
-// What a row has in common with the columns of a batch, feature after feature.
+// The features of a row that occur in a batch, with their values.
 template <class T> struct Terms {
     T* values;
     int32_t* slots;
 };
 
-// The features of a row that occur in a batch; where the row has many, `ends` are the ends of its parts.
+// Finds the features of a row that occur in a batch, and returns their number. For a row with many features, `ends` gets
+// the ends of its parts.
 template <class T>
 int64_t common(const RowsView<T>& x, int64_t row, const SparseBatch<T>& batch, Terms<T> to, int64_t* ends) {
-    const int64_t begin = x.offsets[row], end = x.offsets[row + 1], wide = columns_a_part(x.n_features);
-    const int32_t* const slots = batch.slot;  // copies stay in registers
+    const int64_t begin = x.offsets[row], end = x.offsets[row + 1], wide = columns_per_part(x.n_features);
+    const int32_t* const slots = batch.slot;  // Copies stay in registers.
     const T* const values = x.values;
     const int32_t* const columns = x.columns;
     int64_t count = 0;
@@ -172,13 +175,13 @@ int64_t common(const RowsView<T>& x, int64_t row, const SparseBatch<T>& batch, T
 
 template <int V, class T> INLINE void clear(T (&sum)[V]) {
 #pragma GCC unroll 4
-    for (int v = 0; v < V; ++v) sum[v] = T{};  // an initialiser of the array would be a call of memset
+    for (int v = 0; v < V; ++v) sum[v] = T{};  // An initialiser of the array would call memset.
 }
 
 template <Sum S, int V, class T>
 INLINE void gather(Terms<T> terms, int64_t begin, int64_t end, const SparsePanel<T>& panel,
                    Vec<T> (&sum)[V]) {
-    const T* const values = panel.values;  // copies stay in registers
+    const T* const values = panel.values;  // Copies stay in registers.
     const int32_t* const line = panel.line;
     for (int64_t t = begin; t < end; ++t) {
         const Vec<T>* column = (const Vec<T>*)(values + line[terms.slots[t]]);
@@ -187,7 +190,7 @@ INLINE void gather(Terms<T> terms, int64_t begin, int64_t end, const SparsePanel
     }
 }
 
-// Sums in parts where both rows have many features, so that a kernel value is the same from either side.
+// Sums in parts if both rows have many features, so that a kernel value does not depend on which of them is the column.
 template <Sum S, int V, class T>
 void gather_parts(Terms<T> terms, const int64_t* ends, const SparsePanel<T>& panel, Vec<T> (&sum)[V]) {
     for (int part = 0; part < sparse_parts; ++part) {
@@ -198,11 +201,11 @@ void gather_parts(Terms<T> terms, const int64_t* ends, const SparsePanel<T>& pan
     }
 }
 
-// ---- rows whose stored numbers are all the same: the features that two have in common are counted, a byte each, and
-// ---- the sum of so many equal terms is looked up, which is the sum that `gather` would have come to --------------------
+// ---- Rows whose stored numbers are all equal: the common features of two rows are counted, in one byte per column, and
+// ---- the sum of so many equal terms is looked up. It equals the sum that `gather` would compute. ----------------------
 
 template <class T> constexpr bool can_count = sizeof(T) == sizeof(float) && vector_bytes >= 32;
-constexpr int64_t looked_up = 32;  // sums that are looked up in registers
+constexpr int64_t looked_up = 32;  // So many sums are looked up in registers, longer tables in memory.
 
 typedef uint8_t Bytes __attribute__((vector_size(vector_bytes), may_alias));
 static_assert(sparse_width<float>() == vector_bytes, "the counts of a panel fill a vector");
@@ -232,7 +235,7 @@ template <int V> INLINE void look_up(const float* sums, const uint8_t* counts, i
 #else
         const __m256i n = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i*)(counts + v * L)));
         const auto eight = [&](int from) { return _mm256_permutevar8x32_ps(_mm256_loadu_ps(sums + from), n); };
-        const __m256 by_eight = _mm256_castsi256_ps(_mm256_slli_epi32(n, 28));  // a blend looks at the sign
+        const __m256 by_eight = _mm256_castsi256_ps(_mm256_slli_epi32(n, 28));  // A blend reads the sign.
         const __m256 by_sixteen = _mm256_castsi256_ps(_mm256_slli_epi32(n, 27));
         const __m256 low = _mm256_blendv_ps(eight(0), eight(8), by_eight);
         sum[v] = (Vec<float>)(most < 16 ? low : _mm256_blendv_ps(low, _mm256_blendv_ps(eight(16), eight(24), by_eight),
@@ -250,7 +253,7 @@ INLINE void count(Terms<T> terms, int64_t n, const SparsePanel<T>& panel, const 
         const int32_t* const line = panel.line;
         Bytes counts = {};
         for (int64_t t = 0; t < n; ++t) counts = counts + *(const Bytes*)(values + line[terms.slots[t]]);
-        asm("" : "+v"(counts));  // GCC 12 would keep it in memory, where it goes next
+        asm("" : "+v"(counts));  // Without this, GCC 12 keeps the counts in memory during the loop.
         alignas(64) uint8_t stored[vector_bytes];
         memcpy(stored, &counts, sizeof counts);
         look_up<V>(sums, stored, n, sum);

@@ -1,4 +1,4 @@
-// Kernel values of sparse rows. Internal to tile.cpp's object files, as panels.hpp is.
+// Kernel values of sparse rows. Like panels.hpp, this file is internal to tile.cpp's object files.
 #pragma once
 #include "sink.hpp"
 #include "sparse_panels.hpp"
@@ -12,17 +12,17 @@ namespace dimargin {
 namespace DIMARGIN_ARCH {
 namespace {
 
-constexpr int sparse_group = 16;             // rows whose kernel values with a panel wait for the sink together
-constexpr int64_t sparse_rows_a_turn = 512;  // at most, and few enough that threads have several turns each
-constexpr int64_t sparse_turns_a_thread = 8;
+constexpr int sparse_group = 16;               // The kernel values of so many rows with a panel go to the sink together.
+constexpr int64_t sparse_rows_per_turn = 512;  // A turn has at most so many rows.
+constexpr int64_t sparse_turns_per_thread = 8;
 
-// Rows of a turn, and what they have in common with the columns of a batch.
+// The rows of a turn, and their features that occur in a batch. `common` may write one term behind the last.
 template <class T> struct SparseTurn {
     const Terms<T> terms;
-    int64_t first, end, ends[sparse_rows_a_turn][sparse_parts], begins[sparse_rows_a_turn + 1];
+    int64_t first, end, ends[sparse_rows_per_turn][sparse_parts], begins[sparse_rows_per_turn + 1];
 
-    explicit SparseTurn(int64_t most_terms)  // and what is written behind the last
-        : terms{(T*)aligned<T>(most_terms + 1), (int32_t*)aligned<int32_t>(most_terms + 1)} {}
+    explicit SparseTurn(int64_t max_terms)
+        : terms{(T*)aligned<T>(max_terms + 1), (int32_t*)aligned<int32_t>(max_terms + 1)} {}
     SparseTurn(const SparseTurn&) = delete;
     ~SparseTurn() {
         free(terms.values);
@@ -40,12 +40,12 @@ template <class T> struct SparseTurn {
     Terms<T> of(int64_t i) const { return {terms.values + begins[i], terms.slots + begins[i]}; }
 };
 
-// Where kernel values of sparse rows go.
+// The destination of kernel values of sparse rows.
 template <class T> struct SparseSink {
     Sink<T> products;
-    T* values;                          // or nullptr: products
-    const int64_t* places;              // of the columns of the tile, which may be rows of the output
-    int64_t column_stride, row_stride;  // from one to the next
+    T* values;                          // nullptr if products are computed
+    const int64_t* places;              // positions of the tile's columns, which may be rows of the output
+    int64_t column_stride, row_stride;  // strides of the tile's columns and rows in the output
 };
 
 template <class T>
@@ -57,7 +57,7 @@ void store(const T* buffer, const SparseSink<T>& to, const SparsePanel<T>& panel
     }
 }
 
-// Kernel values of the rows of a turn with the columns of a panel, which fill V vectors at most.
+// Computes the kernel values of the rows of a turn with the columns of a panel, which fill at most V vectors.
 template <Sum S, Family F, int V, class T>
 void sparse_rows(const KernelSpec& k, const RowsView<T>& x, const SparseTurn<T>& turn, const SparsePanel<T>& panel,
                  const SparseSink<T>& sink, const T* coefficients, const T* sums) {
@@ -102,18 +102,18 @@ void sparse_rows(const KernelSpec& k, const RowsView<T>& x, const SparseTurn<T>&
     else sparse_rows<S, F, sparse_vectors, T>(k, x, turn, panel, sink, coefficients, sums);
 }
 
-// How rows are dealt to threads: the result does not depend on it.
+// The distribution of rows to threads, on which the result does not depend.
 template <class T> struct SparseTurns {
-    int64_t height, count, most_terms = 1;
+    int64_t height, count, max_terms = 1;
 
     SparseTurns(const RowsView<T>& x, int n_threads) {
-        const int64_t wanted = x.size / (sparse_turns_a_thread * n_threads), most = sparse_rows_a_turn;
+        const int64_t wanted = x.size / (sparse_turns_per_thread * n_threads), most = sparse_rows_per_turn;
         height = (wanted < 64 ? 64 : (wanted > most ? most : wanted)) / sparse_group * sparse_group;
         count = (x.size + height - 1) / height;
         for (int64_t turn = 0; turn < count; ++turn) {
             int64_t terms = 0;
             for (int64_t i = turn * height; i < end(turn, x); ++i) terms += x.length(x.index[i]);
-            most_terms = terms > most_terms ? terms : most_terms;
+            max_terms = terms > max_terms ? terms : max_terms;
         }
     }
     int64_t end(int64_t turn, const RowsView<T>& x) const {
@@ -127,7 +127,7 @@ template <class T> int64_t longest(const RowsView<T>& rows) {
     return most;
 }
 
-// Batch after batch of columns: threads fill its panels, and then take rows.
+// Processes the columns batch by batch: threads fill the panels of a batch, and then take rows.
 template <Sum S, Family F, class T>
 int64_t sparse_panels(const KernelSpec& k, const RowsView<T>& x, const RowsView<T>& z, const SparseSink<T>& sink,
                       const double* coefficients, int n_threads) {
@@ -140,7 +140,7 @@ int64_t sparse_panels(const KernelSpec& k, const RowsView<T>& x, const RowsView<
     const SparseTurns<T> turns(x, n_threads);
     SparseBatch<T> batch(z, ones);
     const int64_t n_outputs = sink.products.n_outputs, n_panels = (z.size + W - 1) / W + 1;
-    T* const packed = (T*)aligned<T>((n_panels < most_panels ? n_panels : most_panels) * W * n_outputs);
+    T* const packed = (T*)aligned<T>((n_panels < max_panels ? n_panels : max_panels) * W * n_outputs);
     int64_t failed = !packed;
     for (int64_t first = 0; !failed && first < z.size;) {
         if (!batch.take()) {
@@ -158,7 +158,7 @@ int64_t sparse_panels(const KernelSpec& k, const RowsView<T>& x, const RowsView<
             }
         });
         in_parallel(n_threads, [&] {
-            SparseTurn<T> turn(turns.most_terms);
+            SparseTurn<T> turn(turns.max_terms);
             for (int64_t i; turn.complete() && (i = to_take.take()) >= 0;) {
                 turn.take(x, i * turns.height, turns.end(i, x), batch);
                 for (int p = 0; p < batch.n; ++p)
@@ -174,7 +174,7 @@ int64_t sparse_panels(const KernelSpec& k, const RowsView<T>& x, const RowsView<
     return failed ? no_memory : x.size * z.size;
 }
 
-// Rows with many features after the others, and where they were.
+// A reordered view of rows, in which rows with many features come last, with their positions in the original.
 template <class T> class Sorted {
 public:
     explicit Sorted(const RowsView<T>& rows)
@@ -202,8 +202,8 @@ private:
     int64_t* const index;
 };
 
-// Columns with many features come last; of two sides whose kernel values are stored the smaller one makes panels, because these
-// cost more than to read rows.
+// Columns with many features come last. If kernel values are stored, the smaller side makes the panels, because filling
+// panels costs more than reading rows.
 template <Sum S, Family F, class T>
 int64_t sparse(const KernelSpec& k, const RowsView<T>& x, const RowsView<T>& z, const Sink<T>& whole,
                const double* coefficients, int n_threads) {

@@ -1,5 +1,5 @@
-// Threads of the process that help whoever shares work. Instead of OpenMP's, which burn a processor while they wait and are
-// waited for before they have begun: beside other processes that costs far more than the help is worth.
+// The thread pool of the process. It replaces OpenMP's threads, which spin while they wait, and for which a caller waits
+// even if they have not begun: on a busy computer this costs far more than the threads gain.
 #include "threads.hpp"
 
 #include <pthread.h>
@@ -20,9 +20,9 @@ namespace {
 struct Job {
     void (*work)(void*);
     void* context;
-    int wanted;       // helpers
-    bool is_errand;   // which is nobody's share, so that no thread is started for it
-    int working = 0;  // helpers
+    int wanted;       // number of helpers that may still begin
+    bool is_errand;   // An errand starts no thread, and its helper does not count as working.
+    int working = 0;  // number of helpers that have begun and not ended
 };
 
 class Helpers {
@@ -57,16 +57,16 @@ public:
     }
 
 private:
-    // Returns whether it still waited for helpers.
+    // Withdraws a job, and returns whether it was still waiting for helpers.
     bool take_back(Job& job) {
         if (!job.wanted) return false;
         job.wanted = 0;
         const auto place = std::find(jobs.begin(), jobs.end(), &job);
-        if (place != jobs.end()) jobs.erase(place);  // a child made by fork has another list
+        if (place != jobs.end()) jobs.erase(place);  // In a forked child the list is new and lacks the job.
         return true;
     }
 
-    // Where no more threads may be had, those that there are do the work.
+    // If the system allows no more threads, the existing ones do the work.
     bool start() {
         try {
             std::thread([this] { help(); }).detach();
@@ -97,11 +97,11 @@ private:
 
     std::mutex mutex;
     std::condition_variable posted, ended;
-    std::vector<Job*> jobs;  // that want helpers: errands, and then the others, oldest first
+    std::vector<Job*> jobs;  // jobs that wait for helpers: first errands, then the others, oldest first
     int n_threads = 0, n_working = 0, wanted = 0;
 };
 
-// Never destroyed: its threads wait until the process ends.
+// The pool is never destroyed, because its threads wait until the process ends.
 Helpers* helpers = nullptr;
 
 }  // namespace
@@ -126,7 +126,7 @@ bool reclaim(Errand& errand) {
 
 void prepare_threads() {
     helpers = new Helpers;
-    // a child made by fork has none of its parent's threads, and perhaps a lock that nobody will release
+    // A forked child has none of its parent's threads, and perhaps a lock that nobody will release.
     pthread_atfork(nullptr, nullptr, [] { helpers = new Helpers; });
 }
 

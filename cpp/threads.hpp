@@ -1,30 +1,34 @@
-// Work that threads share. tile.cpp includes this: freestanding headers only, and nothing but `share` has a name at link time.
+// Work that threads share. tile.cpp includes this file, so it may include only freestanding headers, and only the
+// functions that are declared here have external linkage.
 #pragma once
 #include <stdint.h>
 
 namespace dimargin {
 
-// Calls work(context) on this thread and on up to n_threads - 1 others; returns when every call that began has ended. Others
-// that have not begun when this thread's call ends are not waited for: `work` takes piece after piece until none is left.
+// Calls work(context) on this thread and on up to n_threads - 1 helpers, and returns when every call that has begun has
+// ended. Helpers that have not begun when this thread's call ends are not waited for, because `work` takes piece after
+// piece until none is left.
 void share(int n_threads, void (*work)(void*), void* context);
 
-// Work that a thread which comes to help does first, while its owner goes on with something else.
+// Work that the next free helper does before any shared work, while its owner does something else.
 struct Errand {
     void (*work)(void*);
     void* context;
-    void* posted = nullptr;  // what `post` made of it
+    void* posted = nullptr;  // the job that `post` made of it
 };
-void post(Errand& errand);     // returns at once; no thread is woken for this
-bool reclaim(Errand& errand);  // whether no thread has begun, so that its owner may; otherwise returns when it is done
+// Returns immediately, and wakes no thread.
+void post(Errand& errand);
+// Returns true if no helper has begun the errand, so that its owner must do it; otherwise waits until it is done.
+bool reclaim(Errand& errand);
 
 namespace {
 
-// The same as `share` for a function object.
+// Calls `share` with a function object.
 template <class F> inline void in_parallel(int n_threads, F work) {
     share(n_threads, [](void* context) { (*static_cast<F*>(context))(); }, &work);
 }
 
-// Pieces of work, which have numbers: each is taken once, by the thread that is free first.
+// Numbered pieces of work. Each is taken once, by the thread that is free first.
 class Turns {
 public:
     explicit Turns(int64_t count) : count(count) {}

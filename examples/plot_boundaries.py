@@ -1,9 +1,9 @@
 """
-Borders of four machines
-========================
+Decision boundaries of four machines
+====================================
 
-Two measurements of each of 150 irises, so that the border can be drawn. Colour shows the decision value, large dots
-the support vectors, of which the model consists.
+Rows are two measurements of each of 150 irises, so that the boundary can be drawn. Colours show the decision value,
+and large dots the support vectors, of which the model consists.
 """
 
 import matplotlib.pyplot as plt

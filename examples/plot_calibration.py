@@ -1,9 +1,9 @@
 """
-Probabilities that mean what they say
-=====================================
+Calibrated probabilities
+========================
 
 The machines have no `predict_proba`. scikit-learn's `CalibratedClassifierCV` maps their decision values to
-probabilities, and the curve shows whether of the rows with a probability of 0.8 eight in ten have the label.
+probabilities. The curve shows whether, for example, eight in ten rows with a probability of 0.8 have the label.
 """
 
 import matplotlib.pyplot as plt

@@ -1,10 +1,10 @@
 """
-Sites that agree on the few rows that decide
-============================================
+Sites that agree on a core-set
+==============================
 
-Forty sites of a ring hold four handwritten zeros each, and tell their neighbours of the rows that may belong to the
-core-set of the smallest ball around all. Radii never fall, and in the end all sites have the same core-set: the
-detector of outliers that one computer would train on all rows.
+Forty sites of a ring hold four handwritten zeros each, and send their neighbours the rows that may belong to the
+core-set of the smallest ball around all rows. Radii never fall, and in the end all sites have the same core-set, and
+so the outlier detector that one computer would train on all rows.
 """
 
 import matplotlib.pyplot as plt

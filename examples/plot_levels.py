@@ -2,9 +2,9 @@
 A useful model after a tenth of the work
 ========================================
 
-DiODM solves sixteen parts of the rows side by side, then four, then all. The pictures show objective, gap and
-accuracy after each of these levels beside the exact solver, which has all rows from the start, on handwritten digits:
-is a digit even? A model of parts, stopped at the first level, often answers nearly as well as the last one.
+DiODM solves sixteen parts of the rows in parallel, then four, then all rows. The pictures compare objective, gap and
+accuracy after each of these levels with the exact solver, which uses all rows from the start. The task is to tell even
+from odd handwritten digits. A model of parts, stopped at the first level, is often nearly as accurate as the last one.
 """
 
 import matplotlib.pyplot as plt
@@ -17,7 +17,7 @@ X, y = load_digits(return_X_y=True)
 X, X_test, y, y_test = train_test_split(X / 16, y % 2 == 0, test_size=0.3, stratify=y, random_state=0)
 
 # %%
-# Both machines have the same parameters, and end at the same optimum.
+# Both machines have the same parameters, and reach the same optimum.
 
 machines = {
     "DiODM": ODMClassifier(strategy=DiODM(early_stop=False), n_levels=2, random_state=0),
@@ -33,7 +33,7 @@ for name, machine in machines.items():
 plt.show()
 
 # %%
-# Each level on its own: `stop_level` ends the fit there, and the gap is then that of the problems of the parts.
+# `stop_level` ends the fit at a level. The gap is then for the problems of the parts.
 
 for level in (2, 1, 0):
     early = ODMClassifier(strategy="diodm", n_levels=2, stop_level=level, random_state=0).fit(X, y)

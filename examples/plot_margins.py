@@ -1,8 +1,8 @@
 """
-Margins of an ODM beside those of an SVM
-========================================
+Margins of an ODM and of an SVM
+===============================
 
-An SVM pushes up the smallest margins; an ODM draws *all* of them together from both sides, so that its curve is
+An SVM raises the smallest margins. An ODM pulls *all* of them together from both sides, so its curve is
 steeper. Both machines have an RBF kernel and are tuned by five-fold cross-validation on the training rows, over grids
 of the same size, on measurements of breast cancer cells.
 """

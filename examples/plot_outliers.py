@@ -1,9 +1,9 @@
 """
-Digits that look like no other zero
-===================================
+Outliers among handwritten digits
+=================================
 
-A detector of outliers is trained on handwritten zeros alone, and ranks other zeros and all other digits by how usual
-they are. The ball that it draws in the space of the kernel is determined by few rows, its core-set.
+An outlier detector is trained on handwritten zeros alone, and ranks other zeros and all other digits by how usual
+they are. Few rows, its core-set, determine its ball in the space of the kernel.
 """
 
 import matplotlib.pyplot as plt
@@ -18,7 +18,7 @@ detector = CoreSetSVDD(contamination=0.02, random_state=0).fit(zeros[:100])
 print(f"{len(detector.support_)} rows of 100 are the core-set, gap {detector.duality_gap_:.1e}")
 
 # %%
-# Zeros that it has not seen, and other digits:
+# The scores of new zeros differ from those of other digits:
 
 figure, ax = plt.subplots(layout="constrained")
 new = zeros[100:]
@@ -35,7 +35,7 @@ print(
 plt.show()
 
 # %%
-# The most usual zeros, and the least usual ones, of those not seen in training:
+# These are the most usual and the least usual new zeros:
 
 order = np.argsort(detector.score_samples(new))
 figure, axes = plt.subplots(2, 6, figsize=(6, 2.4), layout="constrained")

@@ -2,9 +2,9 @@
 Ten sites of a ring, each with one class
 ========================================
 
-What every site knows while it learns, where each talks to its two neighbours only: with the gradient of all rows,
-tracked by gossip, and with the GADGET paper's local gradients. On handwritten digits, below five or not; rows are
-sorted by that, so that every site holds one class only.
+The curves show the model of every site while it learns, with its two neighbours as its only contacts. One run tracks
+the gradient of all rows by gossip, the other uses the GADGET paper's local gradients. The classes are handwritten
+digits below five and the others; rows are sorted by class, so every site has only one class.
 """
 
 import warnings
@@ -37,7 +37,7 @@ for name, parameters in runs.items():
         **parameters,
     )  # fmt: skip
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the paper's sites do not agree in time
+        warnings.simplefilter("ignore", ConvergenceWarning)  # The sites of the paper's form do not agree in time.
         display = PerformanceProfileDisplay.from_estimator(
             machine, X, y, X_test=X_test, y_test=y_test, central_accuracy=central.score(X_test, y_test),
             central_objective=objective, name=name, ax=axes,

@@ -1,9 +1,9 @@
 """
-What a search over the parameters tries
-=======================================
+Successive halving over parameters
+==================================
 
-`ODMClassifierCV` tries all candidates on few rows, the best third on three times as many, and so on. A picture of all
-that it has tried, on handwritten digits: is a digit below five?
+`ODMClassifierCV` tries all candidates on few rows, the best third on three times as many, and so on. The picture shows
+all candidates. The task is to tell handwritten digits below five from the others.
 """
 
 import matplotlib.pyplot as plt
