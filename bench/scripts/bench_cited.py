@@ -171,7 +171,7 @@ def claimed(X, positive, X_test):
     return CalibratedClassifierCV(machine, cv=3, ensemble=False).fit(X, positive).predict_proba(X_test)[:, 1]
 
 
-@cited("partition/clusters.py", f"{ALGORITHMS}kernel-clusters")
+@cited("shards/partition/clusters.py", f"{ALGORITHMS}kernel-clusters")
 def clusters_of_covtype():
     """Sizes of 64 clusters of covtype by each kernel, and the share of the sum of the given one's values inside."""
     X, _ = load(COVTYPE)
@@ -331,7 +331,7 @@ def polish():
 # ---- data and rivals -------------------------------------------------------------------------------------------------
 
 
-@cited("estimators/data.py", f"{ALGORITHMS}block-coordinate-descent", "CHANGELOG.md")
+@cited("estimators/validated_data.py", f"{ALGORITHMS}block-coordinate-descent", "CHANGELOG.md")
 def different_rows():
     """Share of the rows, with their labels, that differ from all others; and of numbers that are not zero."""
     for name in ("skin_nonskin", "phishing", "a9a", "cod-rna", "ijcnn1", "SUSY-30k", "usps", COVTYPE):
@@ -361,7 +361,12 @@ def errors_of_single_precision():
             yield f"gamma={gamma:g}, lam={lam:.0e}", ", ".join(errors)
 
 
-@cited("baselines/bagging.py", "experiments/data.py", "experiments/dcsvm.py", f"{ALGORITHMS}rivals-of-dc-svm")
+@cited(
+    "kernel_rivals/bagging.py",
+    "experiments/split_data.py",
+    "experiments/dcsvm_experiment.py",
+    f"{ALGORITHMS}rivals-of-dc-svm",
+)
 def rivals_on_ijcnn1():
     """LIBSVM on ijcnn1 as it is, scaled, and of rows drawn from both files; 16 machines of a sixteenth of its rows."""
     (X, y), (X_test, y_test) = load("ijcnn1"), load("ijcnn1.t")
@@ -386,7 +391,7 @@ def rivals_on_ijcnn1():
     yield "16 of LIBSVM's, with one", f"{100 * np.mean((votes > 0) == (y_test == y.max())):.2f}%"
 
 
-@cited("baselines/svm_perf.py")
+@cited("kernel_rivals/svm_perf.py")
 def planes():
     """Cutting planes of SVMPerf on a9a with a constant feature, alpha = 1e-4."""
     X, y = load("a9a")

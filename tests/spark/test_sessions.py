@@ -12,8 +12,8 @@ import pytest
 import spark_sessions
 
 HERE = Path(__file__).parent
-ENGINE = "../engines/test_spark_engine.py"
-CONTRACT = "../engines/test_contract.py"  # in a local session, too, whose tasks reach Python as those of a cluster do
+ENGINE = "engine/test_spark_engine.py"
+CONTRACT = "engine/test_contract.py"  # in a local session, too, whose tasks reach Python as those of a cluster do
 LINEAR = "test_training.py::test_the_machine_is_the_one_of_the_same_rows_here[LinearODMClassifier-auto]"
 ROUNDS = "test_training.py::test_every_other_machine_is_too[SVMClassifier-Exact(across_shards=True, working_set=150)2]"
 RESUMED = "test_checkpoints.py::test_a_fit_goes_on_where_another_one_was_and_gives_the_same_machine"

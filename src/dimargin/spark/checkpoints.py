@@ -45,7 +45,7 @@ _SAVE_INTERVAL = 60.0  # Seconds between checkpoints within a level.
 
 def _classes_to_pack() -> Iterator[type]:
     """Yield the classes that results and shards consist of: dataclasses of some packages, and kernel matrices."""
-    packages = {"kernels", "problems", "sharding", "solvers", "partition", "strategies"}
+    packages = {"kernels", "problems", "shards", "solvers", "strategies"}
     for name, module in sorted(sys.modules.items()):
         package, _, rest = name.partition(".")
         if package == "dimargin" and rest.split(".")[0] in packages:

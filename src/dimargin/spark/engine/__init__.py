@@ -1,5 +1,1 @@
-"""Engines that run tasks on the threads of this process or on a Spark cluster."""
-
-from dimargin.shards.local_engine import LocalEngine
-
-__all__ = ["LocalEngine"]
+"""Engine that runs tasks on the executors of a Spark cluster."""
