@@ -57,7 +57,7 @@ class BriefCommand(PlainCommand):
 
     def format_help(self, context: Any, formatter: Any) -> None:
         """Write the help."""
-        options = [option for option in self.params if option.param_type_name == "option"]
+        options: list[Any] = [option for option in self.params if option.param_type_name == "option"]
         full = {option.name: (option.help, option.hidden) for option in options}
         if self.is_brief:
             self.epilog = "--help-all shows all options, and says more about each."

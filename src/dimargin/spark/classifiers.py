@@ -6,6 +6,11 @@ from typing import Any
 
 from pyspark.ml.linalg import DenseMatrix, DenseVector
 
+try:
+    from pyspark.sql.functions import arrow_udf as _needed  # noqa: F401
+except ImportError as error:
+    raise ImportError("dimargin.spark needs pyspark 4.1 or newer: pip install 'dimargin[spark]'") from error
+
 from dimargin import estimators as machines
 from dimargin.spark.estimator_and_model import MarginEstimator, MarginModel
 
