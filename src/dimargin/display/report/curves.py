@@ -11,8 +11,7 @@ from sklearn.metrics import auc, average_precision_score, precision_recall_curve
 from dimargin.display.report.predictions import Predictions, interval
 from dimargin.system.arrays import Floats
 
-POINTS = 400
-"""Maximum number of points of a curve; more would not change how a picture looks."""
+POINTS = 400  # More points would not change how a curve looks.
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,7 @@ from dimargin.display.report.words import percent, plain
 from dimargin.display.unwrap import innermost
 from dimargin.system.arrays import Floats
 
-MAX_CURVES = 5
-"""Number of curves that stay distinguishable in one picture."""
+MAX_CURVES = 5  # More curves in one picture are hard to distinguish.
 _MAX_NAME_LENGTH = 24
 _UNIT_SQUARE = {"xlim": (-0.03, 1.03), "ylim": (-0.03, 1.03)}
 

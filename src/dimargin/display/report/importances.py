@@ -22,8 +22,7 @@ from dimargin.system.arrays import Floats, Indices
 
 REPEATS = 5
 MAX_COLUMNS, MAX_ROWS, MIN_ROWS = 40, 1000, 100
-_MAX_MULTIPLICATIONS = 5e10
-"""Budget of multiplications, which take about ten seconds on two cores."""
+_MAX_MULTIPLICATIONS = 5e10  # This many multiplications take about ten seconds on two cores.
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,8 @@ _SCOPE_MEANINGS = {
     "{gap} below the objective of this model. Functions outside that space may be better; dimargin info --certify, "
     "given the training rows, computes the gap among all functions.",
     "partitioned": "The training rows were split into parts with a model each. In the worst part, the optimal "
-    "objective is at most {gap} below the objective of its model. This is no bound for all rows together; dimargin "
-    "info --certify, given the training rows, computes one.",
+    "objective is at most {gap} below the objective of its model. This does not bound the gap on all rows together; "
+    "dimargin info --certify, given the training rows, computes it.",
     "estimated": "When the site wrote the file, it estimated that the optimal objective on the rows of all sites is "
     "about {gap} below the objective of this model. It is only an estimate because no site knows all rows; dimargin "
     "info --certify, given the rows of all sites, computes a bound.",

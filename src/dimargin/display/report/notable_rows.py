@@ -15,10 +15,8 @@ from dimargin.display.report.predictions import Predictions
 from dimargin.display.report.words import number, plain
 from dimargin.system.arrays import Floats, Indices
 
-SHOWN = 10
-"""Maximum number of rows in a list."""
-VALUES = 8
-"""Maximum number of values shown of a row."""
+SHOWN = 10  # A list has at most this many rows.
+VALUES = 8  # A row is shown with at most this many values.
 
 
 @dataclass(frozen=True)
