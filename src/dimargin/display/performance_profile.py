@@ -242,7 +242,7 @@ class PerformanceProfileDisplay:
             raise ValueError(f"history must have entries with {', '.join(_REQUIRED_KEYS)}; got {found}")
         both = all({"objective", "worst_objective"} <= set(entry) for entry in history)
         known = (*_REQUIRED_KEYS, "objective", "worst_objective") if both else _REQUIRED_KEYS
-        columns = {key: np.array([float(np.sum(entry[key])) for entry in history]) for key in known}
+        columns: dict[str, Any] = {key: np.array([float(np.sum(entry[key])) for entry in history]) for key in known}
         central: dict[str, Any] = {"central_accuracy": central_accuracy, "central_objective": central_objective}
         display = cls(**columns, **central, n_sites=history[-1].get("partitions"), name=name)
         return display.plot(ax, x=x, curve_kwargs=curve_kwargs)
