@@ -180,8 +180,8 @@ def test_a_warm_start_begins_at_the_solution():
     [
         ({"multi_class": "ovo"}, "multi_class must be one of 'auto', 'one_vs_rest', 'one_vs_one', got 'ovo'"),
         ({"strategy": "dc"}, "multi_class='one_vs_one' solves every pair of classes exactly, and strategy 'dc'"),
-        ({"n_levels": 2}, "n_levels=2 asks for a tree"),
-        ({"stop_level": 1}, "stop_level=1 asks for a tree"),
+        ({"n_levels": 2}, "n_levels=2 was set, but"),
+        ({"stop_level": 1}, "stop_level=1 was set, but"),
         ({"memory_limit": 1000}, "memory_limit=1000 bytes is too small"),
     ],
 )
