@@ -248,8 +248,8 @@ DAMAGES = {
     "rows that go back": (lambda X: damage(X, "indptr", 5, 21), "row 5 ends at 12, before its start at 21"),
     "a first row that begins later": (lambda X: damage(X, "indptr", 0, 1), r"indptr has 61 entries from \[1\]"),
     "a last row that ends far away": (lambda X: damage(X, "indptr", -1, 10**6), r"to \[1000000\]; expected 61 "),
-    "too few numbers": (lambda X: cut(X, "data"), r"to \[120\]; expected 61 of them, from 0 to at most 115"),
-    "too few columns": (lambda X: cut(X, "indices"), r"to \[120\]; expected 61 of them, from 0 to at most 115"),
+    "too few numbers": (lambda X: cut(X, "data"), r"to \[120\]; expected 61 entries from 0 to at most 115"),
+    "too few columns": (lambda X: cut(X, "indices"), r"to \[120\]; expected 61 entries from 0 to at most 115"),
     "too few rows": (lambda X: cut(X, "indptr"), "indptr has 56 entries"),
 }
 

@@ -151,16 +151,9 @@ class TuningDisplay:
                 scores[at], rounds[at] = score, number
         scoring = search.scoring
         name = "accuracy" if scoring is None else scoring if isinstance(scoring, str) else "score"
-        display = cls(
-            scores=scores,
-            rounds=rounds,
-            row_values=values[0],
-            column_values=values[1],
-            row_name=rows,
-            column_name=columns,
-            best=position(search.best_params_),
-            score_name=name,
-        )
+        axes: dict[str, Any] = {"row_values": values[0], "column_values": values[1], "row_name": rows}
+        axes |= {"column_name": columns, "best": position(search.best_params_), "score_name": name}
+        display = cls(scores=scores, rounds=rounds, **axes)
         return display.plot(ax)
 
 

@@ -146,12 +146,8 @@ class CoreSetSVDD(CoreSetDetector):
         center: Any = None
         if self.kernel == "linear":
             center = combination(x, as_given(rows.X[core], rows.columns))
-        return {
-            "radius_": max(squared_radius, 0.0) ** 0.5,
-            "center_": center,
-            "offset_": -squared_radius,
-            **certified(primal, dual, rounding),
-        }
+        ball = {"radius_": max(squared_radius, 0.0) ** 0.5, "center_": center, "offset_": -squared_radius}
+        return ball | certified(primal, dual, rounding)
 
     @property
     def _facts(self) -> dict[str, Any]:

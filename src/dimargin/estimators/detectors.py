@@ -94,12 +94,8 @@ class Evaluation:
 def certified(primal: float, dual: float, rounding: float) -> dict[str, Any]:
     """Return the attributes of a detector's certificate, whose gap includes `rounding`."""
     found = Objectives.of(np.array([primal]), np.array([max(primal - dual, 0.0)]), np.zeros(1), np.array([rounding]))
-    return {
-        "objective_": primal,
-        "dual_objective_": float(found.dual[0]),
-        "duality_gap_": found.worst_gap,
-        "certificate_": "global",
-    }
+    objectives = {"objective_": primal, "dual_objective_": float(found.dual[0]), "duality_gap_": found.worst_gap}
+    return objectives | {"certificate_": "global"}
 
 
 @dataclass(eq=False, repr=False)

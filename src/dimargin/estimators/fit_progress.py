@@ -101,12 +101,8 @@ class CallbackProgress(Progress):
         self._single = n_tasks is None
         self._way, self._steps, self._further = GapWay(self._estimator.tol), 0, None
         self._n_tasks, self._ended = _MAX_LEVEL_TASKS if n_tasks is None else n_tasks, 0
-        self._level = self._context.subcontext(
-            task_name=f"level {level}",
-            task_id=level,
-            max_subtasks=min(self._n_tasks, _MAX_LEVEL_TASKS),
-            sequential_subtasks=self._single,
-        )
+        subtasks = {"max_subtasks": min(self._n_tasks, _MAX_LEVEL_TASKS), "sequential_subtasks": self._single}
+        self._level = self._context.subcontext(task_name=f"level {level}", task_id=level, **subtasks)
         self._level.call_on_fit_task_begin(**self._data)
 
     def _subtask(self, name: str, index: int | None = None) -> bool:

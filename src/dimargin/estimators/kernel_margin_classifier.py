@@ -53,11 +53,8 @@ from dimargin.system.arrays import Floats, Indices
 from dimargin.system.memory import check_memory
 from dimargin.system.threads import effective_n_threads, single_threaded_blas
 
+# Strategy "auto" solves up to this many rows exactly, in seconds; above, a tree has a usable model early.
 _AUTO_EXACT_ROWS = 100_000
-"""Strategy "auto" solves up to this many rows exactly, in seconds.
-
-Above, a tree of partitions has a usable model early, whatever the time limit is.
-"""
 
 
 class KernelMarginClassifier(LinearKernelCoefficients, KernelPrediction):
@@ -396,12 +393,8 @@ class KernelMarginClassifier(LinearKernelCoefficients, KernelPrediction):
         found = self.dual_coef_
         indices = indices_of_vectors(self.support_vectors_, found, data.X, data.labels)
         order = np.argsort(indices)
-        attributes = {
-            "support_": data.kept[indices[order]],
-            "support_vectors_": data.X[indices[order]],
-            "dual_coef_": np.ascontiguousarray(found[:, order]),
-        }
-        self.__dict__.update(attributes)
+        self.support_, self.support_vectors_ = data.kept[indices[order]], data.X[indices[order]]
+        self.dual_coef_ = np.ascontiguousarray(found[:, order])
 
     def _can_resume_on(self, X: Any) -> bool:
         return X.shape[0] == self._n_given and self._has_support_vectors(X, self.support_)

@@ -301,14 +301,8 @@ class LinearODMClassifier(LinearMarginClassifier):
         """Return the training problem of a solver."""
         total = float(data.weights.sum())
         losses = MarginLosses(data.labels, data.weights, self._loss(), total, total, bool(self.fit_intercept))
-        facts = LinearFacts(
-            n_rows=losses.n_rows,
-            n_features=data.X.shape[1],
-            n_values=data.X.size,
-            n_outputs=len(data.labels),
-            mass=total,
-            intercept=losses.intercept,
-        )
+        sizes = {"n_rows": losses.n_rows, "n_features": data.X.shape[1], "n_outputs": len(data.labels)}
+        facts = LinearFacts(**sizes, n_values=data.X.size, mass=total, intercept=losses.intercept)
         order = order_of_keys(data.X, data.y, data.row_weights, seed) if deals_rows else None
         engine = LocalEngine(effective_n_threads(self.n_jobs), limits.cancelled)
         return LinearTraining(facts, engine.scatter(linear_shards(data.X, losses, order)), limits, seed, start)

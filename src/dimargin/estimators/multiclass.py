@@ -60,6 +60,15 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
         on a sample of rows, plus five standard deviations.
     n_iter_ : int
         Number of passes over the rows, summed over the levels; with "one_vs_one", the maximum over the pairs.
+    history_ : list of dict
+        One entry per level (strategy "exact": per check of the gap; "landmark": per Newton step; pairs of
+        classes: one in total) with ``level``, ``partitions``, ``seconds`` and ``kernel_evaluations`` of this
+        entry, ``objective`` (as `objective_`) and ``relative_gap``. Strategy "exact" adds ``factorizations`` of
+        large kernel matrices in this entry (not for pairs of classes), "landmark" ``rows``, "cascade"
+        ``round``, "dc" ``clustering_seconds``. ``DivideAndConquer(theorem_1=True)``, for the hinge without
+        intercept, adds ``theorem_1_bound``, a bound on the distance between the dual objective of the level's
+        coefficients and the optimum of the whole problem, and ``theorem_1_bound_sampled``: False if it is
+        exact, True if it is the upper end of a 99% confidence interval, as for more than 2,048 rows.
     """
 
     multi_class: str

@@ -51,13 +51,7 @@ class ODMClassifier(MulticlassKernelClassifier):
     intercept_ : ndarray of shape (n_outputs,)
         Zeros, because the machine has no intercept.
     %(coef_)s
-    %(n_support_, objective_, duality_gap_, certificate_, status_, n_iter_)s
-    history_ : list of dict
-        One entry per level (strategy "exact": per check of the gap; "landmark": per Newton step; pairs of
-        classes: one in total) with ``level``, ``partitions``, ``seconds`` and ``kernel_evaluations`` of this
-        entry, ``objective`` (as `objective_`) and ``relative_gap``. Strategy "exact" adds ``factorizations`` of
-        large kernel matrices in this entry (not for pairs of classes), "landmark" ``rows``, "cascade"
-        ``round``, "dc" ``clustering_seconds``.
+    %(n_support_, objective_, duality_gap_, certificate_, status_, n_iter_, history_)s
 
     See Also
     --------

@@ -53,16 +53,7 @@ class SVMClassifier(MulticlassKernelClassifier):
     intercept_ : ndarray of shape (n_outputs,)
         Zeros without `fit_intercept`.
     %(coef_)s
-    %(n_support_, objective_, duality_gap_, certificate_, status_, n_iter_)s
-    history_ : list of dict
-        One entry per level (strategy "exact": per check of the gap; "landmark": per Newton step; pairs of
-        classes: one in total) with ``level``, ``partitions``, ``seconds`` and ``kernel_evaluations`` of this
-        entry, ``objective`` (as `objective_`) and ``relative_gap``. Strategy "exact" adds ``factorizations`` of
-        large kernel matrices in this entry (not for pairs of classes), "landmark" ``rows``, "cascade"
-        ``round``, "dc" ``clustering_seconds``. With ``DivideAndConquer(theorem_1=True)``, the hinge and no
-        intercept, there is ``theorem_1_bound``, a bound on the distance between the dual objective of the
-        level's coefficients and the optimum of the whole problem. ``theorem_1_bound_sampled`` is False if it is
-        exact, and True if it is the upper end of a 99% confidence interval, as for more than 2,048 rows.
+    %(n_support_, objective_, duality_gap_, certificate_, status_, n_iter_, history_)s
 
     See Also
     --------

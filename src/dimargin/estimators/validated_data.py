@@ -161,17 +161,8 @@ def validated(estimator: Any, X: Any, y: Any = "no_validation", linear: bool = F
     """
     pairwise = getattr(estimator, "kernel", None) == "precomputed"
     with columns_named(X, type(estimator).__name__):
-        found = validate_data(
-            estimator,
-            X,
-            y,
-            accept_sparse=False if pairwise else "csr",
-            dtype=STORED_DTYPES,
-            order="C",
-            ensure_all_finite=False,
-            accept_large_sparse=True,
-            **options,
-        )
+        options |= {"accept_sparse": False if pairwise else "csr", "accept_large_sparse": True}
+        found = validate_data(estimator, X, y, dtype=STORED_DTYPES, order="C", ensure_all_finite=False, **options)
     X, *labels = found if isinstance(found, tuple) else (found,)
     if pairwise and X.shape[0] != X.shape[1]:
         raise ValueError(f"kernel='precomputed' needs a square matrix of kernel values, got shape {X.shape}")
@@ -305,16 +296,9 @@ def merged(data: TrainingData) -> TrainingData:
     first = first[by_first]
     standing_for = np.empty(n, dtype=np.int64)
     standing_for[order] = np.argsort(by_first)[np.cumsum(begins) - 1]
-    return replace(
-        data,
-        X=data.X[first],
-        y=data.y[first],
-        weights=np.add.reduceat(data.weights[order], starts)[by_first],
-        row_weights=np.add.reduceat(data.row_weights[order], starts)[by_first],
-        kept=data.kept[first],
-        standing_for=standing_for,
-        kept_before=data.kept,
-    )
+    weights, row_weights = (np.add.reduceat(own[order], starts)[by_first] for own in (data.weights, data.row_weights))
+    rows = {name: getattr(data, name)[first] for name in ("X", "y", "kept")} | {"kept_before": data.kept}
+    return replace(data, **rows, weights=weights, row_weights=row_weights, standing_for=standing_for)
 
 
 def _are_equal(data: TrainingData, some: Indices, others: Indices) -> NDArray[np.bool_]:

@@ -106,16 +106,14 @@ def _of_outliers(model: Any, X: Any, names: Callable[[int], str]) -> dict[str, A
 
 def _class_rows(found: Predictions, curves: list[ClassCurves]) -> list[dict[str, Any]]:
     """Return one table line per class; with many classes, only for those with the most rows."""
-    precision, recall, f1 = found.by_class
+    measures = dict(zip(("precision", "recall", "f1"), found.by_class, strict=True))
     areas = {curve.index: curve for curve in curves}
     chosen = np.sort(np.argsort(-found.counts, kind="stable")[:_MAX_TABLE_CLASSES]).tolist()
     return [
         {
             "name": plain(found.classes[k]),
             "rows": int(found.counts[k]),
-            "precision": float(precision[k]),
-            "recall": float(recall[k]),
-            "f1": float(f1[k]),
+            **{name: float(values[k]) for name, values in measures.items()},
             "area": areas[k].area if k in areas else float("nan"),
             "average_precision": areas[k].average_precision if k in areas else float("nan"),
         }

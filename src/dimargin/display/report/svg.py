@@ -14,13 +14,8 @@ from xml.etree import ElementTree
 # a light and a dark scheme. Grey and white are the values that the displays use.
 _INK, _PALE, _GREY, _WHITE = "#010203", "#a0a1a2", "#808080", "#ffffff"
 _SERIES_COLORS = ("#1f5fa8", "#c2500a", "#0b7a5c", "#8b4fa3", "#8f6c00")
-_CSS_VARIABLES = {
-    _INK: "var(--ink)",
-    _PALE: "var(--line)",
-    _GREY: "var(--muted)",
-    _WHITE: "var(--paper)",
-    **{color: f"var(--series-{k})" for k, color in enumerate(_SERIES_COLORS, 1)},
-}
+_CSS_VARIABLES = {_INK: "var(--ink)", _PALE: "var(--line)", _GREY: "var(--muted)", _WHITE: "var(--paper)"}
+_CSS_VARIABLES |= {color: f"var(--series-{k})" for k, color in enumerate(_SERIES_COLORS, 1)}
 _MATPLOTLIB_STYLE = {
     "svg.fonttype": "none",  # Text stays text and is shown in the reader's fonts.
     "svg.hashsalt": "dimargin",  # A fixed salt makes the bytes of a picture reproducible.

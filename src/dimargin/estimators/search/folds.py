@@ -75,14 +75,8 @@ class Sample:
         With `may_merge`, equal training rows are merged, see `merged`.
         """
         few = fold.train[:n_rows]
-        training = replace(
-            data,
-            X=data.X[few],
-            y=data.y[few],
-            weights=data.weights[few],
-            row_weights=data.row_weights[few],
-            kept=data.kept[few],
-        )
+        rows = {name: getattr(data, name)[few] for name in ("X", "y", "weights", "row_weights", "kept")}
+        training = replace(data, **rows)
         return cls(data, merged(training) if may_merge else training, fold.test[: max(4000, n_rows)])
 
     @property

@@ -40,9 +40,7 @@ def plan(n_candidates: int, n_rows: int, n_folds: int, factor: float, min_rows: 
     rounds, left = [(n_candidates, n_rows, n_folds)], n_candidates
     while left > finalists:
         left = max(finalists, min(left - 1, round(left / factor)))
-        rounds = [
-            (count, max(min_rows, round(rows / factor)), math.ceil(folds / factor)) for count, rows, folds in rounds
-        ]
+        rounds = [(k, max(min_rows, round(rows / factor)), math.ceil(folds / factor)) for k, rows, folds in rounds]
         rounds.append((left, n_rows, n_folds))
     merged: list[Rung] = []
     for count, rows, folds in rounds:
