@@ -313,7 +313,10 @@ def test_text_stays_sparse(data_folder):
     ("parameters", "words"),
     [
         ({}, "With loss='squared_hinge', strategy='landmark', the training time is linear in the number of rows"),
-        ({"fit_intercept": True}, "With loss='squared_hinge', fit_intercept=False, strategy='landmark' the time"),
+        (
+            {"fit_intercept": True},
+            "With loss='squared_hinge', fit_intercept=False, strategy='landmark', the",
+        ),
         ({"loss": "squared_hinge"}, "With strategy='landmark', the training time is linear in the number of rows"),
         ({"tol": 0.9}, None),  # not far from it
         ({"kernel": lambda X, Z: X @ Z.T}, None),

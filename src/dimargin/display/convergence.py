@@ -23,15 +23,15 @@ _LEVELS_NOTE = "each level is a different problem: a part has fewer rows and a l
 class ConvergenceDisplay:
     """Score, objective and relative duality gap of a fit against its cost, level by level.
 
-    A numbered disc marks the last entry of each level; dots mark the checks of the gap within a level. The
-    disc is hollow above level 0, where the objective is the weighted mean over the partitions (with
-    strategy "dc" the sum) and the gap is that of the worst partition. It is filled at level 0, where both
-    belong to the whole problem. With strategy "landmark" they belong to the problem in the space of the
-    landmarks, which is solved for some of the rows above level 0.
+    A numbered disc marks the last entry of each level; dots mark the checks of the gap within a
+    level. The disc is hollow above level 0, where the objective is the weighted mean over the
+    partitions (with strategy "dc" the sum) and the gap is that of the worst partition. It is filled
+    at level 0, where both belong to the whole problem. With strategy "landmark" they belong to the
+    problem in the space of the landmarks, which is solved for some of the rows above level 0.
 
-    The objective may rise from level to level, because each level is a different problem: a part fits only
-    its own rows, so the mean objective of the parts is at most that of one machine for all rows. A note
-    above the panel says so.
+    The objective may rise from level to level, because each level is a different problem: a part
+    fits only its own rows, so the mean objective of the parts is at most that of one machine for
+    all rows. A note above the panel says so.
 
     Use `from_estimator`; all parameters are stored as attributes.
 
@@ -42,9 +42,9 @@ class ConvergenceDisplay:
     seconds, kernel_evaluations : ndarray of shape (n_entries,)
         Cumulative cost at the end of each entry.
     objective, relative_gap : ndarray of shape (n_entries,)
-        With more than two classes, the sum of the objectives and the gap of the worst class. The logarithmic
-        axis of the gap ends a power of ten below `tol` (without a `tol` at 2.2e-16), and smaller gaps are
-        drawn at its end, because gaps below the tolerance are not meaningful.
+        With more than two classes, the sum of the objectives and the gap of the worst class. The
+        logarithmic axis of the gap ends a power of ten below `tol` (without a `tol` at 2.2e-16),
+        and smaller gaps are drawn at its end, because gaps below the tolerance are not meaningful.
     scores : dict of int to float, default=None
         Score of the model of each level.
     score_name : str, default="score"
@@ -100,8 +100,8 @@ class ConvergenceDisplay:
         Parameters
         ----------
         ax : array-like of matplotlib Axes, default=None
-            One for each panel: two, or three with scores. Pass the ``axes_`` of another display to draw both
-            fits into one figure. None makes a new figure.
+            One for each panel: two, or three with scores. Pass the ``axes_`` of another display to
+            draw both fits into one figure. None makes a new figure.
         x : {"seconds", "kernel_evaluations"}, default="seconds"
             Measure of the cost.
         name : str, default=None
@@ -168,7 +168,7 @@ class ConvergenceDisplay:
         return self
 
     def _draw_tolerance(self) -> None:
-        """Draw a line at the tolerance, and end the axis of the gap below the tolerances of all fits in it."""
+        """Draw the tolerance, and end the axis of the gap below those of all fits in it."""
         axes = self.axes_[-1]
         gid = f"tol {self.tol:g}" if self.tol else None
         if gid and gid not in [line.get_gid() for line in axes.lines]:

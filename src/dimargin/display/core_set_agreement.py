@@ -21,9 +21,9 @@ _REQUIRED_KEYS = ("round", "core_sets", "radius_min", "radius_mean", "radius_max
 class CoreSetConsensusDisplay:
     """Radii of the sites' balls and number of different core-sets in each round of a consensus run.
 
-    These are the figures of section V of the core-set paper. The radii rise to that of the smallest ball
-    around all points, the farthest point comes within ``1 + epsilon`` times this radius, and all sites end
-    with the same core-set.
+    These are the figures of section V of the core-set paper. The radii rise to that of the smallest
+    ball around all points, the farthest point comes within ``1 + epsilon`` times this radius, and
+    all sites end with the same core-set.
 
     All parameters are stored as attributes.
 
@@ -133,9 +133,9 @@ class CoreSetConsensusDisplay:
         Parameters
         ----------
         history : list of dict
-            Entries with ``round``, ``core_sets``, ``radius_min``, ``radius_mean``, ``radius_max`` and
-            ``farthest``, as in `dimargin.gossip.simulation.core_set_run.CoreSetRun`. Entries that lack any of
-            them, because no site has a ball yet, are skipped.
+            Entries with ``round``, ``core_sets``, ``radius_min``, ``radius_mean``, ``radius_max``
+            and ``farthest``, as in `dimargin.gossip.simulation.core_set_run.CoreSetRun`. Entries
+            that lack any of them, because no site has a ball yet, are skipped.
         best, epsilon
             See `CoreSetConsensusDisplay`.
         ax
@@ -164,9 +164,9 @@ class CoreSetConsensusDisplay:
         Parameters
         ----------
         estimator : fitted CoreSetSVDD with `n_sites` above one
-            The detector, or a pipeline or search around one. Radii and distances are those in the feature
-            space of its kernel. With a finite `C` they include the slack, and points may stay outside all
-            balls.
+            The detector, or a pipeline or search around one. Radii and distances are those in the
+            feature space of its kernel. With a finite `C` they include the slack, and points may
+            stay outside all balls.
         ax
             See `plot`.
 

@@ -10,12 +10,12 @@ from dimargin.system.arrays import UNIT
 
 
 def end_of_axis(tol: float | None) -> float:
-    """Return the lower end of the axis: a power of ten below the tolerance, or rounding error without one."""
+    """Return the lower end of the axis, a power of ten below the tolerance, if there is one."""
     return float(10.0 ** (np.floor(np.log10(tol) + 1e-9) - 1)) if tol else 2 * UNIT
 
 
 def set_ticks(axes: Any, ends: list[float], high: float) -> None:
-    """Put ticks at powers of ten, with a label "at most" at ends of the axis, where smaller gaps are drawn."""
+    """Put ticks at powers of ten, marked "at most" where smaller gaps are drawn."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, LogFormatterSciNotation
 
     low = round(np.log10(min(ends)))

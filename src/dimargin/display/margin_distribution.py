@@ -21,13 +21,15 @@ from dimargin.system.arrays import Floats
 class MarginDistributionDisplay:
     """Cumulative distribution of margins on training and test rows.
 
-    The margin of a row is ``y f(x)`` for two classes, else the decision value of the true class minus the
-    largest other one. Margins at or below zero are errors. An Optimal margin Distribution Machine pulls all
-    margins towards one: its margins have a high mean and a low variance, and the curve is steep.
+    The margin of a row is ``y f(x)`` for two classes, else the decision value of the true class
+    minus the largest other one. Margins at or below zero are errors. An Optimal margin Distribution
+    Machine pulls all margins towards one: its margins have a high mean and a low variance, and the
+    curve is steep.
 
-    Decision values of different machines have different scales. ``normalize="mean"`` removes the scale by
-    dividing by the mean training margin. If ``v`` is the training variance after this division, at most
-    ``v / (1 + v)`` of the training rows are misclassified for any distribution (Cantelli's inequality).
+    Decision values of different machines have different scales. ``normalize="mean"`` removes the
+    scale by dividing by the mean training margin. If ``v`` is the training variance after this
+    division, at most ``v / (1 + v)`` of the training rows are misclassified for any distribution
+    (Cantelli's inequality).
 
     All parameters are stored as attributes.
 
@@ -105,7 +107,8 @@ class MarginDistributionDisplay:
         Raises
         ------
         ValueError, ImportError
-            If `normalize` is invalid or the mean training margin is not positive; if matplotlib is missing.
+            If `normalize` is invalid or the mean training margin is not positive; if matplotlib is
+            missing.
         """
         check_matplotlib_support(f"{type(self).__name__}.plot")
         import matplotlib.pyplot as plt
@@ -174,8 +177,8 @@ class MarginDistributionDisplay:
         Parameters
         ----------
         estimator : fitted classifier with a ``decision_function``
-            Any such classifier, for example scikit-learn's `SVC`, or a pipeline or search around one. The band
-            is shaded if it has two classes and a parameter `theta`.
+            Any such classifier, for example scikit-learn's `SVC`, or a pipeline or search around
+            one. The band is shaded if it has two classes and a parameter `theta`.
         X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
             Training rows.
         y : array-like of shape (n_samples,)

@@ -36,7 +36,7 @@ class WeightedMargins:
 
     @property
     def cumulative(self) -> tuple[Floats, Floats]:
-        """Sorted margins, with the first repeated, and the cumulative share of weight, from zero to one."""
+        """Sorted margins, the first one twice, and the cumulative share of weight from 0 to 1."""
         order = np.argsort(self.margins, kind="stable")
         share = np.cumsum(self.weights[order]) / self.weights.sum()
         return self.margins[np.r_[order[:1], order]], np.r_[0.0, share]

@@ -24,10 +24,10 @@ _REQUIRED_KEYS = (*_AXIS_LABELS, "accuracy_min", "accuracy_mean", "accuracy_max"
 class PerformanceProfileDisplay:
     """Accuracy of the sites of a gossip run against rounds, seconds or bytes.
 
-    This is the performance profile of the GADGET paper. The line is the mean over the sites, and the band
-    reaches from the worst site to the best. A second panel shows the objective of the consensus, with a
-    band up to the worst site. A cost that grows by more than a factor of ten has a logarithmic axis, which
-    omits entries with zero cost.
+    This is the performance profile of the GADGET paper. The line is the mean over the sites, and
+    the band reaches from the worst site to the best. A second panel shows the objective of the
+    consensus, with a band up to the worst site. A cost that grows by more than a factor of ten has
+    a logarithmic axis, which omits entries with zero cost.
 
     All parameters are stored as attributes.
 
@@ -38,8 +38,8 @@ class PerformanceProfileDisplay:
     accuracy_min, accuracy_mean, accuracy_max : ndarray of shape (n_entries,)
         Smallest, mean and largest accuracy over the sites.
     objective, worst_objective : ndarray of shape (n_entries,), default=None
-        Objectives of the consensus and of the worst site, summed over the classes if there are more than
-        two. They add the second panel.
+        Objectives of the consensus and of the worst site, summed over the classes if there are more
+        than two. They add the second panel.
     n_sites : int, default=None
     central_accuracy, central_objective : float, default=None
         Accuracy and objective of a centralised machine, drawn as horizontal lines.
@@ -94,14 +94,15 @@ class PerformanceProfileDisplay:
         Parameters
         ----------
         ax : array-like of matplotlib Axes, default=None
-            One for each panel. Pass the ``axes_`` of another display to draw both runs into one figure. None
-            makes a new figure.
+            One for each panel. Pass the ``axes_`` of another display to draw both runs into one
+            figure. None makes a new figure.
         x : {"round", "seconds", "bytes"}, default="round"
             Measure of the cost.
         name : str, default=None
             Defaults to the `name` of the display.
         curve_kwargs : dict, default=None
-            Keyword arguments of matplotlib's ``plot`` for every line; bands have the color of their line.
+            Keyword arguments of matplotlib's ``plot`` for every line; bands have the color of their
+            line.
 
         Returns
         -------
@@ -217,9 +218,9 @@ class PerformanceProfileDisplay:
         Parameters
         ----------
         history : list of dict
-            Entries with ``round``, ``seconds``, ``bytes``, ``accuracy_min``, ``accuracy_mean`` and ``accuracy_max``;
-            if all entries have them, also ``objective`` and ``worst_objective``. ``partitions`` is the number
-            of sites.
+            Entries with ``round``, ``seconds``, ``bytes``, ``accuracy_min``, ``accuracy_mean`` and
+            ``accuracy_max``; if all entries have them, also ``objective`` and ``worst_objective``.
+            ``partitions`` is the number of sites.
         x, name, ax, curve_kwargs
             See `plot`.
         central_accuracy, central_objective : float, default=None
@@ -271,8 +272,8 @@ class PerformanceProfileDisplay:
         Raises
         ------
         TypeError, ValueError
-            If `estimator` is not a GossipSVMClassifier, only one of `X_test` and `y_test` is given, or labels are
-            unknown.
+            If `estimator` is not a GossipSVMClassifier, only one of `X_test` and `y_test` is given,
+            or labels are unknown.
         """
         check_matplotlib_support(f"{cls.__name__}.from_estimator")
         if not isinstance(estimator, GossipSVMClassifier):

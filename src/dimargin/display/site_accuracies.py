@@ -26,9 +26,9 @@ def accuracies_of_sites(X: Any, y: Any, classes: NDArray[Any]) -> Callable[..., 
     Returns
     -------
     callable
-        A function of weights with shape (n_sites, n_outputs, n_features), plus a last column if there is an
-        intercept. It returns accuracies of shape (n_sites,). An optional second argument holds the indices
-        of the columns of X that the weights refer to.
+        A function of weights with shape (n_sites, n_outputs, n_features), plus a last column if
+        there is an intercept. It returns accuracies of shape (n_sites,). An optional second
+        argument holds the indices of the columns of X that the weights refer to.
 
     Raises
     ------

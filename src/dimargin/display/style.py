@@ -16,7 +16,7 @@ BAND_ALPHA = 0.22  # Two overlapping bands, and lines behind them, stay distingu
 
 
 def below(ax: Any) -> dict[str, Any]:
-    """Return options of a legend below the label of the x axis, which leaves room for a title above."""
+    """Return options of a legend below the x axis, which leaves room for a title above."""
     import matplotlib
     from matplotlib.transforms import ScaledTranslation
 
@@ -33,6 +33,6 @@ def foreground() -> str:
 
 
 def spans_a_power_of_ten(values: Floats) -> bool:
-    """Return whether all finite values are positive and the largest exceeds ten times the smallest."""
+    """Return whether finite values are positive and differ by more than a factor of ten."""
     known = values[np.isfinite(values)]
     return bool(0 < 10 * np.min(known, initial=np.inf) < np.max(known, initial=-np.inf))

@@ -17,9 +17,10 @@ from dimargin.system.arrays import Floats
 class TuningDisplay:
     """Scores of the candidates of successive halving against two of their parameters.
 
-    A cell shows the best candidate with these two values: its score in percent in its last round, and the
-    number of this round. Later rounds are darker, because earlier ones score on fewer rows and are not
-    comparable; within a round, better scores are darker. A frame marks the chosen candidate.
+    A cell shows the best candidate with these two values: its score in percent in its last round,
+    and the number of this round. Later rounds are darker, because earlier ones score on fewer rows
+    and are not comparable; within a round, better scores are darker. A frame marks the chosen
+    candidate.
 
     All parameters are stored as attributes.
 
@@ -118,7 +119,8 @@ class TuningDisplay:
         search : ODMClassifierCV
             The fitted search.
         rows, columns : str, default=None
-            Parameters on the axes. By default "gamma" and "lam" or "C", else the parameters that vary most.
+            Parameters on the axes. By default "gamma" and "lam" or "C", else the parameters that
+            vary most.
         ax : matplotlib Axes, default=None
 
         Returns
@@ -172,7 +174,7 @@ def _axes(tried: list[dict[str, Any]], rows: str | None, columns: str | None) ->
 
 
 def _different(values: list[Any]) -> list[Any]:
-    """Return the distinct values: first sorted numbers, then others such as strings and dictionaries."""
+    """Return the distinct values: sorted numbers, then others such as strings."""
     numbers = sorted({value for value in values if _is_number(value)})
     return [*numbers, *{str(value): value for value in values if not _is_number(value)}.values()]
 

@@ -12,9 +12,10 @@ from sklearn.utils import check_consistent_length
 class LevelScores:
     """Callback that scores the model of every level, as if the fit had stopped there.
 
-    Strategy "exact" has one level, 0; "diodm", "dc" and "cascade" have the levels ``n_levels, ..., 1, 0``.
-    A level above 0 is scored as the model that ``stop_level`` returns (the average of local machines or,
-    with "dc", the machine of a row's cluster), but solved to the looser ``level_tol``.
+    Strategy "exact" has one level, 0; "diodm", "dc" and "cascade" have the levels
+    ``n_levels, ..., 1, 0``. A level above 0 is scored as the model that ``stop_level`` returns (the
+    average of local machines or, with "dc", the machine of a row's cluster), but solved to the
+    looser ``level_tol``.
 
     Parameters
     ----------
@@ -23,8 +24,8 @@ class LevelScores:
     y : array-like of shape (n_samples,)
         True labels.
     scoring : str, callable or None, default=None
-        A single score as in scikit-learn: a name, or a callable ``scorer(estimator, X, y)``. None is the
-        estimator's own ``score``, which is accuracy.
+        A single score as in scikit-learn: a name, or a callable ``scorer(estimator, X, y)``. None
+        is the estimator's own ``score``, which is accuracy.
 
     Attributes
     ----------
@@ -34,7 +35,8 @@ class LevelScores:
     Raises
     ------
     ValueError
-        If X and y have different lengths; at the begin of a fit, if `scoring` is not a single score.
+        If X and y have different lengths; at the begin of a fit, if `scoring` is not a single
+        score.
 
     See Also
     --------
@@ -43,8 +45,8 @@ class LevelScores:
 
     Notes
     -----
-    Clones made by a grid search share the callback; with ``refit=True``, the most recent fit is the one with
-    the best parameters. Scores of fits in other processes are lost.
+    Clones made by a grid search share the callback; with ``refit=True``, the most recent fit is the
+    one with the best parameters. Scores of fits in other processes are lost.
 
     Examples
     --------

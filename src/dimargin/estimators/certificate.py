@@ -60,7 +60,7 @@ def global_objectives(
 def pair_objectives(
     pairs: ClassPairs, signed: Floats, intercepts: Floats, tol: float, max_time: float | None
 ) -> Objectives:
-    """Compute the objectives of the machines of all pairs of classes; small pairs are computed in groups.
+    """Compute the objectives of all pairs of classes, small pairs in groups.
 
     Parameters
     ----------
@@ -94,7 +94,8 @@ def pair_objectives(
         problems = pairs.joined(group)
         dual = problems.coefficients(signed)
         own = problems.objectives(pairs.kernel, dual, intercepts[group])[1]
-        # A pair is solved separately below if its coefficients are infeasible or its rounding is too large.
+        # A pair is solved separately below if its coefficients are infeasible or its rounding is
+        # too large.
         is_valid = problems.sums((problems.feasible(dual) != dual).astype(float)) == 0
         is_valid &= own.rounding <= 0.1 * np.maximum(own.unrounded, tol)
         found.set(group[is_valid], own.take(is_valid))
@@ -111,13 +112,13 @@ def pair_objectives(
 def landmark_objectives(
     problem: DualProblem, support: Indices, coefficients: Floats, intercept: Floats, max_time: float | None
 ) -> Objectives:
-    """Compute the objectives of a model in the space of landmarks, whose coefficients are not dual variables.
+    """Compute the objectives of a landmark model, whose coefficients are not dual variables.
 
-    Parameters and errors are those of `global_objectives`. The primal objective is that of the model's
-    function f. The dual objective is that of ``g_i = -loss_i'(m_i)``, a coefficient for every row, which
-    takes another pass over the columns of its nonzeros. The gap is half the squared distance between f and
-    ``sum_i y_i g_i k(x_i, .)`` in the kernel's space, plus the Fenchel-Young terms of coefficients that had
-    to be made feasible.
+    Parameters and errors are those of `global_objectives`. The primal objective is that of the
+    model's function f. The dual objective is that of ``g_i = -loss_i'(m_i)``, a coefficient for
+    every row, which takes another pass over the columns of its nonzeros. The gap is half the
+    squared distance between f and ``sum_i y_i g_i k(x_i, .)`` in the kernel's space, plus the
+    Fenchel-Young terms of coefficients that had to be made feasible.
     """
     began = time.perf_counter()
     margins = _margins(problem, support, coefficients, max_time)
@@ -135,10 +136,10 @@ def _objectives_apart(
     dual: Floats,
     left: float | None,
 ) -> Objectives:
-    """Return the primal objective of a model and the dual objective of other, feasible coefficients.
+    """Return the primal objective of a model and the dual one of other coefficients.
 
-    The gap is the sum of the Fenchel-Young terms at the model's margins, plus half the squared distance
-    between the model's function and that of the coefficients in the kernel's space.
+    The gap is the sum of the Fenchel-Young terms at the model's margins, plus half the squared
+    distance between the model's function and that of the coefficients in the kernel's space.
     """
     shifted, every = problem.shifted(margins, intercept), np.flatnonzero(dual.any(axis=0))
     reached = _margins(problem, every, (problem.labels * dual)[:, every], left)
@@ -199,7 +200,7 @@ def indices_of_vectors(vectors: Any, coefficients: Floats, X: Any, labels: Float
         fits = free[near] & (np.abs(rows - vector).max(axis=1, initial=0.0) <= tolerance)
         fits &= ((signs == 0) | (signs == labels[:, near].T)).all(axis=1)
         if not fits.any():
-            raise ValueError("X, y are not the training rows of this model: a support vector is not among them")
+            raise ValueError("X, y are not the rows that this model was fitted on: a support vector is not among them")
         indices.append(int(near[fits.argmax()]))
         free[indices[-1]] = False
     return np.array(indices, dtype=np.int64)
@@ -211,11 +212,11 @@ def hinge_objectives(
     """Compute the primal objective of a linear machine, and a dual objective near the optimum.
 
     The primal is ``alpha/2 |w|^2 + mean(loss(y w.x))``. For the hinge, the dual over a in [0, 1] is
-    ``mean(a) - |1/n sum_i a_i y_i x_i|^2 / (2 alpha)``; L-BFGS-B (Byrd, Lu, Nocedal, Zhu, SIAM J. Sci.
-    Comput. 1995) starts from the rows with a margin below one, and takes two passes over the rows per
-    iteration until the relative gap is `tol`. For a smooth loss, it minimises the primal from the given
-    weights; the dual objective of the coefficients that follow from the margins is ``|gradient|^2 /
-    (2 alpha)`` lower, which vanishes at the optimum.
+    ``mean(a) - |1/n sum_i a_i y_i x_i|^2 / (2 alpha)``; L-BFGS-B (Byrd, Lu, Nocedal, Zhu, SIAM J.
+    Sci. Comput. 1995) starts from the rows with a margin below one, and takes two passes over the
+    rows per iteration until the relative gap is `tol`. For a smooth loss, it minimises the primal
+    from the given weights; the dual objective of the coefficients that follow from the margins is
+    ``|gradient|^2 / (2 alpha)`` lower, which vanishes at the optimum.
 
     Parameters
     ----------
@@ -270,7 +271,7 @@ def _best_of_hinge(
 def _best_of_smooth(
     rows: HingeRows, weights: Floats, objective: float, alpha: float, tol: float, deadline: float | None
 ) -> float:
-    """Return the best dual objective found while minimising the primal from weights of shape (n_features,)."""
+    """Minimise the primal from weights of shape (n_features,), and return the best dual value."""
     best, last = -np.inf, weights
 
     def primal(weights: Floats) -> tuple[float, Floats]:
@@ -295,7 +296,7 @@ def _best_of_smooth(
 
 
 def hinge_certificate(rows: HingeRows, weights: Floats, primal: Floats, lower: Floats) -> Objectives:
-    """Return the objectives of a linear machine from its primal objective and a lower bound of the optimum."""
+    """Return the objectives of a linear machine, given a lower bound of the optimum."""
     rounding = rows.loss_rounding(weights) / rows.n_rows + ROUNDINGS * primal
     gap = np.maximum(primal - lower, 0.0)
     return Objectives.of(primal, gap, np.zeros(len(primal)), rounding)

@@ -33,18 +33,19 @@ class CoreSetSVDD(CoreSetDetector):
     Parameters
     ----------
     C : float, default=1.0
-        Weight of the slack; larger leaves fewer rows outside. ``sum_i s_i (distance_i^2 - R^2)_+`` is ``2 /
-        C`` at the optimum.
+        Weight of the slack; larger leaves fewer rows outside. ``sum_i s_i (distance_i^2 - R^2)_+``
+        is ``2 / C`` at the optimum.
     epsilon : float or None, default=None
-        None: the core-set grows until the relative duality gap is within `tol`. A number in (0, 1]: the
-        core-set grows until every row is within ``1 + epsilon`` times the radius of its ball, slack included.
+        None: the core-set grows until the relative duality gap is within `tol`. A number in (0, 1]:
+        the core-set grows until every row is within ``1 + epsilon`` times the radius of its ball,
+        slack included.
     kernel : {"linear", "poly", "rbf", "laplacian"} or callable, default="rbf"
         "linear" finds a ball in the space of the features.
     %(gamma, degree, coef0)s
     contamination : "auto" or float, default="auto"
-        Share of the training rows to classify as outliers, in (0, 0.5]. "auto": rows whose excess over the
-        squared radius is more than twice the mean excess over all rows (``4 / (C sum_i s_i)`` at the
-        optimum), which are at most half of the rows.
+        Share of the training rows to classify as outliers, in (0, 0.5]. "auto": rows whose excess
+        over the squared radius is more than twice the mean excess over all rows
+        (``4 / (C sum_i s_i)`` at the optimum), which are at most half of the rows.
     %(tol)s
     max_iter : int, default=1000
         Passes over the rows.
@@ -61,7 +62,8 @@ class CoreSetSVDD(CoreSetDetector):
     dual_coef_ : ndarray of shape (1, n_SV)
         Weights with sum one; the centre is the weighted mean of the core-set.
     offset_ : float
-        ``-R^2`` minus the margin that follows from `contamination`; rows with a lower score are outliers.
+        ``-R^2`` minus the margin that follows from `contamination`; rows with a lower score are
+        outliers.
     objective_, dual_objective_ : float
         The minimised objective, and a lower bound of its optimum.
     %(duality_gap_, certificate_, status_)s
@@ -76,8 +78,8 @@ class CoreSetSVDD(CoreSetDetector):
 
     Notes
     -----
-    With kernels that depend on the difference of rows ("rbf", "laplacian"), core-sets may be large; with
-    others, the time grows with the square of their size.
+    With kernels that depend on the difference of rows ("rbf", "laplacian"), core-sets may be large;
+    with others, the time grows with the square of their size.
 
     Examples
     --------

@@ -24,24 +24,26 @@ from dimargin.strategies.hard_margin import HardMargin
 class CoreSetSVMClassifier(KernelMarginClassifier):
     r"""L2 support vector machine with a regularised intercept, solved on a growing core-set.
 
-    Minimises ``1/2 (|w|^2 + b^2) + C/2 sum_i s_i (1 - m_i)_+^2`` over margins ``m_i = y_i (w.phi(x_i) + b)``:
-    equation 6 of the core-set paper, scaled such that rho is one. Its dual is the smallest ball around points
-    with inner products ``y_i y_j (k(x_i, x_j) + 1) + delta_ij / C``, which few points determine. Every model
-    carries a certificate, the relative duality gap. The machine equals ``SVMClassifier(loss="squared_hinge",
-    C=C/2)`` on the kernel plus one.
+    Minimises ``1/2 (|w|^2 + b^2) + C/2 sum_i s_i (1 - m_i)_+^2`` over margins
+    ``m_i = y_i (w.phi(x_i) + b)``: equation 6 of the core-set paper, scaled such that rho is one.
+    Its dual is the smallest ball around points with inner products
+    ``y_i y_j (k(x_i, x_j) + 1) + delta_ij / C``, which few points determine. Every model carries a
+    certificate, the relative duality gap. The machine equals
+    ``SVMClassifier(loss="squared_hinge", C=C/2)`` on the kernel plus one.
 
     For K classes there are ``n_outputs = 1`` binary problems if K = 2, else K, one against the rest.
 
     Parameters
     ----------
     C : float, default=1.0
-        Weight of half the squared loss; larger is less regularised. Infinity gives the hard-margin machine,
-        and a ValueError if the rows are not separable.
+        Weight of half the squared loss; larger is less regularised. Infinity gives the hard-margin
+        machine, and a ValueError if the rows are not separable.
     epsilon : float or None, default=None
-        None: the core-set grows until the relative duality gap is within `tol`. A number in (0, 1]: the
-        core-set grows until every row is within ``1 + epsilon`` times the radius of its ball, as in the
-        paper. This does not bound the error of the machine (with 0.1, as in the paper, predictions are at
-        chance level) unless ``epsilon = tol * rho / (2 r^2)``, which is often below 1e-4.
+        None: the core-set grows until the relative duality gap is within `tol`. A number in (0, 1]:
+        the core-set grows until every row is within ``1 + epsilon`` times the radius of its ball,
+        as in the paper. This does not bound the error of the machine (with 0.1, as in the paper,
+        predictions are at chance level) unless ``epsilon = tol * rho / (2 r^2)``, which is often
+        below 1e-4.
     kernel : {"linear", "poly", "rbf", "laplacian", "precomputed"} or callable, default="rbf"
         As in `SVMClassifier`; the diagonal need not be constant (Tsang, Kwok, Zurada 2006).
     %(gamma, degree, coef0, tol)s
@@ -56,9 +58,10 @@ class CoreSetSVMClassifier(KernelMarginClassifier):
     verbose : int, default=0
         1 prints one line at the end, 2 one line per round.
     n_sites : int, default=1
-        With more than one (extra `peers`), the rows are split over the sites of a simulated network, which
-        agree on the core-set and send no other rows (the consensus of the core-set paper). The kernel must
-        have a name, and the time grows with the cube of the core-set's size.
+        With more than one (extra `peers`), the rows are split over the sites of a simulated
+        network, which agree on the core-set and send no other rows (the consensus of the core-set
+        paper). The kernel must have a name, and the time grows with the cube of the core-set's
+        size.
     topology : str or networkx graph, default="complete"
         Topology of the network, as in `GossipSVMClassifier`.
     shards : {"random", "unequal", "sorted", "sorted_unequal"} or array-like of shape (n_samples,), default="random"
@@ -86,11 +89,12 @@ class CoreSetSVMClassifier(KernelMarginClassifier):
     n_iter_ : int
         Number of rounds.
     history_ : list of dict
-        One entry per round with ``level`` (0), ``partitions`` (1), ``seconds`` and ``kernel_evaluations`` of
-        this round, ``objective``, ``relative_gap``, ``core_set`` (rows with a coefficient) and, with
-        `epsilon`, ``farthest``: the distance of the farthest row divided by the radius. A run of several
-        sites has one entry, with ``partitions`` (the sites), ``rounds``, ``messages``, ``bytes`` and
-        ``rows_shared`` (rows that have left their site).
+        One entry per round with ``level`` (0), ``partitions`` (1), ``seconds`` and
+        ``kernel_evaluations`` of this round, ``objective``, ``relative_gap``, ``core_set`` (rows
+        with a coefficient) and, with `epsilon`, ``farthest``: the distance of the farthest row
+        divided by the radius. A run of several sites has one entry, with ``partitions`` (the
+        sites), ``rounds``, ``messages``, ``bytes`` and ``rows_shared`` (rows that have left their
+        site).
 
     See Also
     --------
@@ -99,13 +103,13 @@ class CoreSetSVMClassifier(KernelMarginClassifier):
 
     Notes
     -----
-    Without `epsilon`, up to 512 rows are solved in float64 to rounding error, regardless of `tol`: the
-    core-set is the set of support vectors.
+    Without `epsilon`, up to 512 rows are solved in float64 to rounding error, regardless of `tol`:
+    the core-set is the set of support vectors.
 
-    Hard-margin machines are solved in float64, which resolves margins of a millionth of the largest row norm.
-    The model is scaled such that all margins are at least one despite rounding: `objective_` is ``1/2 (|w|^2 +
-    b^2)`` of a separating hyperplane, and `dual_objective_` is a lower bound for all others. The time grows
-    with the cube of the core-set's size.
+    Hard-margin machines are solved in float64, which resolves margins of a millionth of the largest
+    row norm. The model is scaled such that all margins are at least one despite rounding:
+    `objective_` is ``1/2 (|w|^2 + b^2)`` of a separating hyperplane, and `dual_objective_` is a
+    lower bound for all others. The time grows with the cube of the core-set's size.
 
     References
     ----------

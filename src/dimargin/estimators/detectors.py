@@ -40,8 +40,8 @@ from dimargin.system.threads import effective_n_threads, single_threaded_blas
 class RowsToFit:
     """Rows of positive weight, in the order of their keys, to fit a detector to.
 
-    `indices` are those of the rows in the caller's X; `columns` are the columns of the caller's X that are
-    kept in X, None if all are.
+    `indices` are those of the rows in the caller's X; `columns` are the columns of the caller's X
+    that are kept in X, None if all are.
     """
 
     X: Any
@@ -67,7 +67,7 @@ class CoreSetFit:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Inner products, of rows with themselves and with the centre of a core-set, that determine scores.
+    """Inner products of rows with themselves and with the centre of a core-set.
 
     Attributes
     ----------
@@ -129,8 +129,8 @@ class CoreSetDetector(PlainNumbers, CertificateDiagram, KernelEstimator, Outlier
         ``(objective_ - dual_objective_) / objective_``, over all rows.
     certificate_ : {"global"}
     status_ : {"converged", "above_tol", "max_iter", "max_time", "precision"}
-        "converged": `duality_gap_` is within `tol`. "above_tol": it is not, but every row is within ``1 +
-        epsilon`` times the radius, as requested. Other values: why the fit ended.
+        "converged": `duality_gap_` is within `tol`. "above_tol": it is not, but every row is within
+        ``1 + epsilon`` times the radius, as requested. Other values: why the fit ended.
     history_ : list of dict
     """
 
@@ -251,10 +251,10 @@ class CoreSetDetector(PlainNumbers, CertificateDiagram, KernelEstimator, Outlier
 
     @abstractmethod
     def _judged(self, rows: RowsToFit, found: CoreSetFit, evaluation: Evaluation) -> dict[str, Any]:
-        """Return the attributes that depend on the kind of detector; the offset is the boundary of its ball."""
+        """Return the attributes of this kind of detector; the offset bounds the ball."""
 
     def _homogeneous(self, rows: RowsToFit, limits: Limits) -> CoreSetFit:
-        """Minimise ``x'(K + diag(1 / (C s)))x`` over weights with sum one, as a squared hinge problem of one class."""
+        """Minimise ``x'(K + diag(1 / (C s)))x`` over weights with sum one, by the squared hinge."""
         total = float(rows.weights.sum())
         matrix = kernel_matrix(rows.transform, rows.X, n_threads=rows.n_threads)
         problem = DualProblem(
@@ -301,13 +301,14 @@ class CoreSetDetector(PlainNumbers, CertificateDiagram, KernelEstimator, Outlier
     def _offset_at(self, boundary: float, scores: Floats, bounds: Floats, weights: Floats) -> float:
         """Return the score below which rows are outliers, according to `contamination`."""
         if self.contamination == "auto":
-            # Slack puts every row of the core-set outside, rows with many duplicates only slightly. Outliers
-            # exceed twice the mean excess over all rows, so they are at most half of the rows (Markov).
+            # Slack puts every row of the core-set outside, rows with many duplicates only slightly.
+            # Outliers exceed twice the mean excess over all rows, so they are at most half of the
+            # rows (Markov).
             offset = boundary - 2.0 * float(weights @ np.maximum(boundary - scores, 0.0)) / float(weights.sum())
         else:
             offset = _quantile(scores, weights, float(self.contamination))
-        # Scores at prediction have other rounding, which must not put rows of the boundary outside. The
-        # bounds are of first order only, hence the last term.
+        # Scores at prediction have other rounding, which must not put rows of the boundary outside.
+        # The bounds are of first order only, hence the last term.
         return offset - 2 * float(bounds.max()) - 1e-9 * float(np.ptp(scores))
 
     @staticmethod
@@ -322,7 +323,7 @@ class CoreSetDetector(PlainNumbers, CertificateDiagram, KernelEstimator, Outlier
 
     @property
     def _facts(self) -> dict[str, Any]:
-        """Numbers that describe the model, and as ``privacy`` a sentence on the training rows in it."""
+        """Sizes of the model, and as ``privacy`` a sentence on the training rows in it."""
         return {"support_vectors": len(self.support_), "offset": self.offset_, "privacy": HOLDS_ROWS}
 
     def score_samples(self, X: Any) -> Floats:
@@ -353,7 +354,7 @@ class CoreSetDetector(PlainNumbers, CertificateDiagram, KernelEstimator, Outlier
         return kernel_matrix(self._transform, X).diagonal()
 
     def decision_function(self, X: Any) -> Floats:
-        """Compute ``score_samples(X) - offset_``, of shape (n_samples,), which is negative for outliers."""
+        """Compute ``score_samples(X) - offset_``, which is negative for outliers."""
         return np.asarray(self.score_samples(X) - self.offset_)
 
     def predict(self, X: Any) -> NDArray[np.int64]:

@@ -1,8 +1,8 @@
 """Certificates in scikit-learn's HTML diagrams of estimators, which notebooks show.
 
-Scikit-learn calls ``_sk_visual_block_`` for the block of an estimator, and reads ``_doc_link_...`` for its
-documentation. The caption is visible below the class name without unfolding, also inside pipelines and
-searches; scikit-learn escapes it.
+Scikit-learn calls ``_sk_visual_block_`` for the block of an estimator, and reads ``_doc_link_...``
+for its documentation. The caption is visible below the class name without unfolding, also inside
+pipelines and searches; scikit-learn escapes it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class CertificateDiagram:
 
 
 def caption_of(estimator: Any) -> str | None:
-    """Describe certificate, status and number of support vectors; None for an estimator without certificate."""
+    """Describe the certificate of an estimator; None without one."""
     own = vars(estimator)
     if not {"certificate_", "duality_gap_", "status_"} <= set(own):
         return None
@@ -50,12 +50,13 @@ def visual_block(kind: str, estimators: Any, names: Any, details: Any, caption: 
 
 
 def documentation_link(project_urls: tuple[str, ...]) -> str:
-    """Return the template for links to classes in the documentation, or an empty string for no links.
+    """Return the template for links to the documentation; an empty string for no links.
 
     Parameters
     ----------
     project_urls : tuple of str
-        Entries ``"Label, address"`` of the package metadata; "Documentation" is the root of the site.
+        Entries ``"Label, address"`` of the package metadata; "Documentation" is the root of the
+        site.
     """
     for entry in project_urls:
         label, _, address = entry.partition(",")

@@ -28,7 +28,7 @@ def documented(machine: Machine) -> Machine:
 
 
 def parameter_texts(machine: type) -> dict[str, str]:
-    """Return one line of text for each parameter of a class: its choices, if any, and its description.
+    """Return a line for each parameter of a class: its choices and its description.
 
     Examples
     --------

@@ -36,12 +36,13 @@ class EnclosingBall:
     Attributes
     ----------
     center : ndarray of shape (n_features,) or None
-        None with a kernel, where it is the mean of the core-set's images weighted by `dual_weights`.
+        None with a kernel, where it is the mean of the core-set's images weighted by
+        `dual_weights`.
     dual_weights : ndarray of shape (n_core,)
         Positive weights with sum one.
     radius : float
-        Lower bound, including rounding, for the radius of any ball around all points: the radius of the
-        smallest ball around the core-set.
+        Lower bound, including rounding, for the radius of any ball around all points: the radius of
+        the smallest ball around the core-set.
     core_set_indices : ndarray of shape (n_core,)
         Sorted indices of the points with a positive weight.
     certificate : bool
@@ -57,9 +58,9 @@ class EnclosingBall:
         Number of passes over all points.
     n_kernel_evaluations : int
     history : list of dict
-        One entry per pass with ``objective`` (squared distance of the farthest point), ``relative_gap`` (of
-        the squared radius to it), ``core_set`` (its size), and the cumulative ``passes``,
-        ``kernel_evaluations`` and ``seconds``.
+        One entry per pass with ``objective`` (squared distance of the farthest point),
+        ``relative_gap`` (of the squared radius to it), ``core_set`` (its size), and the cumulative
+        ``passes``, ``kernel_evaluations`` and ``seconds``.
     """
 
     center: Floats | None
@@ -103,12 +104,12 @@ def minimum_enclosing_ball(
     points : array-like, sparse matrix or data frame of shape (n, n_features)
         With ``kernel="precomputed"``, kernel values of shape (n, n).
     epsilon : float, default=1e-3
-        Tolerance in [0, 1]. Every point must be within ``(1 + epsilon) * radius``, so `radius` is at most by
-        this factor smaller than that of the smallest ball. Zero gives the smallest ball, to 1e-9 of its
-        radius.
+        Tolerance in [0, 1]. Every point must be within ``(1 + epsilon) * radius``, so `radius` is
+        at most by this factor smaller than that of the smallest ball. Zero gives the smallest ball,
+        to 1e-9 of its radius.
     kernel : {"linear", "poly", "rbf", "laplacian", "precomputed"} or callable, default="linear"
-        Kernel whose feature space holds the points; "linear" uses the points as they are. A function takes
-        two arrays of rows and returns their kernel values.
+        Kernel whose feature space holds the points; "linear" uses the points as they are. A
+        function takes two arrays of rows and returns their kernel values.
     gamma : {"scale", "auto"} or float, default="scale"
         As in scikit-learn: "scale" is ``1 / (n_features * points.var())``, "auto" ``1 / n_features``.
     degree : int, default=3
@@ -116,17 +117,17 @@ def minimum_enclosing_ball(
     coef0 : float, default=0.0
         Constant of "poly".
     method : {"growing", "fixed"}, default="growing"
-        "growing" solves exactly for the core-set and the thousand farthest points in every pass, and needs a
-        handful of passes. "fixed" is the algorithm of Badoiu and Clarkson: it has ``ceil(1 /
-        epsilon)`` points, and exchanges one in every pass until no exchange helps. If `radius` is still too
-        small then, it adds a point.
+        "growing" solves exactly for the core-set and the thousand farthest points in every pass,
+        and needs a handful of passes. "fixed" is the algorithm of Badoiu and Clarkson: it has
+        ``ceil(1 / epsilon)`` points, and exchanges one in every pass until no exchange helps. If
+        `radius` is still too small then, it adds a point.
     max_iter : int, default=10000
         Maximum number of passes over the points.
     max_time : float or None, default=None
         Seconds after which the best ball so far is returned, with a ConvergenceWarning.
     n_jobs : int or None, default=None
-        Threads for kernel values; None is one for every processor that the process may use. The result does
-        not depend on it.
+        Threads for kernel values; None is one for every processor that the process may use. The
+        result does not depend on it.
     random_state : int, RandomState or None, default=None
         Seed of the first centre with a kernel.
 
@@ -146,9 +147,9 @@ def minimum_enclosing_ball(
 
     Notes
     -----
-    Memory is O(n n_features), plus inner products of the core-set with a thousand points. If nearly all
-    points are equally far from the centre, the core-set needs about ``1 / epsilon`` points, and the time grows
-    with the square of this number.
+    Memory is O(n n_features), plus inner products of the core-set with a thousand points. If nearly
+    all points are equally far from the centre, the core-set needs about ``1 / epsilon`` points, and
+    the time grows with the square of this number.
 
     References
     ----------
@@ -231,9 +232,9 @@ def points_in(
 ) -> Points:
     """Return points in the space of a kernel.
 
-    Raises ValueError or TypeError naming a parameter out of its range. Kernel values are float64, because the
-    radius may be small compared with the norms of the points. `columns` are those of the caller's points that
-    are kept in X.
+    Raises ValueError or TypeError naming a parameter out of its range. Kernel values are float64,
+    because the radius may be small compared with the norms of the points. `columns` are those of
+    the caller's points that are kept in X.
     """
     check_kernel(kernel, gamma, degree, coef0)
     if kernel == "linear":

@@ -1,12 +1,13 @@
 """Progress reports of a strategy to scikit-learn's callbacks and to the terminal.
 
-The task tree of a fit is ``fit`` / ``level l`` / one task for each partition. A level with more than a
-thousand partitions, such as all pairs of fifty classes, has a thousand tasks ``partitions`` instead. If the
-level is a single problem, the number of checks of the gap is unknown; its tasks are thousandths of the
-decrease of the gap to the tolerance, on a logarithmic scale, so that a progress bar follows the gap. A check
-ends as many tasks as the gap has progressed, at least one: the last is named ``check``, the others
-``progress``. If checks without progress use up the thousand tasks, further checks are children of a task
-``further checks``. A callback whose ``on_fit_task_end`` returns True at a level or check stops the fit.
+The task tree of a fit is ``fit`` / ``level l`` / one task for each partition. A level with more
+than a thousand partitions, such as all pairs of fifty classes, has a thousand tasks ``partitions``
+instead. If the level is a single problem, the number of checks of the gap is unknown; its tasks are
+thousandths of the decrease of the gap to the tolerance, on a logarithmic scale, so that a progress
+bar follows the gap. A check ends as many tasks as the gap has progressed, at least one: the last is
+named ``check``, the others ``progress``. If checks without progress use up the thousand tasks,
+further checks are children of a task ``further checks``. A callback whose ``on_fit_task_end``
+returns True at a level or check stops the fit.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _MAX_LEVEL_TASKS = 1000
 
 
 class GapWay:
-    """Progress of a gap to its tolerance on a logarithmic scale, from 0 at the first finite gap to 1.
+    """Logarithmic progress of a gap to its tolerance, from 0 at the first finite gap to 1.
 
     The progress never decreases.
 
@@ -69,7 +70,8 @@ class CallbackProgress(Progress):
     ----------
     estimator : estimator being fitted
     context : sklearn.callback.CallbackContext
-        Context of the fit. Its subtasks are not sequential; the id of a task is the number of its level.
+        Context of the fit. Its subtasks are not sequential; the id of a task is the number of its
+        level.
     data : dict
         ``X``, ``y`` and ``metadata`` for the hooks.
     reconstruct : callable

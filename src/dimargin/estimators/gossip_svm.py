@@ -43,21 +43,22 @@ if TYPE_CHECKING:  # The network needs the extra "peers".
 class GossipSVMClassifier(LinearMarginClassifier):
     r"""Linear support vector machine trained by simulated sites that keep their rows.
 
-    Minimises ``alpha/2 |w|^2 + 1/N sum_i loss(y_i w.x_i)`` over the N rows of all sites (GADGET paper,
-    equation 1, for the hinge loss). In every round, a site takes a step and sends a few numbers per
-    coefficient to its neighbours. `fit` runs the same program as ``dimargin site`` on a simulated network and
-    certifies the result, because it has the rows of all sites. With one site, ``gradient="local",
-    step_size="pegasos"`` is Pegasos.
+    Minimises ``alpha/2 |w|^2 + 1/N sum_i loss(y_i w.x_i)`` over the N rows of all sites (GADGET
+    paper, equation 1, for the hinge loss). In every round, a site takes a step and sends a few
+    numbers per coefficient to its neighbours. `fit` runs the same program as ``dimargin site`` on a
+    simulated network and certifies the result, because it has the rows of all sites. With one site,
+    ``gradient="local", step_size="pegasos"`` is Pegasos.
 
     For K classes there are ``n_outputs = 1`` binary problems if K = 2, else K, one against the rest.
 
     Parameters
     ----------
     algorithm : "gadget" or SiteAlgorithm, default="gadget"
-        GADGET, or an instance of an algorithm from ``dimargin.gossip.rounds`` with its own parameters. Other
-        algorithms need ``loss_function="hinge"``, and do not use `gradient`, `batch_size`, `gossip_rounds`,
-        `step_size`, `projection`, `compression`, `stop` and `n_quiet`. They run `max_iter` rounds without a
-        stopping rule, except for `SetGossip` and for `UniformGadget` with its own `tol`.
+        GADGET, or an instance of an algorithm from ``dimargin.gossip.rounds`` with its own
+        parameters. Other algorithms need ``loss_function="hinge"``, and do not use `gradient`,
+        `batch_size`, `gossip_rounds`, `step_size`, `projection`, `compression`, `stop` and
+        `n_quiet`. They run `max_iter` rounds without a stopping rule, except for `SetGossip` and
+        for `UniformGadget` with its own `tol`.
     share_rows : bool, default=False
         Whether rows may leave their sites; some algorithms require it.
     n_sites : int, default=10
@@ -66,12 +67,14 @@ class GossipSVMClassifier(LinearMarginClassifier):
         Topology of the network: "complete", "ring", "grid", "torus", "star", "random_regular",
         "small_world", "erdos_renyi", or a directed or undirected graph with `n_sites` nodes.
     alpha : float, default=1e-4
-        Weight of the regulariser: the paper's lambda, or ``1 / (C n_samples)`` in other conventions.
+        Weight of the regulariser: the paper's lambda, or ``1 / (C n_samples)`` in other
+        conventions.
     loss_function : {"hinge", "squared_hinge", "odm"}, default="hinge"
-        Loss of a margin m: ``max(0, 1 - m)``, its square, or that of the optimal margin distribution machine,
-        ``(max(0, 1 - theta - m)^2 + upsilon max(0, m - 1 - theta)^2) / (2 (1 - theta)^2)``. The last two are
-        smooth; with tracked gradients and without batches, they converge linearly. `LinearODMClassifier` has
-        ``alpha = 1 / lam``.
+        Loss of a margin m: ``max(0, 1 - m)``, its square, or that of the optimal margin
+        distribution machine,
+        ``(max(0, 1 - theta - m)^2 + upsilon max(0, m - 1 - theta)^2) / (2 (1 - theta)^2)``. The
+        last two are smooth; with tracked gradients and without batches, they converge linearly.
+        `LinearODMClassifier` has ``alpha = 1 / lam``.
     theta : float, default=0.8
         Half width of the band of margins without loss, for "odm", in [0, 1).
     upsilon : float, default=0.5
@@ -79,46 +82,48 @@ class GossipSVMClassifier(LinearMarginClassifier):
     n_quiet : int, default=3
         Number of successive steps for which the stopping rule must hold; 3 as in the paper.
     gradient : {"tracked", "local"}, default="tracked"
-        Direction of a step: the gradient over all rows, which sites track by gossip, or as in the paper the
-        gradient over the site's own rows, which biases its weights towards these. Tracked gradients also
-        reach the optimum if sites hold different classes.
+        Direction of a step: the gradient over all rows, which sites track by gossip, or as in the
+        paper the gradient over the site's own rows, which biases its weights towards these. Tracked
+        gradients also reach the optimum if sites hold different classes.
     batch_size : int or None, default=None
-        Rows per step of a site, drawn with replacement. None uses all rows: a step then takes no longer than
-        the message after it, and yields the certificate.
+        Rows per step of a site, drawn with replacement. None uses all rows: a step then takes no
+        longer than the message after it, and yields the certificate.
     gossip_rounds : int or float, default=1
-        Rounds per step. A number below one is a tolerance: rounds are repeated until the relative change of
-        the site's estimate is smaller.
+        Rounds per step. A number below one is a tolerance: rounds are repeated until the relative
+        change of the site's estimate is smaller.
     step_size : {"auto", "pegasos"} or float, default="auto"
-        Step t has size ``1 / (alpha t + p)``, or ``1 / (alpha + p)`` for tracked gradients of a smooth loss
-        without batches. "pegasos" is ``p = 0``. "auto" finds a p for every feature and, for tracked
-        gradients, one for the direction of the rows' mean, from sums that sites also gossip; features need
-        neither the same scale nor centring. A number is ``1/p``.
+        Step t has size ``1 / (alpha t + p)``, or ``1 / (alpha + p)`` for tracked gradients of a
+        smooth loss without batches. "pegasos" is ``p = 0``. "auto" finds a p for every feature and,
+        for tracked gradients, one for the direction of the rows' mean, from sums that sites also
+        gossip; features need neither the same scale nor centring. A number is ``1/p``.
     projection : bool, default=False
-        Whether every step projects onto the ball ``|w| <= 1/sqrt(alpha)``, which contains the optimum.
+        Whether every step projects onto the ball ``|w| <= 1/sqrt(alpha)``, which contains the
+        optimum.
     compression : {"none", "quantised"}, default="none"
-        "none" sends numbers in full precision. "quantised" sends differences from what the neighbour
-        predicts, in at most one byte each, and omits zero differences; the sender keeps the rounding errors
-        for later messages. This takes about a tenth of the bytes, and memory for a few messages of every
-        neighbour.
+        "none" sends numbers in full precision. "quantised" sends differences from what the
+        neighbour predicts, in at most one byte each, and omits zero differences; the sender keeps
+        the rounding errors for later messages. This takes about a tenth of the bytes, and memory
+        for a few messages of every neighbour.
     average : bool, default=False
-        Whether ``coef_`` uses averages over all steps (step t with weight t) instead of the last iterates.
+        Whether ``coef_`` uses averages over all steps (step t with weight t) instead of the last
+        iterates.
     shards : {"random", "unequal", "sorted", "sorted_unequal"} or array-like of shape (n_samples,), default="random"
-        Assignment of rows to sites. "random": equal sizes. "unequal": the largest site has 200 times the rows
-        of the smallest. "sorted": sorted by label, so that most sites hold one class. "sorted_unequal": both.
-        An array: the number of each row's site.
+        Assignment of rows to sites. "random": equal sizes. "unequal": the largest site has 200
+        times the rows of the smallest. "sorted": sorted by label, so that most sites hold one
+        class. "sorted_unequal": both. An array: the number of each row's site.
     conditions : dimargin.gossip.simulation.Conditions or None, default=None
-        Message loss, delay, outages and more; sites are named "site0", "site1", ... None is a network without
-        faults.
+        Message loss, delay, outages and more; sites are named "site0", "site1", ... None is a
+        network without faults.
     fit_intercept : bool, default=False
         Whether to add a constant feature, whose coefficient is regularised like the others.
     stop : {"objective", "quiet"}, default="objective"
-        Stopping rule of each site. "objective": its estimate of the objective of all rows has changed by a
-        share of at most `tol` in the second half of the steps, which is about its distance from the optimum,
-        or the dual objective is that close. "quiet": a step is shorter than `tol`, as in the paper, which
-        measures the step instead of the error.
+        Stopping rule of each site. "objective": its estimate of the objective of all rows has
+        changed by a share of at most `tol` in the second half of the steps, which is about its
+        distance from the optimum, or the dual objective is that close. "quiet": a step is shorter
+        than `tol`, as in the paper, which measures the step instead of the error.
     tol : float, default=2e-3
-        Tolerance of `stop`. An algorithm without stopping rule has converged if its relative duality gap is at
-        most `tol` after `max_iter` rounds.
+        Tolerance of `stop`. An algorithm without stopping rule has converged if its relative
+        duality gap is at most `tol` after `max_iter` rounds.
     max_iter : int, default=2000
         Maximum number of rounds.
     %(max_time)s
@@ -135,31 +140,32 @@ class GossipSVMClassifier(LinearMarginClassifier):
     intercept_ : ndarray of shape (n_outputs,)
         Zero without `fit_intercept`.
     site_coef_, site_average_coef_ : ndarray of shape (n_sites, n_features_in_)
-        Last and averaged weights of every site; of shape (n_sites, n_outputs, n_features_in_) for more than two
-        classes.
+        Last and averaged weights of every site; of shape (n_sites, n_outputs, n_features_in_) for
+        more than two classes.
     site_intercept_, site_average_intercept_ : ndarray of shape (n_sites,)
         Intercepts of the last and of the averaged weights; of shape (n_sites, n_outputs) for more than two classes.
     site_of_rows_ : ndarray of shape (n_samples,)
         Number of the site of each row.
     objective_, dual_objective_ : float, or ndarray of shape (n_classes,) for more than two classes
-        Primal and dual objective of ``coef_``. The dual objective is that of the sites' dual coefficients or,
-        unless the run was interrupted, what `certify` finds, whichever is larger.
+        Primal and dual objective of ``coef_``. The dual objective is that of the sites' dual
+        coefficients or, unless the run was interrupted, what `certify` finds, whichever is larger.
     duality_gap_ : float
         ``(objective_ - dual_objective_) / objective_`` of the worst output, including rounding.
     certificate_ : {"global"}
     status_ : {"converged", "above_tol", "max_iter", "max_time", "stopped", "precision"}
-        "converged": `duality_gap_` is within `tol`. "above_tol": the stopping rule of the sites was met, but
-        `duality_gap_` is larger. "precision": the rule was met, but the rounding error of the objective may
-        exceed a share of `tol`.
+        "converged": `duality_gap_` is within `tol`. "above_tol": the stopping rule of the sites was
+        met, but `duality_gap_` is larger. "precision": the rule was met, but the rounding error of
+        the objective may exceed a share of `tol`.
     n_iter_ : int
         Number of rounds.
     history_ : list of dict
-        Entries for rounds at growing intervals, each with ``level`` (0), ``partitions`` (the sites),
-        ``round``, ``seconds``, ``objective`` (of the consensus of the last iterates), ``average_objective``,
-        ``worst_objective`` (of the worst site), ``consensus_spread`` (largest relative distance of a site
-        from the consensus), ``relative_gap`` (to the dual objective of the sites' dual coefficients),
-        ``messages`` and ``bytes`` (cumulative, as encoded, for the columns that occur) and
-        ``kernel_evaluations`` (0). If rows leave their sites, also ``rows_shared``, their number.
+        Entries for rounds at growing intervals, each with ``level`` (0), ``partitions`` (the
+        sites), ``round``, ``seconds``, ``objective`` (of the consensus of the last iterates),
+        ``average_objective``, ``worst_objective`` (of the worst site), ``consensus_spread``
+        (largest relative distance of a site from the consensus), ``relative_gap`` (to the dual
+        objective of the sites' dual coefficients), ``messages`` and ``bytes`` (cumulative, as
+        encoded, for the columns that occur) and ``kernel_evaluations`` (0). If rows leave their
+        sites, also ``rows_shared``, their number.
 
     See Also
     --------
@@ -167,7 +173,8 @@ class GossipSVMClassifier(LinearMarginClassifier):
 
     Notes
     -----
-    There is no `sample_weight`: with batches, a weight of two would differ from giving the row twice.
+    There is no `sample_weight`: with batches, a weight of two would differ from giving the row
+    twice.
 
     References
     ----------
@@ -234,7 +241,8 @@ class GossipSVMClassifier(LinearMarginClassifier):
         Raises
         ------
         ValueError, TypeError
-            If a parameter or value is out of range; the message names the parameter, row, column or site.
+            If a parameter or value is out of range; the message names the parameter, row, column or
+            site.
         ImportError
             If the packages of ``dimargin[peers]`` are missing.
 
@@ -261,8 +269,8 @@ class GossipSVMClassifier(LinearMarginClassifier):
     def certify(self, X: Any, y: Any, max_time: float | None = None) -> Self:
         """Compute the certificate of the fitted model on given rows.
 
-        For a model of a real site, these may be the rows of all sites. The method sets ``objective_``,
-        ``dual_objective_``, ``duality_gap_``, ``certificate_`` and ``status_``.
+        For a model of a real site, these may be the rows of all sites. The method sets
+        ``objective_``, ``dual_objective_``, ``duality_gap_``, ``certificate_`` and ``status_``.
 
         Parameters
         ----------
@@ -295,7 +303,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
         return hinge_objectives(HingeRows(X, signs, self._loss), weights, float(self.alpha), float(self.tol), deadline)
 
     def _accuracies_of_sites(self, columns: Indices | None) -> Callable[[GossipRun], Floats] | None:
-        """Return the function that computes the sites' accuracies for the history, None if no front end has set it."""
+        """Return the function for the sites' accuracies, if a front end has set one."""
         evaluate: Callable[..., Floats] | None = self.__dict__.get("_evaluate")
         return evaluate and (lambda run: evaluate(run.weights(bool(self.average)), columns))
 
@@ -306,8 +314,8 @@ class GossipSVMClassifier(LinearMarginClassifier):
 
         n_sites = int(self.n_sites)
         graph = connected_graph(self.topology, n_sites, seed)
-        # A site holds 19 numbers per column and output, its messages included. With compression, it also
-        # holds 160 for the last messages to and from each neighbour.
+        # A site holds 19 numbers per column and output, its messages included. With compression, it
+        # also holds 160 for the last messages to and from each neighbour.
         arrays = 19 * n_sites + 160 * 2 * graph.number_of_edges() * (self.compression != "none")
         check_memory(8 * arrays * len(data.labels) * data.X.shape[1], None)
         order = order_of_keys(data.X, data.y, data.row_weights, seed)
@@ -334,7 +342,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
         )  # fmt: skip
 
     def _check_parameters(self) -> None:
-        """Raise an error if a parameter is out of range, or ImportError if the network's packages are missing."""
+        """Raise an error if a parameter is out of range or a package is missing."""
         check_sites(type(self).__name__, self.n_sites, self.topology, self.shards)
         if self.algorithm != "gadget":
             self._check_algorithm()

@@ -53,7 +53,8 @@ from dimargin.system.arrays import Floats, Indices
 from dimargin.system.memory import check_memory
 from dimargin.system.threads import effective_n_threads, single_threaded_blas
 
-# Strategy "auto" solves up to this many rows exactly, in seconds; above, a tree has a usable model early.
+# Strategy "auto" solves up to this many rows exactly, in seconds; above, a tree has a usable model
+# early.
 _AUTO_EXACT_ROWS = 100_000
 
 
@@ -63,26 +64,26 @@ class KernelMarginClassifier(LinearKernelCoefficients, KernelPrediction):
     Parameters
     ----------
     strategy : {"auto", "exact", "diodm", "dc", "cascade", "dip", "landmark"} or strategy object, default="auto"
-        "exact" solves the whole problem. "diodm" merges a tree of stratified partitions. "dc" divides the
-        rows into clusters and conquers (DC-SVM, DC-ODM). "cascade" merges the support vectors of random
-        partitions, "dip" those of partitions with the same share of every cluster. "landmark" solves the
-        machine in the space of a sample of the rows, for more than a million rows. "auto" is "diodm" if
-        `n_levels` or `stop_level` is given; else "exact" up to 100,000 rows, and above "dc", or "diodm" with
-        `n_landmarks` or `memory_limit`. An object has further options, as in
-        ``DivideAndConquer(prediction="naive")``.
+        "exact" solves the whole problem. "diodm" merges a tree of stratified partitions. "dc"
+        divides the rows into clusters and conquers (DC-SVM, DC-ODM). "cascade" merges the support
+        vectors of random partitions, "dip" those of partitions with the same share of every
+        cluster. "landmark" solves the machine in the space of a sample of the rows, for more than a
+        million rows. "auto" is "diodm" if `n_levels` or `stop_level` is given; else "exact" up to
+        100,000 rows, and above "dc", or "diodm" with `n_landmarks` or `memory_limit`. An object has
+        further options, as in ``DivideAndConquer(prediction="naive")``.
     branching : int, default=4
-        Number of partitions that are merged into one ("diodm", "cascade", "dip"); with "dc", level l has
-        ``branching ** l`` clusters.
+        Number of partitions that are merged into one ("diodm", "cascade", "dip"); with "dc", level
+        l has ``branching ** l`` clusters.
     n_levels : int or None, default=None
-        Levels of the tree above the whole problem: ``branching ** n_levels`` leaves, for any number of rows.
-        None aims at leaves of 4,096 rows.
+        Levels of the tree above the whole problem: ``branching ** n_levels`` leaves, for any number
+        of rows. None aims at leaves of 4,096 rows.
     n_landmarks : int or None, default=None
-        Number of landmarks that define the strata of "diodm" (None: 50) or span the space of "landmark"
-        (None: 1,000).
+        Number of landmarks that define the strata of "diodm" (None: 50) or span the space of
+        "landmark" (None: 1,000).
     stop_level : int, default=0
-        Level whose model is returned; 0 is the whole problem. Models of higher levels predict with the mean
-        of the local machines ("diodm", "cascade", "dip") or with the machine of the nearest cluster ("dc":
-        early prediction; `DivideAndConquer` has other options).
+        Level whose model is returned; 0 is the whole problem. Models of higher levels predict with
+        the mean of the local machines ("diodm", "cascade", "dip") or with the machine of the
+        nearest cluster ("dc": early prediction; `DivideAndConquer` has other options).
     tol : float, default=1e-3
         Relative duality gap to reach. Below 1e-4 the certificate is computed with float64 kernel values.
     max_iter : int, default=1000
@@ -90,31 +91,33 @@ class KernelMarginClassifier(LinearKernelCoefficients, KernelPrediction):
     warm_start : bool, default=False
         Start from the coefficients of the previous fit, which must have used the same rows.
     verbose : int, default=0
-        1 prints one line per level, 2 also one line per check of the gap. scikit-learn's `ProgressBar` callback
-        shows progress bars.
+        1 prints one line per level, 2 also one line per check of the gap. scikit-learn's
+        `ProgressBar` callback shows progress bars.
 
     Attributes
     ----------
     support_ : ndarray of shape (n_SV,)
-        Indices of the support vectors in X: the union over the outputs. Equal rows with the same label may be
-        merged into the first, with the sum of their weights and coefficients.
+        Indices of the support vectors in X: the union over the outputs. Equal rows with the same
+        label may be merged into the first, with the sum of their weights and coefficients.
     support_vectors_ : ndarray or CSR array of shape (n_SV, n_features_in_)
     dual_coef_ : ndarray of shape (n_outputs, n_SV)
         ``y_i gamma_i``; zero for outputs that a support vector does not belong to.
     coef_ : ndarray of shape (n_outputs, n_features_in_)
-        Dense coefficients of the features, only with ``kernel="linear"``: decision values, with "one_vs_one"
-        those of pairs, are ``X @ coef_.T + intercept_``. Read-only, because it is computed from the support
-        vectors.
+        Dense coefficients of the features, only with ``kernel="linear"``: decision values, with
+        "one_vs_one" those of pairs, are ``X @ coef_.T + intercept_``. Read-only, because it is
+        computed from the support vectors.
     n_support_ : ndarray of shape (n_classes,)
         Number of support vectors of each class.
     objective_, dual_objective_ : float, or ndarray of shape (n_classes,) for more than two classes
-        Primal (positive) and dual objective of the problem that `certificate_` names. For "partitioned", they
-        are weighted means over partitions ("diodm", "cascade", "dip") or sums over clusters ("dc").
+        Primal (positive) and dual objective of the problem that `certificate_` names. For
+        "partitioned", they are weighted means over partitions ("diodm", "cascade", "dip") or sums
+        over clusters ("dc").
     duality_gap_ : float
-        ``(objective_ - dual_objective_) / objective_`` of the worst output and the worst partition, including
-        rounding. Rounding is bounded for "linear", "poly" and user-defined kernels, with ``tol < 1e-4``, and
-        if the bound takes at most a tenth of the fit or a few milliseconds (up to a few thousand rows). Else,
-        for "rbf" and "laplacian", it is measured on a sample of rows, plus five standard deviations.
+        ``(objective_ - dual_objective_) / objective_`` of the worst output and the worst partition,
+        including rounding. Rounding is bounded for "linear", "poly" and user-defined kernels, with
+        ``tol < 1e-4``, and if the bound takes at most a tenth of the fit or a few milliseconds (up
+        to a few thousand rows). Else, for "rbf" and "laplacian", it is measured on a sample of
+        rows, plus five standard deviations.
     certificate_ : {"global", "partitioned", "landmark"}
         Problem that the gap belongs to; `certify` computes the global certificate.
     n_iter_ : int
@@ -162,7 +165,7 @@ class KernelMarginClassifier(LinearKernelCoefficients, KernelPrediction):
         return self.kernel in THINNED_KERNELS and self.memory_limit is None
 
     def _is_as_precise(self, thin: TrainingData, data: TrainingData) -> bool:
-        """Return whether thinned rows, which are not centred, have the same kernel precision as dense ones."""
+        """Return whether thinned rows, which are not centred, have the precision of dense ones."""
         if not thin.is_thinned:
             return False
         with suppress(ValueError):  # Columns may be too large for the kernel.
@@ -231,7 +234,7 @@ class KernelMarginClassifier(LinearKernelCoefficients, KernelPrediction):
         return None if isinstance(self.strategy, str) and self.strategy == "auto" else strategy_of(self.strategy)
 
     def _check_shape(self, strategy: Strategy | None) -> TreeShape:
-        """Return the validated shape of the tree; refuse parameters that the strategy does not use."""
+        """Return the shape of the tree; refuse parameters that the strategy does not use."""
         check_number("branching", self.branching, 2, low_included=True, whole=True)
         if self.n_landmarks is not None:
             check_number("n_landmarks", self.n_landmarks, 1, low_included=True, whole=True)
@@ -258,13 +261,13 @@ class KernelMarginClassifier(LinearKernelCoefficients, KernelPrediction):
         tree = self.n_levels is not None or self.stop_level > 0
         if n_rows <= _AUTO_EXACT_ROWS and not tree:
             return STRATEGIES["exact"]()
-        # Clusters need fewer kernel values than strata to reach the gap, and their early models predict better
-        # (docs/guide/trees.md).
+        # Clusters need fewer kernel values than strata to reach the gap, and their early models
+        # predict better (docs/guide/trees.md).
         strata = self.kernel == "precomputed" or self.memory_limit is not None or self.n_landmarks is not None
         return STRATEGIES["diodm" if tree or strata else "dc"]()
 
     def _advice(self) -> str:
-        """Suggest landmarks if the gap of a fit to at least 20,000 rows is above ten times the tolerance."""
+        """Suggest landmarks after a fit to many rows with a gap far above the tolerance."""
         is_far = self.duality_gap_ > 10.0 * self.tol and self._n_given >= 20_000
         if not is_far or self._is_of_landmarks or self.kernel not in KERNEL_NAMES:
             return ""
@@ -275,7 +278,7 @@ class KernelMarginClassifier(LinearKernelCoefficients, KernelPrediction):
 
     @property
     def _is_of_landmarks(self) -> bool:
-        """Whether the model is one in the space of landmarks, whose coefficients are not dual variables."""
+        """Whether this is a landmark model, whose coefficients are not dual variables."""
         return any(entry.get("scope") == "landmark" for entry in self.history_[-1:])
 
     def _plan(self, n_rows: int) -> str:
@@ -284,7 +287,7 @@ class KernelMarginClassifier(LinearKernelCoefficients, KernelPrediction):
         return f"strategy {next((name for name, own in STRATEGIES.items() if own is chosen), chosen.__name__)}"
 
     def _memory_needed(self, n_rows: int, n_values: int, n_outputs: int) -> int:
-        """Return the bytes that a solve of `n_rows` rows with `n_values` stored numbers needs besides the data."""
+        """Return the bytes that a solve needs besides the data."""
         rows = n_values * (4 if self.tol >= 1e-4 else 12)
         return rows + 8 * n_rows * (12 + 8 * n_outputs) + 24 * 2**20
 
@@ -323,8 +326,8 @@ class KernelMarginClassifier(LinearKernelCoefficients, KernelPrediction):
             "dual_coef_": found.coefficients[:, order],
             "intercept_": found.intercept + self._offset * found.coefficients.sum(axis=1),
             "n_support_": np.bincount(codes, minlength=len(origin.classes)).astype(np.int32),
-            # Predictions use float64 as the certificate does: large coefficients cancel, which would make float32
-            # errors visible in decision values.
+            # Predictions use float64 as the certificate does: large coefficients cancel, which
+            # would make float32 errors visible in decision values.
             "_transform": transform.in_float64(),
             "_router": None if router is None else router.take(order).on_given(origin.columns),
             "_n_given": origin.n_given,
@@ -338,10 +341,11 @@ class KernelMarginClassifier(LinearKernelCoefficients, KernelPrediction):
     def certify(self, X: Any, y: Any, sample_weight: Any = None, max_time: float | None = None) -> Self:
         """Compute the global certificate of the fitted model on its training rows.
 
-        The certificate takes one pass over the kernel in float64, of ``n`` times the number of support
-        vectors, and after strategy "landmark" another one of up to ``n * n`` values. The method sets
-        ``objective_``, ``dual_objective_``, ``duality_gap_``, ``certificate_`` and ``status_``. For a model
-        that predicts by clusters, it certifies the decision function of all coefficients together.
+        The certificate takes one pass over the kernel in float64, of ``n`` times the number of
+        support vectors, and after strategy "landmark" another one of up to ``n * n`` values. The
+        method sets ``objective_``, ``dual_objective_``, ``duality_gap_``, ``certificate_`` and
+        ``status_``. For a model that predicts by clusters, it certifies the decision function of
+        all coefficients together.
 
         Parameters
         ----------
@@ -370,7 +374,7 @@ class KernelMarginClassifier(LinearKernelCoefficients, KernelPrediction):
             self._find_support_in(data)
         indices = np.searchsorted(data.kept, self.support_[np.isin(self.support_, data.kept)])
         if data.n_given != self._n_given or not self._has_support_vectors(data.X, indices):
-            raise ValueError("X, y are not the training rows of this model: its support vectors differ")
+            raise ValueError("X, y are not the rows that this model was fitted on: its support vectors differ")
         whole = narrow(merged(data)) if self._may_merge else data
         signed = whole.sums(self.support_, self.dual_coef_)
         support = np.flatnonzero(signed.any(axis=0))
@@ -382,7 +386,7 @@ class KernelMarginClassifier(LinearKernelCoefficients, KernelPrediction):
     def _global_objectives(
         self, data: TrainingData, support: Indices, signed: Floats, max_time: float | None
     ) -> Objectives:
-        """Return the objectives on all rows, given the indices and coefficients of the support vectors."""
+        """Return the objectives for given indices and coefficients of support vectors."""
         compute = landmark_objectives if self._is_of_landmarks else global_objectives
         transform = replace(self._transform.in_float64(), offset=self._offset)
         problem = self._problem(data, transform, effective_n_threads(self.n_jobs))

@@ -22,7 +22,7 @@ from dimargin.system.arrays import Floats, Indices
 
 
 def check_kernel(kernel: str | KernelFunction, gamma: str | float, degree: int, coef0: float) -> None:
-    """Raise ValueError or TypeError if a kernel parameter of `dimargin.SVMClassifier` is out of range."""
+    """Raise ValueError or TypeError if a kernel parameter is out of range."""
     if kernel == "sigmoid":
         raise ValueError(
             "kernel='sigmoid' is not positive semi-definite, so a duality gap would not certify a model. "
@@ -89,24 +89,25 @@ class KernelEstimator:
     Parameters
     ----------
     kernel : {"linear", "poly", "rbf", "laplacian", "precomputed"} or callable, default="rbf"
-        "precomputed": X holds kernel values, of shape (n, n) for fit and (n_queries, n) for prediction. A
-        function takes two arrays of rows and returns their kernel values. Both are several times slower than
-        named kernels, and must be positive semi-definite for the certificate to be valid. A ValueError is
-        raised if the values of up to 256 random rows have a negative eigenvalue, or if two rows have
-        k(x, z) != k(z, x) or k(x, z)^2 > k(x, x) k(z, z) in a block that is computed. These checks do not
-        prove that all kernel values are positive semi-definite.
+        "precomputed": X holds kernel values, of shape (n, n) for fit and (n_queries, n) for
+        prediction. A function takes two arrays of rows and returns their kernel values. Both are
+        several times slower than named kernels, and must be positive semi-definite for the
+        certificate to be valid. A ValueError is raised if the values of up to 256 random rows have
+        a negative eigenvalue, or if two rows have k(x, z) != k(z, x) or k(x, z)^2 > k(x, x) k(z, z)
+        in a block that is computed. These checks do not prove that all kernel values are positive
+        semi-definite.
     gamma : {"scale", "auto"} or float, default="scale"
         As in scikit-learn: "scale" is ``1 / (n_features * X.var())`` (rows weighted by `sample_weight`), "auto"
         ``1 / n_features``.
     degree : int, default=3
         Degree of "poly".
     coef0 : float, default=0.0
-        Constant of "poly": ``(gamma x.z + coef0) ** degree``. At least 0, or the kernel would not be positive
-        semi-definite.
+        Constant of "poly": ``(gamma x.z + coef0) ** degree``. At least 0, or the kernel would not
+        be positive semi-definite.
     n_jobs : int or None, default=None
-        Number of threads. None is one for every processor that the affinity and the container quota of the
-        process allow, -2 all but one. Limits of OpenMP and threadpoolctl apply. The result does not depend on
-        it.
+        Number of threads. None is one for every processor that the affinity and the container quota
+        of the process allow, -2 all but one. Limits of OpenMP and threadpoolctl apply. The result
+        does not depend on it.
     """
 
     kernel: str | KernelFunction
@@ -137,14 +138,15 @@ class KernelEstimator:
     def _order(self, X: Any, y: Indices, weights: Floats, seed: int) -> Indices:
         """Return the order of the rows by their keys.
 
-        Samples, parts and blocks follow this order, and therefore do not depend on the order of the caller.
+        Samples, parts and blocks follow this order, and therefore do not depend on the order of the
+        caller.
         """
         if self.kernel == "precomputed":  # Keys of kernel values would depend on the order of the rows.
             return np.random.default_rng(seed).permutation(len(y))
         return order_of_keys(X, y, weights, seed)
 
     def _batches(self, X: Any) -> tuple[int, Iterator[tuple[slice, Any]]]:
-        """Return the number of rows to predict, and batches of them, dense or sparse as the support vectors are."""
+        """Return the number of rows to predict, and batches stored as the support vectors are."""
         X = queries(self, X)
         vectors = self.support_vectors_  # type: ignore[attr-defined]
         # The model decides about sparse storage, because centring would fill sparse rows.

@@ -32,7 +32,8 @@ class KernelPrediction(KernelEstimator, MarginClassifier):
         Returns
         -------
         ndarray of shape (n_samples,) for two classes, else (n_samples, n_classes)
-            Positive values mean ``classes_[1]``; with more classes, each column is one class against the rest.
+            Positive values mean ``classes_[1]``; with more classes, each column is one class
+            against the rest.
         """
         n_rows, batches = self._batches(X)
         values = np.zeros((len(self.intercept_), n_rows))
@@ -43,8 +44,8 @@ class KernelPrediction(KernelEstimator, MarginClassifier):
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict class labels, of shape (n_samples,).
 
-        For two classes, decision values far from zero are computed in float32, which is faster. The labels
-        agree with `decision_function`.
+        For two classes, decision values far from zero are computed in float32, which is faster. The
+        labels agree with `decision_function`.
         """
         check_is_fitted(self)
         if len(self.classes_) > 2 or self._router is not None:
@@ -63,8 +64,9 @@ class KernelPrediction(KernelEstimator, MarginClassifier):
             return self._values_of_batch(part)
         matrix = kernel_matrix(transform, vectors, queries=part, n_threads=effective_n_threads(self.n_jobs))
         values: Floats = matrix.multiply(np.arange(vectors.shape[0]), self.dual_coef_) + self.intercept_[:, None]
-        # The largest float32 error of 20,000 decision values was 2.5 to 18 times 2^-24 of the coefficients' norm,
-        # on 28 machines with rbf and laplacian kernels (ijcnn1 and cod-rna, C from 0.1 to 1e4).
+        # The largest float32 error of 20,000 decision values was 2.5 to 18 times 2^-24 of the
+        # coefficients' norm, on 28 machines with rbf and laplacian kernels (ijcnn1 and cod-rna, C
+        # from 0.1 to 1e4).
         bound = 300 * 2.0**-24 * np.linalg.norm(self.dual_coef_) + 1e-6 * abs(self.intercept_[0])
         near = np.abs(values[0]) <= bound
         if near.any():
@@ -72,7 +74,7 @@ class KernelPrediction(KernelEstimator, MarginClassifier):
         return values
 
     def _values_of_batch(self, part: Any) -> Floats:
-        """Return decision values of shape (n_outputs, n_rows) for rows stored as the support vectors are."""
+        """Return decision values of shape (n_outputs, n_rows) for a batch of rows."""
         values = np.zeros((len(self.intercept_), part.shape[0]))
         if self.support_vectors_.shape[0] or self._router is not None:
             outgrown = self._transform.outgrown(part)

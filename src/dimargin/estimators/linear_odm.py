@@ -41,28 +41,31 @@ def _has_partial_fit(estimator: Any) -> bool:
 class LinearODMClassifier(LinearMarginClassifier):
     r"""Linear Optimal margin Distribution Machine for dense or sparse rows.
 
-    Minimises ``1/2 |w|^2 + lam/(2 W (1-theta)^2) sum_i s_i [ (1-theta-m_i)_+^2 + upsilon (m_i-1-theta)_+^2 ]`` over
-    margins ``m_i = y_i (w.x_i + b)``, where ``s_i`` is the weight of row i and ``W`` the sum of the weights (DiODM
-    paper, section 2). The certificate is that half the squared gradient is the duality gap. The intercept b is
-    not regularised. Besides the data, the fit needs about ten numbers per row and output.
+    Minimises
+    ``1/2 |w|^2 + lam/(2 W (1-theta)^2) sum_i s_i [ (1-theta-m_i)_+^2 + upsilon (m_i-1-theta)_+^2 ]``
+    over margins ``m_i = y_i (w.x_i + b)``, where ``s_i`` is the weight of row i and ``W`` the sum
+    of the weights (DiODM paper, section 2). The certificate is that half the squared gradient is
+    the duality gap. The intercept b is not regularised. Besides the data, the fit needs about ten
+    numbers per row and output.
 
-    For K classes, there is ``n_outputs = 1`` binary problem if K = 2, else there are K, one against the rest.
+    For K classes, there is ``n_outputs = 1`` binary problem if K = 2, else there are K, one against
+    the rest.
 
     Parameters
     ----------
     lam : float, default=1e4
-        Weight of the loss; larger is less regularised. This is lambda in the ``lambda/2M`` convention of the
-        paper, twice that of libodm. With the defaults of `lam`, `upsilon` and `theta`, the accuracy equals
-        that of LinearSVC with its defaults (docs/defaults.md).
+        Weight of the loss; larger is less regularised. This is lambda in the ``lambda/2M``
+        convention of the paper, twice that of libodm. With the defaults of `lam`, `upsilon` and
+        `theta`, the accuracy equals that of LinearSVC with its defaults (docs/defaults.md).
     upsilon : float, default=0.5
         Weight of margins beyond ``1 + theta``, in (0, 1].
     theta : float, default=0.8
         Half width of the band of margins around one without loss, in [0, 1).
     solver : {"auto", "newton", "svrg", "csvrg", "dsvrg"} or solver object, default="auto"
-        "newton" takes a few passes over the rows for any parameters. "svrg" (stochastic variance reduced
-        gradient) takes a few more for small `lam`. "dsvrg" is svrg on stratified partitions without moving
-        rows (acc-DiODM). "csvrg" is svrg with a core-set, a baseline. "auto" is "newton". An object has
-        further options, as in ``LinearSVRG(step_size="barzilai_borwein")``.
+        "newton" takes a few passes over the rows for any parameters. "svrg" (stochastic variance
+        reduced gradient) takes a few more for small `lam`. "dsvrg" is svrg on stratified partitions
+        without moving rows (acc-DiODM). "csvrg" is svrg with a core-set, a baseline. "auto" is
+        "newton". An object has further options, as in ``LinearSVRG(step_size="barzilai_borwein")``.
     fit_intercept : bool, default=True
         Whether the decision function has an intercept.
     tol : float, default=1e-3
@@ -71,7 +74,8 @@ class LinearODMClassifier(LinearMarginClassifier):
         Maximum number of Newton steps, or of stages of "svrg", "csvrg" and "dsvrg".
     %(max_time, class_weight)s
     warm_start : bool, default=False
-        Start from the coefficients of the previous fit, which must have used the same classes and features.
+        Start from the coefficients of the previous fit, which must have used the same classes and
+        features.
     %(n_jobs, random_state)s
     verbose : int, default=0
         1 prints one line at the end of a solve, 2 also one line per step.
@@ -80,22 +84,24 @@ class LinearODMClassifier(LinearMarginClassifier):
     ----------
     %(classes_, n_features_in_, feature_names_in_)s
     coef_ : ndarray of shape (n_outputs, n_features_in_)
-        If the training rows were sparse with more columns than stored values, the model keeps coefficients
-        only for columns that occur, and this array is created on access and read-only.
+        If the training rows were sparse with more columns than stored values, the model keeps
+        coefficients only for columns that occur, and this array is created on access and read-only.
     intercept_ : ndarray of shape (n_outputs,)
     objective_, dual_objective_ : float, or ndarray of shape (n_classes,) for more than two classes
         Primal (positive) and dual objective.
     duality_gap_ : float
-        ``(objective_ - dual_objective_) / objective_`` of the worst output, including a bound of the rounding.
+        ``(objective_ - dual_objective_) / objective_`` of the worst output, including a bound of
+        the rounding.
     certificate_ : {"global", "partitioned"}
-        Problem that the gap belongs to: the whole problem or, after `partial_fit`, that of the last rows.
+        Problem that the gap belongs to: the whole problem or, after `partial_fit`, that of the last
+        rows.
     %(status_)s
     n_iter_ : int
         Number of steps and evaluations of starting points.
     history_ : list of dict
-        One entry per step with ``level`` (1 for an initial solve on some of the rows), ``partitions``,
-        ``rows``, ``scope``, ``seconds``, ``epochs`` (passes over all rows so far), ``objective``,
-        ``gradient_norm``, ``relative_gap`` and ``kernel_evaluations`` (0).
+        One entry per step with ``level`` (1 for an initial solve on some of the rows),
+        ``partitions``, ``rows``, ``scope``, ``seconds``, ``epochs`` (passes over all rows so far),
+        ``objective``, ``gradient_norm``, ``relative_gap`` and ``kernel_evaluations`` (0).
 
     See Also
     --------
@@ -158,10 +164,10 @@ class LinearODMClassifier(LinearMarginClassifier):
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Continue training, also after `fit`, with one stage of "svrg" on further rows.
 
-        The model is a weighted mean of the iterates of all calls; the weight of an iterate is proportional to
-        the number of rows seen until then. A single pass over a stream of samples comes near the optimum of
-        all of them, and repeated calls with the same rows approach theirs (similar to streaming SVRG: Frostig
-        et al., COLT 2015).
+        The model is a weighted mean of the iterates of all calls; the weight of an iterate is
+        proportional to the number of rows seen until then. A single pass over a stream of samples
+        comes near the optimum of all of them, and repeated calls with the same rows approach theirs
+        (similar to streaming SVRG: Frostig et al., COLT 2015).
 
         Parameters
         ----------
@@ -174,8 +180,8 @@ class LinearODMClassifier(LinearMarginClassifier):
         Returns
         -------
         self
-            Objectives and gap, with scope "partitioned", belong to the rows of this call; `certify` computes them
-            for other rows.
+            Objectives and gap, with scope "partitioned", belong to the rows of this call; `certify`
+            computes them for other rows.
 
         Raises
         ------
@@ -248,10 +254,10 @@ class LinearODMClassifier(LinearMarginClassifier):
         return np.asarray(self.classes_)
 
     def certify(self, X: Any, y: Any, sample_weight: Any = None, max_time: float | None = None) -> Self:
-        """Compute the certificate of the fitted model on given rows, such as all rows of earlier `partial_fit` calls.
+        """Compute the certificate of the fitted model on given rows, for example of `partial_fit`.
 
-        The method sets ``objective_``, ``dual_objective_``, ``duality_gap_``, ``certificate_`` and ``status_``.
-        It takes two passes over the rows.
+        The method sets ``objective_``, ``dual_objective_``, ``duality_gap_``, ``certificate_`` and
+        ``status_``. It takes two passes over the rows.
 
         Parameters
         ----------
@@ -323,7 +329,7 @@ class LinearODMClassifier(LinearMarginClassifier):
     def _attributes(
         self, solution: PrimalSolution, classes: NDArray[Any], total: float, columns: Indices | None = None
     ) -> dict[str, Any]:
-        """Return the fitted attributes for a solution on these columns (None: all) and rows with weight `total`."""
+        """Return the fitted attributes for these columns (None: all) and rows of weight `total`."""
         parameters = np.column_stack([solution.weights, solution.objectives.intercept])
         return {
             **self._model_attributes(classes, parameters, columns),
@@ -336,6 +342,6 @@ class LinearODMClassifier(LinearMarginClassifier):
     def _model_attributes(
         self, classes: NDArray[Any], parameters: Floats, columns: Indices | None = None
     ) -> dict[str, Any]:
-        """Return the fitted attributes for prediction, from parameters for these columns (None: all)."""
+        """Return the attributes for prediction from parameters for these columns (None: all)."""
         weights = self._of_columns(parameters[:, :-1].copy(), columns)
         return {"classes_": classes, "coef_": weights, "intercept_": parameters[:, -1].copy()}

@@ -58,7 +58,8 @@ class PreparedFit:
     model_attributes : callable
         Returns the fitted attributes for an intermediate model.
     train : callable
-        Trains within limits and reports progress; returns the fitted attributes and why training ended.
+        Trains within limits and reports progress; returns the fitted attributes and why training
+        ended.
     """
 
     n_levels: int
@@ -75,9 +76,9 @@ class MarginClassifier(PlainNumbers, CertificateDiagram, CallbackSupportMixin, C
         Seconds after which the best model so far is returned, with a ConvergenceWarning.
     class_weight : dict, "balanced" or None, default=None
     n_jobs : int or None, default=None
-        Number of threads. None is one for every processor that the affinity and the container quota of the
-        process allow, -2 all but one. Limits of OpenMP and threadpoolctl apply. The result does not depend on
-        it.
+        Number of threads. None is one for every processor that the affinity and the container quota
+        of the process allow, -2 all but one. Limits of OpenMP and threadpoolctl apply. The result
+        does not depend on it.
     random_state : int, RandomState or None, default=None
 
     Attributes
@@ -87,9 +88,10 @@ class MarginClassifier(PlainNumbers, CertificateDiagram, CallbackSupportMixin, C
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only when X had column names.
     status_ : {"converged", "above_tol", "max_iter", "max_time", "stopped", "precision"}
-        "converged": `duality_gap_` of the problem that `certificate_` names is within `tol`. "above_tol": it
-        is not, although the fit ended by its own rule, for example after `certify` has found that the global
-        gap of a model with landmarks or partitions is larger. Other values: why the fit ended.
+        "converged": `duality_gap_` of the problem that `certificate_` names is within `tol`.
+        "above_tol": it is not, although the fit ended by its own rule, for example after `certify`
+        has found that the global gap of a model with landmarks or partitions is larger. Other
+        values: why the fit ended.
     """
 
     tol: float
@@ -122,7 +124,8 @@ class MarginClassifier(PlainNumbers, CertificateDiagram, CallbackSupportMixin, C
         ValueError, TypeError
             If a parameter or value is out of range; the message names the parameter, row or column.
         MemoryError
-            Before training, if the computer's memory or a kernel machine's `memory_limit` is too small.
+            Before training, if the computer's memory or a kernel machine's `memory_limit` is too
+            small.
 
         Warns
         -----
@@ -199,7 +202,7 @@ class MarginClassifier(PlainNumbers, CertificateDiagram, CallbackSupportMixin, C
         return ""
 
     def _advice(self) -> str:
-        """Return a sentence, with a space before it, on better settings after a fit far from its tolerance."""
+        """Suggest better settings after a fit far from its tolerance, with a space before."""
         return ""
 
     @abstractmethod
@@ -213,7 +216,7 @@ class MarginClassifier(PlainNumbers, CertificateDiagram, CallbackSupportMixin, C
     @property
     @abstractmethod
     def _facts(self) -> dict[str, Any]:
-        """Numbers that describe the model, and as ``privacy`` a sentence on the training rows in it."""
+        """Sizes of the model, and as ``privacy`` a sentence on the training rows in it."""
 
     @property
     def predict_proba(self) -> NoReturn:
@@ -222,7 +225,7 @@ class MarginClassifier(PlainNumbers, CertificateDiagram, CallbackSupportMixin, C
 
     @abstractmethod
     def decision_function(self, X: Any) -> Floats:
-        """Compute decision values of shape (n_samples,) for two classes, else (n_samples, n_classes)."""
+        """Compute decision values; with more than two classes, there is a column per class."""
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict class labels, of shape (n_samples,)."""
@@ -234,7 +237,7 @@ class MarginClassifier(PlainNumbers, CertificateDiagram, CallbackSupportMixin, C
 
 
 def no_probabilities(estimator: Any) -> AttributeError:
-    """Return the error for accessing `predict_proba`, as ``VotingClassifier(voting="soft")`` does."""
+    """Return the error for `predict_proba`, which ``VotingClassifier(voting="soft")`` raises."""
     kind = type(estimator).__name__
     return AttributeError(
         f"{kind} has no predict_proba; use CalibratedClassifierCV({kind}(...), ensemble=False) to turn decision "

@@ -29,59 +29,67 @@ from dimargin.system.threads import effective_n_threads
 
 
 class MulticlassKernelClassifier(KernelMarginClassifier):
-    """Base class of the kernel classifiers with one-against-rest and one-against-one decompositions.
+    """Base class of the one-against-rest and one-against-one kernel classifiers.
 
     Parameters
     ----------
     multi_class : {"auto", "one_vs_rest", "one_vs_one"}, default="auto"
-        For more than two classes, "one_vs_rest" separates each class from all others. "one_vs_one" separates
-        every pair of classes on their own rows, as LIBSVM and SVC do, and solves each pair exactly
-        (`strategy` "auto" or "exact"); with `lam`, the mean loss of a pair is over its rows, and "balanced"
-        class weights are computed from all rows. "auto" is "one_vs_one" if pairs have at most 100,000 rows
-        and the strategy is exact, else "one_vs_rest".
+        For more than two classes, "one_vs_rest" separates each class from all others. "one_vs_one"
+        separates every pair of classes on their own rows, as LIBSVM and SVC do, and solves each
+        pair exactly (`strategy` "auto" or "exact"); with `lam`, the mean loss of a pair is over its
+        rows, and "balanced" class weights are computed from all rows. "auto" is "one_vs_one" if
+        pairs have at most 100,000 rows and the strategy is exact, else "one_vs_rest".
 
     Attributes
     ----------
     support_ : ndarray of shape (n_SV,)
-        Indices of the support vectors in X: the union over the outputs, with "one_vs_one" ordered by class.
+        Indices of the support vectors in X: the union over the outputs, with "one_vs_one" ordered
+        by class.
     dual_coef_ : ndarray of shape (n_outputs, n_SV), or (n_classes - 1, n_SV) with "one_vs_one"
-        ``y_i gamma_i``; zero for outputs that a support vector does not belong to. With "one_vs_one", the
-        layout is that of SVC: a support vector has one coefficient against each other class, in their order.
-        The second class of a pair is the positive one here, the first in SVC.
+        ``y_i gamma_i``; zero for outputs that a support vector does not belong to. With
+        "one_vs_one", the layout is that of SVC: a support vector has one coefficient against each
+        other class, in their order. The second class of a pair is the positive one here, the first
+        in SVC.
     objective_, dual_objective_ : float, or ndarray of shape (n_outputs,) for more than two classes
-        Primal (positive) and dual objective of the problem that `certificate_` names. For "partitioned", they
-        are weighted means over partitions ("diodm", "cascade", "dip") or sums over clusters ("dc"). With
-        "one_vs_one", pairs are in the order of `itertools.combinations`.
+        Primal (positive) and dual objective of the problem that `certificate_` names. For
+        "partitioned", they are weighted means over partitions ("diodm", "cascade", "dip") or sums
+        over clusters ("dc"). With "one_vs_one", pairs are in the order of `itertools.combinations`.
     duality_gap_ : float
-        ``(objective_ - dual_objective_) / objective_`` of the worst output and the worst partition, including
-        rounding. Rounding is bounded for "linear", "poly" and user-defined kernels, with ``tol < 1e-4``, for
-        pairs of up to 4,096 rows with the hinge or its square, and if the bound takes at most a tenth of the
-        fit or a few milliseconds (up to a few thousand rows). Else, for "rbf" and "laplacian", it is measured
-        on a sample of rows, plus five standard deviations.
+        ``(objective_ - dual_objective_) / objective_`` of the worst output and the worst partition,
+        including rounding. Rounding is bounded for "linear", "poly" and user-defined kernels, with
+        ``tol < 1e-4``, for pairs of up to 4,096 rows with the hinge or its square, and if the bound
+        takes at most a tenth of the fit or a few milliseconds (up to a few thousand rows). Else,
+        for "rbf" and "laplacian", it is measured on a sample of rows, plus five standard
+        deviations.
     n_iter_ : int
-        Number of passes over the rows, summed over the levels; with "one_vs_one", the maximum over the pairs.
+        Number of passes over the rows, summed over the levels; with "one_vs_one", the maximum over
+        the pairs.
     history_ : list of dict
-        One entry per level (strategy "exact": per check of the gap; "landmark": per Newton step; pairs of
-        classes: one in total) with ``level``, ``partitions``, ``seconds`` and ``kernel_evaluations`` of this
-        entry, ``objective`` (as `objective_`) and ``relative_gap``. Strategy "exact" adds ``factorizations`` of
-        large kernel matrices in this entry (not for pairs of classes), "landmark" ``rows``, "cascade"
-        ``round``, "dc" ``clustering_seconds``. ``DivideAndConquer(theorem_1=True)``, for the hinge without
-        intercept, adds ``theorem_1_bound``, a bound on the distance between the dual objective of the level's
-        coefficients and the optimum of the whole problem, and ``theorem_1_bound_sampled``: False if it is
-        exact, True if it is the upper end of a 99% confidence interval, as for more than 2,048 rows.
+        One entry per level (strategy "exact": per check of the gap; "landmark": per Newton step;
+        pairs of classes: one in total) with ``level``, ``partitions``, ``seconds`` and
+        ``kernel_evaluations`` of this entry, ``objective`` (as `objective_`) and ``relative_gap``.
+        Strategy "exact" adds ``factorizations`` of large kernel matrices in this entry (not for
+        pairs of classes), "landmark" ``rows``, "cascade" ``round``, "dc" ``clustering_seconds``.
+        ``DivideAndConquer(theorem_1=True)``, for the hinge without intercept, adds
+        ``theorem_1_bound``, a bound on the distance between the dual objective of the level's
+        coefficients and the optimum of the whole problem, and ``theorem_1_bound_sampled``: False if
+        it is exact, True if it is the upper end of a 99% confidence interval, as for more than
+        2,048 rows.
     """
 
     multi_class: str
 
     @property
     def _is_one_vs_one(self) -> bool:
-        """Whether the fitted model has a decision function for every pair of more than two classes."""
+        """Whether the model has a decision function for every pair of more than two classes."""
         return len(self.dual_coef_) < len(self.classes_) and len(self.classes_) > 2
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if self.multi_class not in ("auto", "one_vs_rest", "one_vs_one"):
-            raise ValueError(f"multi_class must be 'auto', 'one_vs_rest' or 'one_vs_one', got {self.multi_class!r}")
+            raise ValueError(
+                f"multi_class must be one of 'auto', 'one_vs_rest', 'one_vs_one', got {self.multi_class!r}"
+            )
         if self.multi_class != "one_vs_one":
             return
         strategy = self._check_strategy()
@@ -207,9 +215,10 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
         Returns
         -------
         ndarray of shape (n_samples,) for two classes, else (n_samples, n_classes)
-            Positive values mean ``classes_[1]``. With more classes and "one_vs_rest", each column is one class
-            against the rest; with "one_vs_one", a column holds the votes for a class, plus less than one half
-            for the sum of its values, as in scikit-learn's `OneVsOneClassifier`.
+            Positive values mean ``classes_[1]``. With more classes and "one_vs_rest", each column
+            is one class against the rest; with "one_vs_one", a column holds the votes for a class,
+            plus less than one half for the sum of its values, as in scikit-learn's
+            `OneVsOneClassifier`.
         """
         if not hasattr(self, "dual_coef_") or not self._is_one_vs_one:
             return super().decision_function(X)
@@ -236,8 +245,8 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
     def _sums_of_pairs(self, width: int, sums: Callable[[Indices, Floats], Floats]) -> Floats:
         """Compute sums over the support vectors of each pair, of shape (n_pairs, width).
 
-        The function `sums` takes indices of support vectors and rows of coefficients. It is called once per
-        class, for all pairs of this class.
+        The function `sums` takes indices of support vectors and rows of coefficients. It is called
+        once per class, for all pairs of this class.
         """
         found = np.zeros((len(self.intercept_), width))
         of_class = np.split(np.arange(len(self.support_)), np.cumsum(self.n_support_)[:-1])

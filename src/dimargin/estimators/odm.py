@@ -18,23 +18,26 @@ from dimargin.strategies import Strategy
 class ODMClassifier(MulticlassKernelClassifier):
     r"""Kernel Optimal margin Distribution Machine.
 
-    Minimises ``1/2 |w|^2 + lam/(2 W (1-theta)^2) sum_i s_i [ (1-theta-m_i)_+^2 + upsilon (m_i-1-theta)_+^2 ]`` over
-    margins ``m_i = y_i f(x_i)``, where ``s_i`` is the weight of row i and ``W`` the sum of the weights. It pulls
-    every margin towards one, instead of maximising only the smallest (DiODM paper, section 2). Every model
-    carries a certificate, the relative duality gap.
+    Minimises
+    ``1/2 |w|^2 + lam/(2 W (1-theta)^2) sum_i s_i [ (1-theta-m_i)_+^2 + upsilon (m_i-1-theta)_+^2 ]``
+    over margins ``m_i = y_i f(x_i)``, where ``s_i`` is the weight of row i and ``W`` the sum of the
+    weights. It pulls every margin towards one, instead of maximising only the smallest (DiODM
+    paper, section 2). Every model carries a certificate, the relative duality gap.
 
-    For K classes, there is ``n_outputs = 1`` binary problem if K = 2. Else there are ``K (K - 1) / 2``, one for
-    each pair with its second class as the positive one, or K, one against the rest: see `multi_class`.
+    For K classes, there is ``n_outputs = 1`` binary problem if K = 2. Else there are
+    ``K (K - 1) / 2``, one for each pair with its second class as the positive one, or K, one
+    against the rest: see `multi_class`.
 
     Parameters
     ----------
     %(kernel, gamma, degree, coef0)s
     lam : float or "auto", default="auto"
-        Weight of the loss; larger is less regularised. This is lambda in the ``lambda/2M`` convention of the
-        paper, twice that of libodm. It weights the mean loss, so the weight of a row falls with the number of
-        rows; "auto" is ``20 W``, which is 20 for each row. On ten data sets, "auto" was as accurate as the
-        best constant at 20,000 rows, and more accurate with fewer or more rows. The defaults of `lam`,
-        `upsilon` and `theta` came closest to a tuned model (docs/defaults.md).
+        Weight of the loss; larger is less regularised. This is lambda in the ``lambda/2M``
+        convention of the paper, twice that of libodm. It weights the mean loss, so the weight of a
+        row falls with the number of rows; "auto" is ``20 W``, which is 20 for each row. On ten data
+        sets, "auto" was as accurate as the best constant at 20,000 rows, and more accurate with
+        fewer or more rows. The defaults of `lam`, `upsilon` and `theta` came closest to a tuned
+        model (docs/defaults.md).
     upsilon : float, default=0.5
         Weight of margins beyond ``1 + theta``, in (0, 1].
     theta : float, default=0.3
@@ -42,7 +45,8 @@ class ODMClassifier(MulticlassKernelClassifier):
     %(multi_class)s
     %(strategy, branching, n_levels, n_landmarks, stop_level, tol, max_iter, max_time, class_weight, warm_start)s
     memory_limit : int or None, default=None
-        Bytes that the fit may use besides the data; it raises a MemoryError at the start if they are too few.
+        Bytes that the fit may use besides the data; it raises a MemoryError at the start if they
+        are too few.
     %(n_jobs, random_state, verbose)s
 
     Attributes

@@ -18,26 +18,27 @@ from dimargin.system.arrays import Floats
 class OneClassCoreSetSVM(CoreSetDetector):
     r"""One-class support vector machine with squared slack, on a core-set.
 
-    Minimises ``1/2 |w|^2 - rho + C/2 sum_i s_i (rho - w.phi(x_i))_+^2`` over w and rho. The solution is the
-    hyperplane farthest from the origin with the inliers on its other side (core-set paper, section II, with all
-    labels one and no intercept; Schoelkopf et al., "Estimating the support of a high-dimensional distribution",
-    Neural Computation 2001, with squared slack). The dual is the smallest ball around points with the inner
-    products ``k(x_i, x_j) + delta_ij / (C s_i)``, treated as if all had the same norm.
+    Minimises ``1/2 |w|^2 - rho + C/2 sum_i s_i (rho - w.phi(x_i))_+^2`` over w and rho. The
+    solution is the hyperplane farthest from the origin with the inliers on its other side (core-set
+    paper, section II, with all labels one and no intercept; Schoelkopf et al., "Estimating the
+    support of a high-dimensional distribution", Neural Computation 2001, with squared slack). The
+    dual is the smallest ball around points with the inner products
+    ``k(x_i, x_j) + delta_ij / (C s_i)``, treated as if all had the same norm.
 
     Parameters
     ----------
     C : float, default=1.0
-        Weight of the slack; larger leaves fewer rows outside. ``sum_i s_i (rho - w.phi(x_i))_+`` is ``1 / C``
-        at the optimum.
+        Weight of the slack; larger leaves fewer rows outside. ``sum_i s_i (rho - w.phi(x_i))_+`` is
+        ``1 / C`` at the optimum.
     epsilon : float or None, default=None
-        None: the core-set grows until the relative duality gap is within `tol`. A number in (0, 1]: the
-        core-set grows until every row is within ``1 + epsilon`` times the radius of its ball.
+        None: the core-set grows until the relative duality gap is within `tol`. A number in (0, 1]:
+        the core-set grows until every row is within ``1 + epsilon`` times the radius of its ball.
     kernel : {"linear", "poly", "rbf", "laplacian", "precomputed"} or callable, default="rbf"
     %(gamma, degree, coef0)s
     contamination : "auto" or float, default="auto"
-        Share of the training rows to classify as outliers, in (0, 0.5]. "auto": rows whose slack is more than
-        twice the mean slack over all rows (``2 / (C sum_i s_i)`` at the optimum), which are at most half of
-        the rows.
+        Share of the training rows to classify as outliers, in (0, 0.5]. "auto": rows whose slack is
+        more than twice the mean slack over all rows (``2 / (C sum_i s_i)`` at the optimum), which
+        are at most half of the rows.
     %(tol)s
     max_iter : int, default=1000
         Maximum number of rounds; the core-set grows once per round, after a pass over the rows.
@@ -50,11 +51,11 @@ class OneClassCoreSetSVM(CoreSetDetector):
     dual_coef_ : ndarray of shape (1, n_SV)
         Weights with sum one; w is the weighted mean of the core-set.
     offset_ : float
-        rho minus the margin that follows from `contamination`; rows with a lower score ``w.phi(x)`` are
-        outliers.
+        rho minus the margin that follows from `contamination`; rows with a lower score ``w.phi(x)``
+        are outliers.
     objective_, dual_objective_ : float
-        Objective of the machine scaled to rho = 1, ``1/2 |w|^2 + C/2 sum_i s_i (1 - w.phi(x_i))_+^2``, and a
-        lower bound of its optimum.
+        Objective of the machine scaled to rho = 1,
+        ``1/2 |w|^2 + C/2 sum_i s_i (1 - w.phi(x_i))_+^2``, and a lower bound of its optimum.
     %(duality_gap_, certificate_, status_)s
     n_iter_ : int
         Number of rounds.

@@ -12,7 +12,7 @@ PACKAGES = ("msgspec", "networkx")
 
 
 def check_sites(name: str, n_sites: int, topology: Any, shards: Any) -> None:
-    """Raise ValueError or TypeError if a parameter is out of range, or MissingExtra if packages are missing.
+    """Raise an error if a parameter is out of range, or MissingExtra without the packages.
 
     Parameters
     ----------

@@ -20,13 +20,14 @@ from dimargin.strategies import Strategy
 class SVMClassifier(MulticlassKernelClassifier):
     r"""Kernel support vector machine.
 
-    Minimises ``1/2 |w|^2 + C sum_i s_i (1 - m_i)_+`` (``loss="squared_hinge"``: ``(1 - m_i)_+^2``) over margins
-    ``m_i = y_i f(x_i)``, where ``s_i`` is the weight of row i. The decision function has no intercept, as in the
-    DC-SVM paper (equation 1), or an unregularised one, as in LIBSVM and scikit-learn's SVC. Every model carries
-    a certificate, the relative duality gap.
+    Minimises ``1/2 |w|^2 + C sum_i s_i (1 - m_i)_+`` (``loss="squared_hinge"``: ``(1 - m_i)_+^2``)
+    over margins ``m_i = y_i f(x_i)``, where ``s_i`` is the weight of row i. The decision function
+    has no intercept, as in the DC-SVM paper (equation 1), or an unregularised one, as in LIBSVM and
+    scikit-learn's SVC. Every model carries a certificate, the relative duality gap.
 
-    For K classes, there is ``n_outputs = 1`` binary problem if K = 2. Else there are ``K (K - 1) / 2``, one for
-    each pair with its second class as the positive one, or K, one against the rest: see `multi_class`.
+    For K classes, there is ``n_outputs = 1`` binary problem if K = 2. Else there are
+    ``K (K - 1) / 2``, one for each pair with its second class as the positive one, or K, one
+    against the rest: see `multi_class`.
 
     Parameters
     ----------
@@ -34,17 +35,17 @@ class SVMClassifier(MulticlassKernelClassifier):
         Weight of the loss of each row; larger is less regularised.
     loss : {"hinge", "squared_hinge"}, default="hinge"
     fit_intercept : bool, default=False
-        Whether the decision function has an unregularised intercept. True gives the model of LIBSVM and SVC,
-        which are one against one for more than two classes.
-        Far from all support vectors, only the intercept determines the prediction, which costs accuracy if
-        partitions have models of their own.
+        Whether the decision function has an unregularised intercept. True gives the model of LIBSVM
+        and SVC, which are one against one for more than two classes. Far from all support vectors,
+        only the intercept determines the prediction, which costs accuracy if partitions have models
+        of their own.
     %(kernel, gamma, degree, coef0)s
     %(multi_class)s
     %(strategy, branching, n_levels, n_landmarks, stop_level, tol, max_iter, max_time, class_weight, warm_start)s
     memory_limit : int or None, default=None
-        Bytes that the fit may use besides the data; it raises a MemoryError at the start if they are too few.
-        Remaining memory caches kernel rows if kernel values are expensive: for rows of more than 128 numbers,
-        and for Python functions. None means 2 GiB.
+        Bytes that the fit may use besides the data; it raises a MemoryError at the start if they
+        are too few. Remaining memory caches kernel rows if kernel values are expensive: for rows of
+        more than 128 numbers, and for Python functions. None means 2 GiB.
     %(n_jobs, random_state, verbose)s
 
     Attributes

@@ -57,8 +57,8 @@ class TrainingData:
     is_thinned : bool
         Whether X is a sparse copy of the caller's dense X, see `thinned`.
     standing_for : ndarray of shape (n_kept,) or None
-        Index of the row that each of the caller's rows with weight was merged into, see `merged`; None if no
-        rows were merged.
+        Index of the row that each of the caller's rows with weight was merged into, see `merged`;
+        None if no rows were merged.
     kept_before : ndarray of shape (n_kept,) or None
         Indices of the rows of `standing_for` in the caller's X.
     columns : KeptColumns or None
@@ -84,14 +84,14 @@ class TrainingData:
 
     @cached_property
     def labels(self) -> Floats:
-        """Labels of plus or minus one, of shape (n_outputs, n), with one output for two classes, else one per class."""
+        """Labels +1 or -1 of shape (n_outputs, n), with one output if there are two classes."""
         return labels_of(self.y, len(self.classes))
 
     def sums(self, indices: Indices, values: Floats) -> Floats:
-        """Sum values of the caller's rows over the rows merged into each row, to shape (n_outputs, n).
+        """Sum values over the rows merged into each row, to shape (n_outputs, n).
 
-        `values`, of shape (n_outputs, len(indices)), belong to the caller's rows with these indices; rows
-        without weight are ignored.
+        `values`, of shape (n_outputs, len(indices)), belong to the caller's rows with these
+        indices; rows without weight are ignored.
         """
         given = np.zeros((len(values), self.n_given))
         given[:, indices] = values
@@ -111,7 +111,8 @@ class Origin:
         Number of rows with positive weight, and of all rows of the caller.
     transform : RowTransform or UserKernel
     indices : ndarray of shape (n_rows,) or None
-        Indices of the caller's rows, in the order of the strategy; None if the caller's rows have no order.
+        Indices of the caller's rows, in the order of the strategy; None if the caller's rows have
+        no order.
     is_thinned : bool
         Whether the rows are a sparse copy of the caller's dense rows.
     columns : KeptColumns or None
@@ -128,10 +129,10 @@ class Origin:
 
 
 def canonical(X: Any) -> Any:
-    """Return sparse rows as a CSR array with sorted columns and no duplicates; dense rows are unchanged.
+    """Return sparse rows as a CSR array in canonical format; dense rows are unchanged.
 
-    Indices have 32 bits if possible, because scikit-learn's clustering accepts no others. The caller's matrix is
-    not changed.
+    Indices have 32 bits if possible, because scikit-learn's clustering accepts no others. The
+    caller's matrix is not changed.
     """
     if not sp.issparse(X):
         return X
@@ -145,7 +146,7 @@ def canonical(X: Any) -> Any:
 
 
 def with_room(X: Any, bound: float) -> Any:
-    """Return rows in float64 if sums of their squares may overflow float32; `bound` is from `check_finite`."""
+    """Return rows in float64 if sums of squares may overflow; see `check_finite` for `bound`."""
     max_float32 = 1e15
     if X.dtype != np.float32 or bound <= max_float32 or largest_magnitude(X) <= max_float32:
         return X
@@ -156,8 +157,8 @@ def validated(estimator: Any, X: Any, y: Any = "no_validation", linear: bool = F
     """Validate rows for training, and labels if given, with scikit-learn and further checks.
 
     Raises ValueError or TypeError naming what is wrong. Rows must be a square matrix for
-    ``kernel="precomputed"``. With `linear`, features whose squares overflow are also refused; kernels have their
-    own limits. `options` are those of scikit-learn's `validate_data`.
+    ``kernel="precomputed"``. With `linear`, features whose squares overflow are also refused;
+    kernels have their own limits. `options` are those of scikit-learn's `validate_data`.
     """
     pairwise = getattr(estimator, "kernel", None) == "precomputed"
     with columns_named(X, type(estimator).__name__):
@@ -219,7 +220,7 @@ def training_data(
 
 
 def with_class_weight(data: TrainingData, class_weight: Any) -> TrainingData:
-    """Return data with row weights multiplied by class weights; raises ValueError naming what is wrong."""
+    """Multiply row weights by class weights; raises ValueError naming what is wrong."""
     weights = data.row_weights
     if class_weight is not None:
         totals = np.bincount(data.y, weights, len(data.classes)).astype(np.float64)
@@ -237,10 +238,10 @@ def narrow(data: TrainingData) -> TrainingData:
 
 
 def on_stored_columns(data: TrainingData, more: Indices | None = None) -> tuple[TrainingData, Indices | None]:
-    """Drop columns without values, except `more`, from sparse rows with more columns than stored values.
+    """Drop empty columns, except `more`, of sparse rows with more columns than values.
 
-    The second result holds the sorted indices of the kept columns. It is None for other data, which are
-    returned unchanged.
+    The second result holds the sorted indices of the kept columns. It is None for other data, which
+    are returned unchanged.
     """
     X = data.X
     if not sp.issparse(X) or X.shape[1] <= X.nnz:
@@ -253,9 +254,10 @@ def on_stored_columns(data: TrainingData, more: Indices | None = None) -> tuple[
 def thinned(data: TrainingData) -> TrainingData:
     """Convert dense rows of zeros and ones, or of zeros and another number, to sparse rows.
 
-    The compiled core counts the features that sparse rows of equal numbers share, which is faster for one-hot
-    columns such as those of a9a (123 columns, 11% nonzero) and phishing (68 columns, 44% nonzero). Rows stay
-    dense if they are few, have few columns, or have more than half nonzeros.
+    The compiled core counts the features that sparse rows of equal numbers share, which is faster
+    for one-hot columns such as those of a9a (123 columns, 11% nonzero) and phishing (68 columns,
+    44% nonzero). Rows stay dense if they are few, have few columns, or have more than half
+    nonzeros.
     """
     X = data.X
     if sp.issparse(X) or X.shape[0] < _MIN_COMPACTED_ROWS or X.shape[1] < 32:
@@ -274,16 +276,17 @@ def thinned(data: TrainingData) -> TrainingData:
 def merged(data: TrainingData) -> TrainingData:
     """Merge equal rows with the same label into the first of them, with the sum of their weights.
 
-    Equal rows have equal margins, so the sum of their losses is the loss of one row with the sum of their
-    weights: the problem and its objectives stay the same. The cost of a solve grows with the square of the
-    number of distinct rows, which are 21% of skin_nonskin, 53% of phishing, 80% of a9a and 83% of cod-rna. Data
-    with few rows, or few equal rows, are returned unchanged.
+    Equal rows have equal margins, so the sum of their losses is the loss of one row with the sum of
+    their weights: the problem and its objectives stay the same. The cost of a solve grows with the
+    square of the number of distinct rows, which are 21% of skin_nonskin, 53% of phishing, 80% of
+    a9a and 83% of cod-rna. Data with few rows, or few equal rows, are returned unchanged.
     """
     n = len(data.y)
     if n < _MIN_COMPACTED_ROWS:
         return data
     keys = row_keys(data.X, data.y, np.zeros(n), 0)
-    # Weights are summed in the order of their values, so sums do not depend on the order of the rows.
+    # Weights are summed in the order of their values, so sums do not depend on the order of the
+    # rows.
     order = np.lexsort((data.weights, keys))
     alike = np.flatnonzero(keys[order[1:]] == keys[order[:-1]])
     if len(alike) < (1 - 0.95) * n:  # A copy pays off if at most 95% of the rows are distinct.
@@ -328,7 +331,7 @@ def class_factors(given: Any, classes: NDArray[Any], weights: Floats | None, nam
 
 
 def _class_weights(given: Any, classes: NDArray[Any], y: NDArray[Any], weights: Floats | None) -> Floats:
-    """Return a factor for every class; "balanced" counts weights, as the newest scikit-learn does."""
+    """Return a factor per class; "balanced" counts weights, as the newest scikit-learn does."""
     if isinstance(given, str) and given == "balanced":
         counts = np.bincount(np.searchsorted(classes, y), weights, len(classes))
         with np.errstate(divide="ignore"):

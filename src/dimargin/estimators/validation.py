@@ -51,7 +51,7 @@ def check_number(
 
 
 def sample_weights(given: Any, X: Any) -> Floats:
-    """Return the weights of the rows of X, by default ones; raises ValueError or TypeError for invalid weights."""
+    """Return row weights, by default ones; raises ValueError or TypeError if invalid."""
     weights = _check_sample_weight(given, X, dtype=np.float64, ensure_non_negative=True)
     if not weights.any():  # scikit-learn before version 1.9 does not check this.
         raise ValueError("Sample weights must contain at least one non-zero number.")
@@ -60,7 +60,7 @@ def sample_weights(given: Any, X: Any) -> Floats:
 
 @contextmanager
 def columns_named(X: Any, estimator: str) -> Iterator[None]:
-    """Replace an error of the block by one that names the column if a data frame holds non-numeric values."""
+    """Replace errors of the block by one that names a non-numeric column, if there is one."""
     try:
         yield
     except (ValueError, TypeError) as error:
@@ -131,8 +131,8 @@ def check_magnitude(name: str, value: float) -> None:
     """Raise ValueError for a positive number whose products may leave the range of float64."""
     if not MIN_PARAMETER <= value <= MAX_PARAMETER:
         raise ValueError(
-            f"{name} must be in [{MIN_PARAMETER:g}, {MAX_PARAMETER:g}], because products with it may leave the range "
-            f"of float64; got {value!r}"
+            f"{name} must be in [{MIN_PARAMETER:g}, {MAX_PARAMETER:g}], got {value!r}, whose products may leave the "
+            "range of float64"
         )
 
 
@@ -151,8 +151,8 @@ def check_weights(weights: Floats, indices: NDArray[np.intp], by_class: bool = F
     if len(beyond):
         name = "sample_weight times class_weight" if by_class else "sample_weight"
         raise ValueError(
-            f"{name} must be 0 or in [{MIN_PARAMETER:g}, {MAX_PARAMETER:g}], because products with it may leave the "
-            f"range of float64; got {weights[beyond[0]]:g} in row {indices[beyond[0]]}"
+            f"{name} must be 0 or in [{MIN_PARAMETER:g}, {MAX_PARAMETER:g}], got {weights[beyond[0]]:g} in row "
+            f"{indices[beyond[0]]}, whose products may leave the range of float64"
         )
 
 
@@ -190,8 +190,8 @@ def check_objectives(primal: Any, dual: Any, gap: Any) -> None:
 def _check_indices(X: Any, name: str) -> None:
     """Raise ValueError unless the indices of a CSR array are consistent with its shape.
 
-    SciPy checks this only when an array is created, and its compiled functions follow invalid indices even out
-    of the array's memory.
+    SciPy checks this only when an array is created, and its compiled functions follow invalid
+    indices even out of the array's memory.
     """
     offsets, (n_rows, n_columns) = X.indptr, X.shape
     stored = min(len(X.indices), len(X.data))

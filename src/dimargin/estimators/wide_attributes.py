@@ -13,9 +13,9 @@ from dimargin.system.arrays import Floats, Indices
 class WideArray:
     """Attribute that is set to an array or `SparseColumns`, and read as an array.
 
-    The array for `SparseColumns` is created on access, and read-only. If it does not fit into memory, the
-    attribute raises AttributeError, because code that looks at all attributes, such as diagrams in notebooks,
-    would fail with other errors.
+    The array for `SparseColumns` is created on access, and read-only. If it does not fit into
+    memory, the attribute raises AttributeError, because code that looks at all attributes, such as
+    diagrams in notebooks, would fail with other errors.
     """
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -39,7 +39,7 @@ class WideArray:
 
 
 def kept_of(estimator: Any, name: str, *default: Any) -> Any:
-    """Return an attribute, or the default if it is missing; a `WideArray` is returned as it is stored."""
+    """Return an attribute or the default; a `WideArray` is returned as it is stored."""
     if isinstance(getattr(type(estimator), name, None), WideArray):
         own = vars(estimator)
         for key in (f"_{name}", name):  # Older pickles have the name without underscore.
@@ -59,7 +59,7 @@ def set_attributes(estimator: Any, attributes: dict[str, Any]) -> None:
 
 
 def combination(weights: Floats, X: Any) -> Any:
-    """Compute ``weights @ X`` as the value of a `WideArray`, only for stored columns if a sparse X has few."""
+    """Compute ``weights @ X`` as a `WideArray`, only for non-empty columns if X has few."""
     narrow, columns = narrowed(X)
     values = np.asarray(weights @ narrow, dtype=np.float64)
     return values if narrow is X else SparseColumns(values, columns, X.shape[1])

@@ -276,7 +276,7 @@ def test_whoever_has_all_rows_can_certify_the_model(tmp_path, flowers, suffix):
     machine.certify(given, labels)
     with pytest.raises(ValueError, match="a support vector is not among them"):
         machine_of(tmp_path, "b")[-1].certify(rows + 1e-3, labels)
-    with pytest.raises(ValueError, match="not the training rows of this model"):
+    with pytest.raises(ValueError, match="not the rows that this model was fitted on"):
         machine.certify(given[1:], labels[1:])
 
 

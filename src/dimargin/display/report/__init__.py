@@ -1,4 +1,4 @@
-"""HTML reports about models and their predictions; jinja2 and matplotlib are imported when needed."""
+"""HTML reports about models and their predictions, which import jinja2 and matplotlib on use."""
 
 from dimargin.display.report.page import Source, write_report
 

@@ -122,7 +122,7 @@ def _class_rows(found: Predictions, curves: list[ClassCurves]) -> list[dict[str,
 
 
 def _confusions(found: Predictions) -> dict[str, Any]:
-    """Return the confusion matrix with row shares, or with many classes the most frequent confusions."""
+    """Return the confusion matrix, or with many classes the most frequent confusions."""
     confusion = found.confusion
     if len(found.classes) <= 12:
         share = confusion / np.maximum(confusion.sum(axis=1, keepdims=True), 1)

@@ -50,7 +50,7 @@ class Reliability:
 
 
 def thinned(x: Floats, y: Floats, points: int = POINTS) -> tuple[Floats, Floats]:
-    """Thin a curve to at most `points` points, evenly spaced along it, with the first and the last."""
+    """Thin a curve to at most `points` evenly spaced points, with both ends."""
     if len(x) <= points:
         return x, y
     steps = np.zeros(len(x))
@@ -81,7 +81,8 @@ def class_curves(found: Predictions) -> list[ClassCurves]:
 def reliability(found: Predictions) -> Reliability | None:
     """Return observed frequencies in up to ten groups of scores, or None with fewer than 40 rows.
 
-    With two classes, the frequency is that of the second class; with more, that of correct predictions.
+    With two classes, the frequency is that of the second class; with more, that of correct
+    predictions.
     """
     n_groups = min(10, found.n_rows // 20)
     if n_groups < 2:

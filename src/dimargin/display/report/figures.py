@@ -83,7 +83,7 @@ def roc(curves: Sequence[ClassCurves], classes: Sequence[Any]) -> str:
 
 @_drawn
 def precision_recall(curves: Sequence[ClassCurves], classes: Sequence[Any]) -> str:
-    """Draw precision against recall; if there are many curves, those of the smallest average precision."""
+    """Draw precision against recall; of many curves, those of the smallest average precision."""
     with page_style(names=True):
         figure, (ax,) = _axes()
         for curve in worst(curves, [c.average_precision for c in curves]):
@@ -129,7 +129,7 @@ def histogram(values: Floats) -> str:
 
 
 def theta_of(model: Any, found: Predictions) -> float | None:
-    """Return the half width of the band of margins without loss, or None if there is no band to draw."""
+    """Return the half width of the band of margins without loss; None without a band."""
     theta = getattr(innermost(model), "theta", None)
     return float(theta) if len(found.classes) == 2 and theta is not None else None
 

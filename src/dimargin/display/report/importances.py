@@ -54,8 +54,9 @@ def importances(model: Any, X: Any, y: NDArray[Any], random_state: int) -> Impor
     ----------
     model : fitted classifier
     X : ndarray, CSR array, data frame or table of shape (n, n_features)
-        An array with more than `MAX_COLUMNS` columns is reduced to those with the largest variance after
-        preprocessing (for a linear machine, times its squared coefficients). A table keeps all columns.
+        An array with more than `MAX_COLUMNS` columns is reduced to those with the largest variance
+        after preprocessing (for a linear machine, times its squared coefficients). A table keeps
+        all columns.
     y : ndarray of shape (n,)
     random_state : int
 
@@ -92,8 +93,8 @@ def _work_of_row(model: Any, X: Any) -> float:
     per_row = X.nnz / X.shape[0] if sp.issparse(X) else X.shape[1]
     machine = innermost(uncalibrated(model))
     n_support = max(1, len(getattr(machine, "support_", [])))
-    # Evaluating the kernel function costs as much as 16 multiplications; storing a decision value and
-    # counting it as a vote costs as much as 40.
+    # Evaluating the kernel function costs as much as 16 multiplications; storing a decision value
+    # and counting it as a vote costs as much as 40.
     per_vector = per_row + 16 + len(getattr(machine, "dual_coef_", []))
     return float(n_support * per_vector + 40 * len(getattr(machine, "intercept_", [])))
 
@@ -112,7 +113,7 @@ def _most_varying_columns(model: Any, rows: Any, n_columns: int) -> Indices:
 
 
 class _WithShuffledColumns(ClassifierMixin, BaseEstimator):
-    """A classifier for fixed rows whose input holds the index of the row to take each value from."""
+    """Classifier for fixed rows; its input selects the row to take each value from."""
 
     def __init__(self, model: Any, rows: Any, columns: Indices) -> None:
         self.model, self.rows, self.columns = model, rows, columns

@@ -58,7 +58,7 @@ class Certificate:
 
 
 def uncalibrated(model: Any) -> Any:
-    """Return the model inside a `CalibratedClassifierCV` that fitted a single one, else the model itself."""
+    """Return the single model inside a `CalibratedClassifierCV`, else the model itself."""
     inside = getattr(model, "calibrated_classifiers_", [])
     return inside[0].estimator if len(inside) == 1 else model
 

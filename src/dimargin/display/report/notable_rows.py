@@ -21,7 +21,7 @@ VALUES = 8  # A row is shown with at most this many values.
 
 @dataclass(frozen=True)
 class ShownRow:
-    """A row with its position (counted from 1), labels, and pairs of column name and formatted value."""
+    """A row with its position from 1, labels, and pairs of column name and formatted value."""
 
     place: int
     true: Any

@@ -55,18 +55,18 @@ def write_report(
 
     Plots need matplotlib (extra "report"); without it, a sentence replaces each of them.
 
-    The page is one file that loads nothing from elsewhere. The same model, rows and seed give the same
-    page, except for the measured prediction time. It shows the values of some rows, such as the least
-    certain ones.
+    The page is one file that loads nothing from elsewhere. The same model, rows and seed give the
+    same page, except for the measured prediction time. It shows the values of some rows, such as
+    the least certain ones.
 
     Parameters
     ----------
     path : path-like
         An existing file is replaced. After an error, it is unchanged.
     model : fitted classifier or outlier detector
-        An estimator of this package, or a pipeline or search around one. If it has a ``predict_proba``,
-        as scikit-learn's `CalibratedClassifierCV` does, the page compares probabilities with observed
-        frequencies.
+        An estimator of this package, or a pipeline or search around one. If it has a
+        ``predict_proba``, as scikit-learn's `CalibratedClassifierCV` does, the page compares
+        probabilities with observed frequencies.
     X : ndarray, sparse matrix, data frame of pandas or table of Arrow of shape (n_samples, n_features)
         Rows to predict, preferably rows that the model was not trained on.
     y : array-like of shape (n_samples,), optional
@@ -81,7 +81,8 @@ def write_report(
     Raises
     ------
     ValueError
-        If `X` has no rows, or `y` is missing for a classifier or holds labels that it does not know.
+        If `X` has no rows, or `y` is missing for a classifier or holds labels that it does not
+        know.
     OSError
         If the file cannot be written.
 
@@ -119,7 +120,7 @@ def write_report(
 
 @dataclass(frozen=True)
 class FeatureNumbers(Sequence[str]):
-    """Numbered feature names, created on access because sparse rows may have billions of columns."""
+    """Numbered feature names, created on access because there may be billions of them."""
 
     width: int
     first: int = 1

@@ -8,7 +8,7 @@ from dimargin.display.report import words
 
 
 def rendered(package: str, **content: Any) -> str:
-    """Render the template ``page.html.j2`` of a package, which may include ``style.css`` of this package.
+    """Render ``page.html.j2`` of a package, which may include ``style.css`` of this package.
 
     The template escapes all content except what it marks as safe, which are the SVG pictures.
     """

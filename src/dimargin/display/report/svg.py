@@ -10,8 +10,8 @@ from io import StringIO
 from typing import Any
 from xml.etree import ElementTree
 
-# Figures are drawn in these colours. `inline` replaces them with CSS variables of the page, which has
-# a light and a dark scheme. Grey and white are the values that the displays use.
+# Figures are drawn in these colours. `inline` replaces them with CSS variables of the page, which
+# has a light and a dark scheme. Grey and white are the values that the displays use.
 _INK, _PALE, _GREY, _WHITE = "#010203", "#a0a1a2", "#808080", "#ffffff"
 _SERIES_COLORS = ("#1f5fa8", "#c2500a", "#0b7a5c", "#8b4fa3", "#8f6c00")
 _CSS_VARIABLES = {_INK: "var(--ink)", _PALE: "var(--line)", _GREY: "var(--muted)", _WHITE: "var(--paper)"}

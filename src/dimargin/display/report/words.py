@@ -10,8 +10,8 @@ from typing import Any
 def plain(text: Any, max_length: int = 60) -> str:
     r"""Return a text without unprintable characters, cut to `max_length` characters.
 
-    SVG does not allow control characters, and characters that reverse the direction of writing could
-    disguise a name.
+    SVG does not allow control characters, and characters that reverse the direction of writing
+    could disguise a name.
 
     Examples
     --------

@@ -19,21 +19,23 @@ _ONE_DAY = np.timedelta64(1, "D")
 class CalendarFeatures(TransformerMixin, BaseEstimator):
     """Transformer of dates and times to a time axis and positions in the year, week and day.
 
-    Every column becomes its days since 1970-01-01, and the sine and cosine of its angle in the cycle of the year
-    and of the week; a column with times also those in the cycle of the day. Adjacent days, such as the last of
-    December and the first of January, therefore have similar features.
+    Every column becomes its days since 1970-01-01, and the sine and cosine of its angle in the
+    cycle of the year and of the week; a column with times also those in the cycle of the day.
+    Adjacent days, such as the last of December and the first of January, therefore have similar
+    features.
 
     Parameters
     ----------
     format : str, default="iso"
-        Format of dates as text: "iso" for ISO 8601 (``2026-11-24``, ``2026-11-24 18:30``), or a format of
-        `datetime.datetime.strptime`, such as "%d.%m.%Y". Times with a zone are converted to UTC.
+        Format of dates as text: "iso" for ISO 8601 (``2026-11-24``, ``2026-11-24 18:30``), or a
+        format of `datetime.datetime.strptime`, such as "%d.%m.%Y". Times with a zone are converted
+        to UTC.
 
     Attributes
     ----------
     days_ : ndarray of shape (n_features_in_,)
-        Mean of each column in days since 1970-01-01, which replaces missing dates. Their sines and cosines
-        are zero.
+        Mean of each column in days since 1970-01-01, which replaces missing dates. Their sines and
+        cosines are zero.
     has_times_ : ndarray of shape (n_features_in_,)
         Whether each column has a value with a time other than midnight.
     n_features_in_ : int
@@ -60,13 +62,15 @@ class CalendarFeatures(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like or data frame of shape (n_samples, n_features)
-            Dates as text, `datetime` objects or ``datetime64``; None, NaN, NaT and empty strings are missing.
+            Dates as text, `datetime` objects or ``datetime64``; None, NaN, NaT and empty strings
+            are missing.
         y : ignored
 
         Raises
         ------
         ValueError
-            If the format is invalid, a value is not a date in this format, or a column has no dates.
+            If the format is invalid, a value is not a date in this format, or a column has no
+            dates.
         """
         check_format(self.format)
         days = self._days(X, reset=True)

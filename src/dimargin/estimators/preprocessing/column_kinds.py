@@ -16,7 +16,7 @@ def check_version() -> None:
 
 
 def numbers_as_they_are() -> FunctionTransformer:
-    """Return a transformer that leaves numbers unchanged; "passthrough" does not work with Arrow tables."""
+    """Return an identity transformer; "passthrough" does not work with Arrow tables."""
     return FunctionTransformer(validate=True, feature_names_out="one-to-one")
 
 

@@ -18,8 +18,9 @@ from dimargin.system.plain_numbers import PlainNumbers
 class FourierFeatures(PlainNumbers, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     r"""Orthogonal random Fourier features, which approximate the RBF kernel for linear machines.
 
-    The features depend only on the seed and the number of columns, and the model contains no training rows.
-    Sites with the same seed therefore train a kernel machine by gossiping its weights, and no row leaves them
+    The features depend only on the seed and the number of columns, and the model contains no
+    training rows. Sites with the same seed therefore train a kernel machine by gossiping its
+    weights, and no row leaves them
     (``dimargin site --program gadget --kernel rbf``; its model files contain this step).
 
     Parameters
@@ -27,8 +28,9 @@ class FourierFeatures(PlainNumbers, ClassNamePrefixFeaturesOutMixin, Transformer
     gamma : float, default=1.0
         Parameter of the kernel ``exp(-gamma |x - z|^2)``.
     n_components : int, default=500
-        Number of frequencies. Each gives a cosine and a sine, so there are twice as many features, as in
-        `FastFood`. The standard deviation of a kernel value is at most ``(2 n_components) ** -0.5``.
+        Number of frequencies. Each gives a cosine and a sine, so there are twice as many features,
+        as in `FastFood`. The standard deviation of a kernel value is at most
+        ``(2 n_components) ** -0.5``.
     random_state : int, default=0
         Seed of the frequencies, which all sites must share.
 

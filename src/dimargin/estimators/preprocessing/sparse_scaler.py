@@ -21,8 +21,8 @@ SCALERS: dict[str, Any] = {"maxabs": MaxAbsScaler(), "standard": StandardScaler(
 class SparseScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Scaler of sparse rows that stores scales only for columns with values in the training rows.
 
-    Rows are scaled as by scikit-learn's MaxAbsScaler or StandardScaler(with_mean=False); other columns are left
-    unchanged. Rows of hashed features may have billions of columns.
+    Rows are scaled as by scikit-learn's MaxAbsScaler or StandardScaler(with_mean=False); other
+    columns are left unchanged. Rows of hashed features may have billions of columns.
 
     Parameters
     ----------

@@ -1,12 +1,12 @@
 """Folds with nested training samples, and the training of candidates on them.
 
-On a sample, the loss of a row has the same weight as in the problem of all rows: its mass is that of all rows.
-With the mean loss, the best `lam` for 1,000 rows was a tenth to a hundredth of that for 9,000 (phishing and
-ijcnn1, gamma fixed), so samples would choose a too small `lam`.
+On a sample, the loss of a row has the same weight as in the problem of all rows: its mass is that
+of all rows. With the mean loss, the best `lam` for 1,000 rows was a tenth to a hundredth of that
+for 9,000 (phishing and ijcnn1, gamma fixed), so samples would choose a too small `lam`.
 
-Candidates with the same kernel are solved along `lam`, each with a warm start from the previous solution. They
-share rows and, in the space of landmarks, kernel values and their factor. Rows and landmarks of a round are a
-subset of those of the next.
+Candidates with the same kernel are solved along `lam`, each with a warm start from the previous
+solution. They share rows and, in the space of landmarks, kernel values and their factor. Rows and
+landmarks of a round are a subset of those of the next.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from dimargin.system.arrays import Floats, Indices
 
 
 def nested_order(y: Indices, rng: np.random.Generator) -> Indices:
-    """Return a random order of the rows in which every prefix has the class frequencies of all rows.
+    """Return a random order in which every prefix has the class frequencies of all rows.
 
     Examples
     --------
@@ -62,7 +62,7 @@ class Fold:
 
 @dataclass(frozen=True)
 class Sample:
-    """Training rows (in nested order) and indices of the test rows of a round, with the data of all rows."""
+    """All data, training rows in nested order, and indices of the test rows of a round."""
 
     data: TrainingData
     training: TrainingData
@@ -70,7 +70,7 @@ class Sample:
 
     @classmethod
     def of(cls, data: TrainingData, fold: Fold, n_rows: int, may_merge: bool) -> Sample:
-        """Take `n_rows` training rows, and as many test rows but at least 4,000, if a fold has so many.
+        """Take at most `n_rows` training rows, and as many test rows or up to 4,000.
 
         With `may_merge`, equal training rows are merged, see `merged`.
         """

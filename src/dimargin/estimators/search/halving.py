@@ -27,8 +27,9 @@ class Rung:
 def plan(n_candidates: int, n_rows: int, n_folds: int, factor: float, min_rows: int, finalists: int) -> list[Rung]:
     """Plan rounds with `factor` times fewer candidates and more rows each, up to the finalists on all rows.
 
-    A round has at least `min_rows` rows, and rounds that would have the same rows are merged into one. The number
-    of folds grows from at least one like the number of rows, because small samples bias all folds in the same way.
+    A round has at least `min_rows` rows, and rounds that would have the same rows are merged into
+    one. The number of folds grows from at least one like the number of rows, because small samples
+    bias all folds in the same way.
 
     Examples
     --------
@@ -53,7 +54,7 @@ def plan(n_candidates: int, n_rows: int, n_folds: int, factor: float, min_rows: 
 
 @dataclass(frozen=True)
 class Round:
-    """Candidates of a rung and their scores of shape (n_candidates, n_folds), NaN for those without time."""
+    """Candidates and their scores of shape (n_candidates, n_folds), NaN if time ran out."""
 
     rung: Rung
     candidates: Indices

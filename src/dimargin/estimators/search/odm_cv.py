@@ -55,46 +55,49 @@ class ODMClassifierCV(
 ):
     """Classifier with parameters chosen by cross-validation and successive halving.
 
-    All candidates are scored on few rows of a fold, the best third of them on three times as many rows, and so
-    on, until the finalists are scored on `max_rows` rows of every fold. The best finalist is trained on all rows
-    with the estimator's own strategy. Candidates are solved exactly, or in the space of landmarks if the
-    estimator has strategy "landmark" and there are more than twice as many rows. Candidates with the same kernel
-    are solved along `lam` or `C`, with warm starts. On a sample, the loss of a row has the same weight as in the
-    problem of all rows, because the best `lam` for the mean loss grows with the number of rows.
+    All candidates are scored on few rows of a fold, the best third of them on three times as many
+    rows, and so on, until the finalists are scored on `max_rows` rows of every fold. The best
+    finalist is trained on all rows with the estimator's own strategy. Candidates are solved
+    exactly, or in the space of landmarks if the estimator has strategy "landmark" and there are
+    more than twice as many rows. Candidates with the same kernel are solved along `lam` or `C`,
+    with warm starts. On a sample, the loss of a row has the same weight as in the problem of all
+    rows, because the best `lam` for the mean loss grows with the number of rows.
 
     Parameters
     ----------
     estimator : ODMClassifier, SVMClassifier or LinearODMClassifier, default=None
         Classifier to tune, which defines all parameters that are not in the grid. None is
-        ``ODMClassifier(tol=0.01)``, because a smaller gap of the last fit takes up to 50% more time, and
-        changed the accuracy by less than a hundredth of a percentage point on average (docs/defaults.md).
-        More than two classes are separated one against the rest.
+        ``ODMClassifier(tol=0.01)``, because a smaller gap of the last fit takes up to 50% more
+        time, and changed the accuracy by less than a hundredth of a percentage point on average
+        (docs/defaults.md). More than two classes are separated one against the rest.
     param_grid : dict or list of dict, default=None
-        Values to try, in all combinations of a dict as in scikit-learn's GridSearchCV, for parameters of the
-        estimator among ``gamma`` (numbers, "scale" or "auto"), ``lam``, ``upsilon``, ``theta``, ``C``,
-        ``loss``, ``fit_intercept``, ``class_weight``, ``kernel``, ``degree`` and ``coef0``. None is gamma from
-        a quarter of "scale" to 64 times "scale", with lam from 1e4 to 1e6 and three pairs of upsilon and
-        theta, or with C from 0.1 to 1000; for the linear machine, lam from 10 to 1e6 and one pair.
+        Values to try, in all combinations of a dict as in scikit-learn's GridSearchCV, for
+        parameters of the estimator among ``gamma`` (numbers, "scale" or "auto"), ``lam``,
+        ``upsilon``, ``theta``, ``C``, ``loss``, ``fit_intercept``, ``class_weight``, ``kernel``,
+        ``degree`` and ``coef0``. None is gamma from a quarter of "scale" to 64 times "scale", with
+        lam from 1e4 to 1e6 and three pairs of upsilon and theta, or with C from 0.1 to 1000; for
+        the linear machine, lam from 10 to 1e6 and one pair.
     cv : int or cross-validation splitter, default=3
-        Number of folds, which are stratified and shuffled by `random_state`; fewer if all classes have fewer
-        rows. With `groups`, each group is in one fold, and the number of folds is at most that of the groups.
-        A splitter of scikit-learn defines its own folds.
+        Number of folds, which are stratified and shuffled by `random_state`; fewer if all classes
+        have fewer rows. With `groups`, each group is in one fold, and the number of folds is at
+        most that of the groups. A splitter of scikit-learn defines its own folds.
     factor : float, default=3
         Each round has this many times fewer candidates, on this many times more rows.
     finalists : int, default=2
         Number of candidates in the last round.
     min_rows, max_rows : int, default=1000 and 10000
-        Minimum number of training rows of a fold in the first round, and maximum in the last. More rows need
-        narrower kernels; raise `min_rows` if the first round chooses too wide ones.
+        Minimum number of training rows of a fold in the first round, and maximum in the last. More
+        rows need narrower kernels; raise `min_rows` if the first round chooses too wide ones.
     search_tol : float, default=0.2
-        Relative duality gap of candidates, which are solved in at most 30 passes. This distinguishes good
-        candidates from bad ones; if the best ones differ by less than 0.05 percentage points, as on cod-rna, a
-        smaller value may choose better.
+        Relative duality gap of candidates, which are solved in at most 30 passes. This
+        distinguishes good candidates from bad ones; if the best ones differ by less than 0.05
+        percentage points, as on cod-rna, a smaller value may choose better.
     scoring : str, callable or None, default=None
-        As in scikit-learn; None is accuracy, weighted by row weights and the estimator's `class_weight`.
+        As in scikit-learn; None is accuracy, weighted by row weights and the estimator's
+        `class_weight`.
     max_time : float or None, default=None
-        Time limit in seconds, including the last fit. The search takes at most half of it; if it is cut
-        short, the best candidate so far is trained.
+        Time limit in seconds, including the last fit. The search takes at most half of it; if it is
+        cut short, the best candidate so far is trained.
     n_jobs : int or None, default=None
         Number of threads; the result does not depend on it.
     random_state : int, RandomState or None, default=None
@@ -107,12 +110,12 @@ class ODMClassifierCV(
         Trained on all rows with the best parameters.
     best_params_ : dict
     best_score_ : float
-        Mean score over the folds in the last complete round. It is NaN, and `best_params_` is empty, if there
-        was no time to score any candidate.
+        Mean score over the folds in the last complete round. It is NaN, and `best_params_` is
+        empty, if there was no time to score any candidate.
     cv_results_ : dict of arrays
-        One entry per candidate and round, in the order of the rounds: ``params``, ``param_...``, ``round``,
-        ``n_rows``, ``split0_test_score`` ... (NaN for folds that a round does not use), ``mean_test_score``,
-        ``std_test_score``, ``rank_test_score`` (within the round).
+        One entry per candidate and round, in the order of the rounds: ``params``, ``param_...``,
+        ``round``, ``n_rows``, ``split0_test_score`` ... (NaN for folds that a round does not use),
+        ``mean_test_score``, ``std_test_score``, ``rank_test_score`` (within the round).
     rounds_ : list of dict
         ``round``, ``candidates``, ``rows``, ``seconds``, ``kernel_evaluations``, ``best_score``.
     search_seconds_, refit_seconds_ : float
@@ -186,8 +189,8 @@ class ODMClassifierCV(
         sample_weight : array-like of shape (n_samples,), optional
             As in `fit` of the estimator.
         groups : array-like of shape (n_samples,), optional
-            Group of every row, such as a patient. In all rounds, the rows of a group are either training or test
-            rows of a fold. A splitter may use the groups differently.
+            Group of every row, such as a patient. In all rounds, the rows of a group are either
+            training or test rows of a fold. A splitter may use the groups differently.
 
         Returns
         -------
@@ -217,17 +220,11 @@ class ODMClassifierCV(
             hooks = {"estimator": self, "X": X, "y": y, "metadata": {"sample_weight": sample_weight, "groups": groups}}
             context.call_on_fit_task_begin(**hooks)
             monitor: Monitor = self.__dict__.get("_monitor") or Monitor()
-            search = Search(
-                estimator=estimator,
-                data=data,
-                candidates=candidates,
-                folds=folds,
-                scorer=None if self.scoring is None else check_scoring(estimator, self.scoring),
-                engine=LocalEngine(effective_n_threads(self.n_jobs), Event()),
-                tol=float(self.search_tol),
-                deadline=None if self.max_time is None else began + self.max_time / 2,
-                report=Report(context, hooks, monitor, bool(self.verbose)),
-            )
+            scorer = None if self.scoring is None else check_scoring(estimator, self.scoring)
+            engine = LocalEngine(effective_n_threads(self.n_jobs), Event())
+            deadline = None if self.max_time is None else began + self.max_time / 2
+            report, tol = Report(context, hooks, monitor, bool(self.verbose)), float(self.search_tol)
+            search = Search(estimator, data, candidates, folds, scorer, engine, tol, deadline, report)
             with single_threaded_blas():
                 rounds = successive_halving(rungs, search.evaluate)
             self.n_splits_, self.cv_results_, self.rounds_ = len(folds), results(rounds, candidates), search.rounds
@@ -301,14 +298,14 @@ class ODMClassifierCV(
         return isinstance(self.cv, numbers.Integral)
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Return the metadata that `fit` takes: `sample_weight`, and those of the splitter such as `groups`."""
+        """Return the metadata of `fit`: `sample_weight`, and those of the splitter."""
         splitter = StratifiedGroupKFold() if self._has_own_folds else self.cv
         mapping = MethodMapping().add(caller="fit", callee="split")
         router = MetadataRouter(owner=type(self).__name__).add_self_request(self)
         return router.add(splitter=splitter, method_mapping=mapping)
 
     def _groups_for_folds(self, n_rows: int, groups: Any) -> dict[str, Any]:
-        """Return the splitter's arguments for these groups; raises ValueError for invalid groups."""
+        """Return the splitter's arguments for groups; raises ValueError if these are invalid."""
         if groups is None:
             return {}
         found = column_or_1d(groups, dtype=None)
@@ -363,7 +360,7 @@ class ODMClassifierCV(
         return StratifiedGroupKFold(min(int(self.cv), largest, n_groups), shuffle=True, random_state=seed)
 
     def _sk_visual_block_(self) -> Any:
-        """Return the block of scikit-learn's diagram around the best machine or, before a fit, the given one."""
+        """Return the block of scikit-learn's diagram around the best or the given machine."""
         own = vars(self)
         name = "best_estimator_" if "best_estimator_" in own else "estimator"
         machine = own[name]

@@ -30,7 +30,7 @@ KERNEL = ("kernel", "gamma", "degree", "coef0")
 SHARED = (*KERNEL, "class_weight", "loss", "fit_intercept")
 """Parameters that candidates must share to be solved in one sequence."""
 ORDERED = ("upsilon", "theta", "lam", "C")
-"""Parameters that order the candidates of a sequence, each of which starts from the previous solution."""
+"""Parameters that order the candidates of a sequence of warm starts."""
 
 
 @dataclass
@@ -123,7 +123,7 @@ class Search:
         return found
 
     def _groups(self, candidates: Indices) -> list[Indices]:
-        """Group candidates by their `SHARED` parameters, and sort each group by the `ORDERED` ones."""
+        """Group candidates by `SHARED` parameters, and sort each group by `ORDERED` ones."""
         groups: dict[str, list[int]] = {}
         for index in candidates:
             shared = [getattr(self._machines[index], name, None) for name in SHARED]
@@ -140,7 +140,7 @@ class Search:
         return tuple(0.0 if isinstance(value, str) else value for value in values)
 
     def _unit(self, rung: Rung, group: Indices, fold: int) -> tuple[list[float], int]:
-        """Score candidates of a group on a fold (NaN if time runs out), and count kernel evaluations."""
+        """Score a group on a fold (NaN if time runs out), and count kernel evaluations."""
         if self.limits.reached:
             return [np.nan] * len(group), 0
         machine = clone(self._machines[group[0]])
@@ -200,7 +200,7 @@ def choice(rounds: list[Round]) -> tuple[int | None, float]:
 
 
 def results(rounds: list[Round], candidates: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return results like ``cv_results_`` of GridSearchCV, with one entry per candidate and round."""
+    """Return ``cv_results_`` as in GridSearchCV, with one entry per candidate and round."""
     tried = [(found, index) for found in rounds for index in range(len(found.candidates))]
     params = [candidates[found.candidates[index]] for found, index in tried]
     n_folds = max(found.rung.n_folds for found in rounds)
