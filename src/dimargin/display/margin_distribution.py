@@ -107,8 +107,7 @@ class MarginDistributionDisplay:
         Raises
         ------
         ValueError, ImportError
-            If `normalize` is invalid or the mean training margin is not positive; if matplotlib is
-            missing.
+            If `normalize` is invalid or the mean is not positive; if matplotlib is missing.
         """
         check_matplotlib_support(f"{type(self).__name__}.plot")
         import matplotlib.pyplot as plt

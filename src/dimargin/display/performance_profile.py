@@ -101,8 +101,7 @@ class PerformanceProfileDisplay:
         name : str, default=None
             Defaults to the `name` of the display.
         curve_kwargs : dict, default=None
-            Keyword arguments of matplotlib's ``plot`` for every line; bands have the color of their
-            line.
+            Keyword arguments of matplotlib's ``plot`` for every line; bands have the line's color.
 
         Returns
         -------
@@ -272,8 +271,8 @@ class PerformanceProfileDisplay:
         Raises
         ------
         TypeError, ValueError
-            If `estimator` is not a GossipSVMClassifier, only one of `X_test` and `y_test` is given,
-            or labels are unknown.
+            If `estimator` is invalid, only one of `X_test`, `y_test` is given, or for unknown
+            labels.
         """
         check_matplotlib_support(f"{cls.__name__}.from_estimator")
         if not isinstance(estimator, GossipSVMClassifier):

@@ -119,8 +119,7 @@ class TuningDisplay:
         search : ODMClassifierCV
             The fitted search.
         rows, columns : str, default=None
-            Parameters on the axes. By default "gamma" and "lam" or "C", else the parameters that
-            vary most.
+            Parameters on the axes; by default "gamma" and "lam" or "C", else those that vary most.
         ax : matplotlib Axes, default=None
 
         Returns

@@ -35,8 +35,7 @@ class LevelScores:
     Raises
     ------
     ValueError
-        If X and y have different lengths; at the begin of a fit, if `scoring` is not a single
-        score.
+        If X and y have different lengths; in a fit, if `scoring` is not a single score.
 
     See Also
     --------

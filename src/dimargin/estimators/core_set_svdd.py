@@ -37,8 +37,7 @@ class CoreSetSVDD(CoreSetDetector):
         is ``2 / C`` at the optimum.
     epsilon : float or None, default=None
         None: the core-set grows until the relative duality gap is within `tol`. A number in (0, 1]:
-        the core-set grows until every row is within ``1 + epsilon`` times the radius of its ball,
-        slack included.
+        it grows until all rows are within ``1 + epsilon`` times its ball's radius, slack included.
     kernel : {"linear", "poly", "rbf", "laplacian"} or callable, default="rbf"
         "linear" finds a ball in the space of the features.
     %(gamma, degree, coef0)s
@@ -62,8 +61,7 @@ class CoreSetSVDD(CoreSetDetector):
     dual_coef_ : ndarray of shape (1, n_SV)
         Weights with sum one; the centre is the weighted mean of the core-set.
     offset_ : float
-        ``-R^2`` minus the margin that follows from `contamination`; rows with a lower score are
-        outliers.
+        ``-R^2`` minus a margin that follows from `contamination`; outliers have lower scores.
     objective_, dual_objective_ : float
         The minimised objective, and a lower bound of its optimum.
     %(duality_gap_, certificate_, status_)s

@@ -42,8 +42,7 @@ class CoreSetSVMClassifier(KernelMarginClassifier):
         None: the core-set grows until the relative duality gap is within `tol`. A number in (0, 1]:
         the core-set grows until every row is within ``1 + epsilon`` times the radius of its ball,
         as in the paper. This does not bound the error of the machine (with 0.1, as in the paper,
-        predictions are at chance level) unless ``epsilon = tol * rho / (2 r^2)``, which is often
-        below 1e-4.
+        predictions are at chance level) unless ``epsilon = tol * rho / (2 r^2)``, often below 1e-4.
     kernel : {"linear", "poly", "rbf", "laplacian", "precomputed"} or callable, default="rbf"
         As in `SVMClassifier`; the diagonal need not be constant (Tsang, Kwok, Zurada 2006).
     %(gamma, degree, coef0, tol)s

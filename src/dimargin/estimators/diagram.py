@@ -55,8 +55,7 @@ def documentation_link(project_urls: tuple[str, ...]) -> str:
     Parameters
     ----------
     project_urls : tuple of str
-        Entries ``"Label, address"`` of the package metadata; "Documentation" is the root of the
-        site.
+        Entries ``"Label, address"`` of the package metadata; "Documentation" is the site's root.
     """
     for entry in project_urls:
         label, _, address = entry.partition(",")

@@ -36,8 +36,7 @@ class EnclosingBall:
     Attributes
     ----------
     center : ndarray of shape (n_features,) or None
-        None with a kernel, where it is the mean of the core-set's images weighted by
-        `dual_weights`.
+        None with a kernel; it is the mean of the core-set's images weighted by `dual_weights`.
     dual_weights : ndarray of shape (n_core,)
         Positive weights with sum one.
     radius : float

@@ -70,8 +70,7 @@ class CallbackProgress(Progress):
     ----------
     estimator : estimator being fitted
     context : sklearn.callback.CallbackContext
-        Context of the fit. Its subtasks are not sequential; the id of a task is the number of its
-        level.
+        Context of the fit with subtasks that are not sequential; their ids are the levels.
     data : dict
         ``X``, ``y`` and ``metadata`` for the hooks.
     reconstruct : callable

@@ -67,8 +67,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
         Topology of the network: "complete", "ring", "grid", "torus", "star", "random_regular",
         "small_world", "erdos_renyi", or a directed or undirected graph with `n_sites` nodes.
     alpha : float, default=1e-4
-        Weight of the regulariser: the paper's lambda, or ``1 / (C n_samples)`` in other
-        conventions.
+        Weight of the regulariser: the paper's lambda, or ``1 / (C n_samples)`` of an SVM.
     loss_function : {"hinge", "squared_hinge", "odm"}, default="hinge"
         Loss of a margin m: ``max(0, 1 - m)``, its square, or that of the optimal margin
         distribution machine,
@@ -97,16 +96,14 @@ class GossipSVMClassifier(LinearMarginClassifier):
         for tracked gradients, one for the direction of the rows' mean, from sums that sites also
         gossip; features need neither the same scale nor centring. A number is ``1/p``.
     projection : bool, default=False
-        Whether every step projects onto the ball ``|w| <= 1/sqrt(alpha)``, which contains the
-        optimum.
+        Whether steps project onto the ball ``|w| <= 1/sqrt(alpha)``, which holds the optimum.
     compression : {"none", "quantised"}, default="none"
         "none" sends numbers in full precision. "quantised" sends differences from what the
         neighbour predicts, in at most one byte each, and omits zero differences; the sender keeps
         the rounding errors for later messages. This takes about a tenth of the bytes, and memory
         for a few messages of every neighbour.
     average : bool, default=False
-        Whether ``coef_`` uses averages over all steps (step t with weight t) instead of the last
-        iterates.
+        Whether ``coef_`` averages all steps (step t with weight t) instead of using the last.
     shards : {"random", "unequal", "sorted", "sorted_unequal"} or array-like of shape (n_samples,), default="random"
         Assignment of rows to sites. "random": equal sizes. "unequal": the largest site has 200
         times the rows of the smallest. "sorted": sorted by label, so that most sites hold one
@@ -241,8 +238,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
         Raises
         ------
         ValueError, TypeError
-            If a parameter or value is out of range; the message names the parameter, row, column or
-            site.
+            If a parameter or value is out of range; the message names it, or its row and column.
         ImportError
             If the packages of ``dimargin[peers]`` are missing.
 

@@ -96,32 +96,15 @@ class KernelMarginClassifier(LinearKernelCoefficients, KernelPrediction):
 
     Attributes
     ----------
-    support_ : ndarray of shape (n_SV,)
-        Indices of the support vectors in X: the union over the outputs. Equal rows with the same
-        label may be merged into the first, with the sum of their weights and coefficients.
     support_vectors_ : ndarray or CSR array of shape (n_SV, n_features_in_)
-    dual_coef_ : ndarray of shape (n_outputs, n_SV)
-        ``y_i gamma_i``; zero for outputs that a support vector does not belong to.
     coef_ : ndarray of shape (n_outputs, n_features_in_)
         Dense coefficients of the features, only with ``kernel="linear"``: decision values, with
         "one_vs_one" those of pairs, are ``X @ coef_.T + intercept_``. Read-only, because it is
         computed from the support vectors.
     n_support_ : ndarray of shape (n_classes,)
         Number of support vectors of each class.
-    objective_, dual_objective_ : float, or ndarray of shape (n_classes,) for more than two classes
-        Primal (positive) and dual objective of the problem that `certificate_` names. For
-        "partitioned", they are weighted means over partitions ("diodm", "cascade", "dip") or sums
-        over clusters ("dc").
-    duality_gap_ : float
-        ``(objective_ - dual_objective_) / objective_`` of the worst output and the worst partition,
-        including rounding. Rounding is bounded for "linear", "poly" and user-defined kernels, with
-        ``tol < 1e-4``, and if the bound takes at most a tenth of the fit or a few milliseconds (up
-        to a few thousand rows). Else, for "rbf" and "laplacian", it is measured on a sample of
-        rows, plus five standard deviations.
     certificate_ : {"global", "partitioned", "landmark"}
         Problem that the gap belongs to; `certify` computes the global certificate.
-    n_iter_ : int
-        Number of passes over the rows, summed over the levels.
     """
 
     strategy: str | Strategy

@@ -94,8 +94,7 @@ class KernelEstimator:
         several times slower than named kernels, and must be positive semi-definite for the
         certificate to be valid. A ValueError is raised if the values of up to 256 random rows have
         a negative eigenvalue, or if two rows have k(x, z) != k(z, x) or k(x, z)^2 > k(x, x) k(z, z)
-        in a block that is computed. These checks do not prove that all kernel values are positive
-        semi-definite.
+        in a block that is computed. These checks do not prove semi-definiteness.
     gamma : {"scale", "auto"} or float, default="scale"
         As in scikit-learn: "scale" is ``1 / (n_features * X.var())`` (rows weighted by `sample_weight`), "auto"
         ``1 / n_features``.
@@ -106,8 +105,8 @@ class KernelEstimator:
         be positive semi-definite.
     n_jobs : int or None, default=None
         Number of threads. None is one for every processor that the affinity and the container quota
-        of the process allow, -2 all but one. Limits of OpenMP and threadpoolctl apply. The result
-        does not depend on it.
+        of the process allow, -2 all but one. OpenMP and threadpoolctl may limit it. Results do not
+        depend on it.
     """
 
     kernel: str | KernelFunction
@@ -138,8 +137,7 @@ class KernelEstimator:
     def _order(self, X: Any, y: Indices, weights: Floats, seed: int) -> Indices:
         """Return the order of the rows by their keys.
 
-        Samples, parts and blocks follow this order, and therefore do not depend on the order of the
-        caller.
+        Samples, parts and blocks follow this order, and therefore not that of the caller.
         """
         if self.kernel == "precomputed":  # Keys of kernel values would depend on the order of the rows.
             return np.random.default_rng(seed).permutation(len(y))

@@ -32,8 +32,8 @@ class KernelPrediction(KernelEstimator, MarginClassifier):
         Returns
         -------
         ndarray of shape (n_samples,) for two classes, else (n_samples, n_classes)
-            Positive values mean ``classes_[1]``; with more classes, each column is one class
-            against the rest.
+            Positive means ``classes_[1]``; with more classes, a column is one class against the
+            rest.
         """
         n_rows, batches = self._batches(X)
         values = np.zeros((len(self.intercept_), n_rows))

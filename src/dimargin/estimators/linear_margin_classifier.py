@@ -53,8 +53,8 @@ class LinearMarginClassifier(MarginClassifier):
         Returns
         -------
         ndarray of shape (n_samples,) for two classes, else (n_samples, n_classes)
-            Positive values mean ``classes_[1]``; with more classes, each column is one class
-            against the rest.
+            Positive means ``classes_[1]``; with more classes, a column is one class against the
+            rest.
         """
         X, weights = queries(self, X, order=None), kept_of(self, "coef_")
         X = sp.csr_array(X) if sp.issparse(X) else X

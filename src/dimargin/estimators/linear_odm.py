@@ -74,8 +74,7 @@ class LinearODMClassifier(LinearMarginClassifier):
         Maximum number of Newton steps, or of stages of "svrg", "csvrg" and "dsvrg".
     %(max_time, class_weight)s
     warm_start : bool, default=False
-        Start from the coefficients of the previous fit, which must have used the same classes and
-        features.
+        Start from the previous coefficients; classes and features must be those of that fit.
     %(n_jobs, random_state)s
     verbose : int, default=0
         1 prints one line at the end of a solve, 2 also one line per step.
@@ -90,11 +89,9 @@ class LinearODMClassifier(LinearMarginClassifier):
     objective_, dual_objective_ : float, or ndarray of shape (n_classes,) for more than two classes
         Primal (positive) and dual objective.
     duality_gap_ : float
-        ``(objective_ - dual_objective_) / objective_`` of the worst output, including a bound of
-        the rounding.
+        ``(objective_ - dual_objective_) / objective_`` of the worst output, including rounding.
     certificate_ : {"global", "partitioned"}
-        Problem that the gap belongs to: the whole problem or, after `partial_fit`, that of the last
-        rows.
+        Problem of the gap: the whole one or, after `partial_fit`, that of the last rows.
     %(status_)s
     n_iter_ : int
         Number of steps and evaluations of starting points.

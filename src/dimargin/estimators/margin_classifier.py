@@ -58,8 +58,7 @@ class PreparedFit:
     model_attributes : callable
         Returns the fitted attributes for an intermediate model.
     train : callable
-        Trains within limits and reports progress; returns the fitted attributes and why training
-        ended.
+        Trains within limits; returns the fitted attributes and why training ended.
     """
 
     n_levels: int
@@ -77,8 +76,8 @@ class MarginClassifier(PlainNumbers, CertificateDiagram, CallbackSupportMixin, C
     class_weight : dict, "balanced" or None, default=None
     n_jobs : int or None, default=None
         Number of threads. None is one for every processor that the affinity and the container quota
-        of the process allow, -2 all but one. Limits of OpenMP and threadpoolctl apply. The result
-        does not depend on it.
+        of the process allow, -2 all but one. OpenMP and threadpoolctl may limit it. Results do not
+        depend on it.
     random_state : int, RandomState or None, default=None
 
     Attributes
@@ -124,8 +123,7 @@ class MarginClassifier(PlainNumbers, CertificateDiagram, CallbackSupportMixin, C
         ValueError, TypeError
             If a parameter or value is out of range; the message names the parameter, row or column.
         MemoryError
-            Before training, if the computer's memory or a kernel machine's `memory_limit` is too
-            small.
+            Before training, if the memory or the `memory_limit` of a kernel machine is too small.
 
         Warns
         -----

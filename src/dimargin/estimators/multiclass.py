@@ -43,13 +43,12 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
     Attributes
     ----------
     support_ : ndarray of shape (n_SV,)
-        Indices of the support vectors in X: the union over the outputs, with "one_vs_one" ordered
-        by class.
+        Indices of the support vectors in X: the union over the outputs, with "one_vs_one" by class.
+        Equal rows of a class may be merged into the first, with summed weights and coefficients.
     dual_coef_ : ndarray of shape (n_outputs, n_SV), or (n_classes - 1, n_SV) with "one_vs_one"
         ``y_i gamma_i``; zero for outputs that a support vector does not belong to. With
         "one_vs_one", the layout is that of SVC: a support vector has one coefficient against each
-        other class, in their order. The second class of a pair is the positive one here, the first
-        in SVC.
+        other class, in their order. The positive class of a pair is the second, in SVC the first.
     objective_, dual_objective_ : float, or ndarray of shape (n_outputs,) for more than two classes
         Primal (positive) and dual objective of the problem that `certificate_` names. For
         "partitioned", they are weighted means over partitions ("diodm", "cascade", "dip") or sums
@@ -62,8 +61,7 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
         for "rbf" and "laplacian", it is measured on a sample of rows, plus five standard
         deviations.
     n_iter_ : int
-        Number of passes over the rows, summed over the levels; with "one_vs_one", the maximum over
-        the pairs.
+        Passes over the rows, summed over the levels; with "one_vs_one", maximum over the pairs.
     history_ : list of dict
         One entry per level (strategy "exact": per check of the gap; "landmark": per Newton step;
         pairs of classes: one in total) with ``level``, ``partitions``, ``seconds`` and
@@ -73,8 +71,7 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
         ``DivideAndConquer(theorem_1=True)``, for the hinge without intercept, adds
         ``theorem_1_bound``, a bound on the distance between the dual objective of the level's
         coefficients and the optimum of the whole problem, and ``theorem_1_bound_sampled``: False if
-        it is exact, True if it is the upper end of a 99% confidence interval, as for more than
-        2,048 rows.
+        it is exact, True if it is the upper end of a 99% interval, as for more than 2,048 rows.
     """
 
     multi_class: str
@@ -86,10 +83,9 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.multi_class not in ("auto", "one_vs_rest", "one_vs_one"):
-            raise ValueError(
-                f"multi_class must be one of 'auto', 'one_vs_rest', 'one_vs_one', got {self.multi_class!r}"
-            )
+        ways = "auto", "one_vs_rest", "one_vs_one"
+        if self.multi_class not in ways:
+            raise ValueError(f"multi_class must be one of {', '.join(map(repr, ways))}, got {self.multi_class!r}")
         if self.multi_class != "one_vs_one":
             return
         strategy = self._check_strategy()
@@ -217,8 +213,7 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
         ndarray of shape (n_samples,) for two classes, else (n_samples, n_classes)
             Positive values mean ``classes_[1]``. With more classes and "one_vs_rest", each column
             is one class against the rest; with "one_vs_one", a column holds the votes for a class,
-            plus less than one half for the sum of its values, as in scikit-learn's
-            `OneVsOneClassifier`.
+            plus less than one half for the sum of its values, as in `OneVsOneClassifier`.
         """
         if not hasattr(self, "dual_coef_") or not self._is_one_vs_one:
             return super().decision_function(X)

@@ -45,8 +45,7 @@ class ODMClassifier(MulticlassKernelClassifier):
     %(multi_class)s
     %(strategy, branching, n_levels, n_landmarks, stop_level, tol, max_iter, max_time, class_weight, warm_start)s
     memory_limit : int or None, default=None
-        Bytes that the fit may use besides the data; it raises a MemoryError at the start if they
-        are too few.
+        Bytes that the fit may use besides the data; too few raise a MemoryError at the start.
     %(n_jobs, random_state, verbose)s
 
     Attributes

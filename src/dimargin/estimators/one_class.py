@@ -51,8 +51,7 @@ class OneClassCoreSetSVM(CoreSetDetector):
     dual_coef_ : ndarray of shape (1, n_SV)
         Weights with sum one; w is the weighted mean of the core-set.
     offset_ : float
-        rho minus the margin that follows from `contamination`; rows with a lower score ``w.phi(x)``
-        are outliers.
+        rho minus a margin that follows from `contamination`; outliers have a lower ``w.phi(x)``.
     objective_, dual_objective_ : float
         Objective of the machine scaled to rho = 1,
         ``1/2 |w|^2 + C/2 sum_i s_i (1 - w.phi(x_i))_+^2``, and a lower bound of its optimum.

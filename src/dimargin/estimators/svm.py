@@ -43,9 +43,9 @@ class SVMClassifier(MulticlassKernelClassifier):
     %(multi_class)s
     %(strategy, branching, n_levels, n_landmarks, stop_level, tol, max_iter, max_time, class_weight, warm_start)s
     memory_limit : int or None, default=None
-        Bytes that the fit may use besides the data; it raises a MemoryError at the start if they
-        are too few. Remaining memory caches kernel rows if kernel values are expensive: for rows of
-        more than 128 numbers, and for Python functions. None means 2 GiB.
+        Bytes that the fit may use besides the data; too few raise a MemoryError at the start.
+        Remaining memory caches kernel rows if kernel values are expensive: for rows of more than
+        128 numbers, and for Python functions. None means 2 GiB.
     %(n_jobs, random_state, verbose)s
 
     Attributes

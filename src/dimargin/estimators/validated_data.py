@@ -111,8 +111,7 @@ class Origin:
         Number of rows with positive weight, and of all rows of the caller.
     transform : RowTransform or UserKernel
     indices : ndarray of shape (n_rows,) or None
-        Indices of the caller's rows, in the order of the strategy; None if the caller's rows have
-        no order.
+        Indices of the caller's rows, in the order of the strategy; None if these have no order.
     is_thinned : bool
         Whether the rows are a sparse copy of the caller's dense rows.
     columns : KeptColumns or None

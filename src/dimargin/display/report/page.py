@@ -81,8 +81,7 @@ def write_report(
     Raises
     ------
     ValueError
-        If `X` has no rows, or `y` is missing for a classifier or holds labels that it does not
-        know.
+        If `X` has no rows, or `y` is missing for a classifier or has unknown labels.
     OSError
         If the file cannot be written.
 

@@ -28,8 +28,7 @@ class Predictions:
         Labels; the other attributes hold indices into this list.
     true, predicted : ndarray of int of shape (n,)
     values : ndarray of shape (n,) for two classes, else (n, n_classes)
-        Decision values; without a ``decision_function`` probabilities (minus one half for two
-        classes).
+        Decision values; without a ``decision_function`` probabilities (two classes: minus 1/2).
     score : str
         Name of these values.
     probabilities : ndarray of shape (n, n_classes) or None

@@ -28,14 +28,12 @@ class CalendarFeatures(TransformerMixin, BaseEstimator):
     ----------
     format : str, default="iso"
         Format of dates as text: "iso" for ISO 8601 (``2026-11-24``, ``2026-11-24 18:30``), or a
-        format of `datetime.datetime.strptime`, such as "%d.%m.%Y". Times with a zone are converted
-        to UTC.
+        format of `datetime.datetime.strptime`, such as "%d.%m.%Y". Zoned times become UTC.
 
     Attributes
     ----------
     days_ : ndarray of shape (n_features_in_,)
-        Mean of each column in days since 1970-01-01, which replaces missing dates. Their sines and
-        cosines are zero.
+        Mean of each column, in days, which replaces missing dates; their sines and cosines are 0.
     has_times_ : ndarray of shape (n_features_in_,)
         Whether each column has a value with a time other than midnight.
     n_features_in_ : int
@@ -62,15 +60,13 @@ class CalendarFeatures(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like or data frame of shape (n_samples, n_features)
-            Dates as text, `datetime` objects or ``datetime64``; None, NaN, NaT and empty strings
-            are missing.
+            Dates as text, `datetime` objects or ``datetime64``; None, NaN, NaT and "" are missing.
         y : ignored
 
         Raises
         ------
         ValueError
-            If the format is invalid, a value is not a date in this format, or a column has no
-            dates.
+            If the format is invalid, a value is not such a date, or a column has no dates.
         """
         check_format(self.format)
         days = self._days(X, reset=True)
