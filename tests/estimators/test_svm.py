@@ -329,11 +329,11 @@ def test_what_to_do_where_many_rows_take_too_long(parameters, words):
     with pytest.warns(ConvergenceWarning) as found:
         machine.fit(X, X[:, 0] + rng.normal(size=20_000) > 0)
     (warning,) = [str(one.message) for one in found]
-    assert words in warning if words else "linear in the rows" not in warning
+    assert words in warning if words else "linear in the number of rows" not in warning
 
 
 def test_few_rows_need_no_advice():
     X = np.random.default_rng(0).normal(size=(500, 2))
     with pytest.warns(ConvergenceWarning) as found:
         SVMClassifier(max_time=1e-9, random_state=0).fit(X, X[:, 0] > 0)
-    assert "linear in the rows" not in str(found[0].message)
+    assert "linear in the number of rows" not in str(found[0].message)

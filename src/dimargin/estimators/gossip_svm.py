@@ -65,7 +65,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
         Number of sites.
     topology : str or networkx graph, default="complete"
         Topology of the network: "complete", "ring", "grid", "torus", "star", "random_regular",
-        "small_world", "erdos_renyi", or a directed or undirected graph with `n_sites` nodes.
+        "small_world", "erdos_renyi", or a graph of `n_sites` nodes, directed or not.
     alpha : float, default=1e-4
         Weight of the regulariser: the paper's lambda, or ``1 / (C n_samples)`` of an SVM.
     loss_function : {"hinge", "squared_hinge", "odm"}, default="hinge"
@@ -107,7 +107,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
     shards : {"random", "unequal", "sorted", "sorted_unequal"} or array-like of shape (n_samples,), default="random"
         Assignment of rows to sites. "random": equal sizes. "unequal": the largest site has 200
         times the rows of the smallest. "sorted": sorted by label, so that most sites hold one
-        class. "sorted_unequal": both. An array: the number of each row's site.
+        class. "sorted_unequal": both; or the number of every row's site.
     conditions : dimargin.gossip.simulation.Conditions or None, default=None
         Message loss, delay, outages and more; sites are named "site0", "site1", ... None is a
         network without faults.

@@ -116,7 +116,7 @@ class KernelMarginClassifier(LinearKernelCoefficients, KernelPrediction):
 
     @property
     def _has_intercept(self) -> bool:
-        """Whether the decision function has an unregularised intercept."""
+        """Return whether the decision function has an unregularised intercept."""
         return False
 
     @abstractmethod
@@ -139,12 +139,12 @@ class KernelMarginClassifier(LinearKernelCoefficients, KernelPrediction):
 
     @property
     def _may_merge(self) -> bool:
-        """Whether equal rows have equal kernel values; user-defined kernels do not guarantee it."""
+        """Return whether equal rows have equal kernel values, which user functions do not ensure."""
         return self.kernel in KERNEL_NAMES
 
     @property
     def _may_thin(self) -> bool:
-        """Whether the kernel and the memory limit allow a sparse copy of one-hot rows."""
+        """Return whether the kernel and the memory limit allow a sparse copy of one-hot rows."""
         return self.kernel in THINNED_KERNELS and self.memory_limit is None
 
     def _is_as_precise(self, thin: TrainingData, data: TrainingData) -> bool:
@@ -261,7 +261,7 @@ class KernelMarginClassifier(LinearKernelCoefficients, KernelPrediction):
 
     @property
     def _is_of_landmarks(self) -> bool:
-        """Whether this is a landmark model, whose coefficients are not dual variables."""
+        """Return whether this is a landmark model, whose coefficients are not dual variables."""
         return any(entry.get("scope") == "landmark" for entry in self.history_[-1:])
 
     def _plan(self, n_rows: int) -> str:

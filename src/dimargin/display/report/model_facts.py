@@ -53,7 +53,7 @@ class Certificate:
 
     @property
     def is_far(self) -> bool:
-        """Whether the gap is at least ten times the tolerance."""
+        """Return whether the gap is at least ten times the tolerance."""
         return self.gap is not None and self.tol is not None and self.gap >= 10 * self.tol
 
 

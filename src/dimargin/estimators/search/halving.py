@@ -75,7 +75,7 @@ class Round:
 
     @property
     def complete(self) -> bool:
-        """Whether every candidate has all scores."""
+        """Return whether every candidate has all scores."""
         return not bool(np.isnan(self.scores).any())
 
 

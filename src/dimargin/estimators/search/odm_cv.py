@@ -294,7 +294,7 @@ class ODMClassifierCV(
 
     @property
     def _has_own_folds(self) -> bool:
-        """Whether `cv` is a number of folds."""
+        """Return whether `cv` is a number of folds."""
         return isinstance(self.cv, numbers.Integral)
 
     def get_metadata_routing(self) -> MetadataRouter:
