@@ -78,7 +78,7 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
 
     @property
     def _is_one_vs_one(self) -> bool:
-        """Return whether the model has a decision function for every pair of classes."""
+        """Return whether the model has a decision function for each pair of three or more classes."""
         return len(self.dual_coef_) < len(self.classes_) and len(self.classes_) > 2
 
     def _check_parameters(self) -> None:
