@@ -171,7 +171,7 @@ def test_rows_that_stand_for_others(data, loss, kernel, intercept, n_different, 
     X = X[np.arange(len(X)) % n_different]
     problem = Problem(X, labels_of(y), weights, loss, kernel, intercept)
     parameters = {"tol": tol, "max_iter": 100, "strategy": "exact"}
-    with mock.patch.object(data_module, "_MANY_ROWS", 2):
+    with mock.patch.object(data_module, "_MIN_COMPACTED_ROWS", 2):
         machine = fitted(machine_for(loss, kernel, intercept, **parameters), X, y, weights)
         if machine is None:
             return

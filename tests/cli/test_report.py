@@ -39,9 +39,9 @@ def test_a_page_of_what_evaluate_says(dimargin, files, tmp_path):
     assert "test.csv" in page.texts["data"] and "moons.dimargin" in page.texts["model"]
     assert f"dimargin {dm.__version__}, format" in page.texts["model"]
     assert {row[0] for row in page.tables["importance"][1:]} == {"left", "right"}
-    assert "is not the file that it was trained on" in page.texts["data"]
+    assert "These are not the training rows" in page.texts["data"]
     assert dimargin("report", model, files / "train.csv", "-o", path, "--quiet") == (0, "", "")
-    assert "trained on these very rows" in Page(path).texts["data"]
+    assert "was trained on these rows" in Page(path).texts["data"]
 
 
 def test_data_as_people_have_it(dimargin, tmp_path):
@@ -68,7 +68,7 @@ def test_data_as_people_have_it(dimargin, tmp_path):
         assert true == label and f"job {job}" in values and f"age {'missing' if age == 'NA' else age}" in values
     assert "age missing" in page.texts["rows"]
     assert dimargin("report", model, tmp_path / "train.csv", "-o", path, "-q")[0] == 0
-    assert "trained on these very rows" in Page(path).texts["data"]
+    assert "was trained on these rows" in Page(path).texts["data"]
 
 
 @pytest.mark.parametrize("zero_based", [False, True])

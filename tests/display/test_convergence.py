@@ -200,7 +200,7 @@ def test_an_objective_that_rises_with_the_levels_is_explained(tree):
     ends = column(machine, "objective")
     assert ends[0] < ends[1], "parts of a quarter of the rows fit them at a lower objective"
     display = from_estimator(machine, scores=scores)
-    assert "each level is another problem" in note(display.axes_[1])
+    assert "each level is a different problem" in note(display.axes_[1])
     assert not note(display.axes_[0]) and not note(display.axes_[2])
     falling = plain(level=[1, 0], partitions=[2, 1]).plot()
     assert not note(falling.axes_[0])
@@ -236,11 +236,11 @@ def test_clear_errors(tree, exact):
         from_estimator(machine, x="passes")
     with pytest.raises(NotFittedError):
         from_estimator(ODMClassifier())
-    with pytest.raises(TypeError, match="history_ of its fit; SVC has none"):
+    with pytest.raises(TypeError, match="must have a history_; SVC has none"):
         from_estimator(SVC().fit(X[:50], Y[:50]))
-    with pytest.raises(ValueError, match=r"levels are \[0\]; got scores of levels \[2, 1, 0\]"):
+    with pytest.raises(ValueError, match=r"levels \[0\], got scores of levels \[2, 1, 0\]"):
         from_estimator(exact[0], scores=scores)
-    with pytest.raises(ValueError, match=r"levels are \[2, 1, 0\]; got scores of levels \[\]"):
+    with pytest.raises(ValueError, match=r"levels \[2, 1, 0\], got scores of levels \[\]"):
         from_estimator(machine, scores=level_scores(X, Y))
     with pytest.raises(ValueError, match=r"ax must be 3 axes \(accuracy, objective, relative gap\), got 2"):
         from_estimator(machine, scores=scores, ax=from_estimator(machine).axes_)

@@ -54,7 +54,7 @@ def test_the_history_of_a_detector_of_several_sites(C):
 
 def test_what_has_no_radii():
     X = np.random.default_rng(0).normal(size=(40, 2))
-    with pytest.raises(TypeError, match="n_sites above one, which has radii; got a CoreSetSVDD with n_sites=1"):
+    with pytest.raises(TypeError, match="n_sites above one, got a CoreSetSVDD with n_sites=1"):
         CoreSetConsensusDisplay.from_estimator(CoreSetSVDD().fit(X))
     with pytest.raises(TypeError, match="got a OneClassCoreSetSVM with n_sites=2"):
         CoreSetConsensusDisplay.from_estimator(OneClassCoreSetSVM(n_sites=2).fit(X))

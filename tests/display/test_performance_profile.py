@@ -183,9 +183,9 @@ def test_clear_errors(profile):
     with pytest.raises(ValueError, match="x must be 'round' or 'seconds' or 'bytes', got 'messages'"):
         from_history(history, x="messages")
     plain = [{key: value for key, value in entry.items() if "accuracy" not in key} for entry in history]
-    with pytest.raises(ValueError, match=r"history must be entries with round, .* got entries without accuracy_min"):
+    with pytest.raises(ValueError, match=r"history must have entries with round, .* got entries without accuracy_min"):
         from_history(plain)
-    with pytest.raises(ValueError, match=r"history must be entries with round, .*; got none"):
+    with pytest.raises(ValueError, match=r"history must have entries with round, .*; got no entries"):
         from_history([])
     with pytest.raises(ValueError, match=r"ax must be 2 axes \(accuracy, objective\), got 1"):
         from_history(history, ax=plt.gca())

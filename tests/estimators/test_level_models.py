@@ -191,7 +191,7 @@ def test_a_kernel_of_the_user(stop_level):
 
 def test_values_computed_beforehand_have_no_rows_to_cluster():
     K = rbf_kernel(X[:50])
-    with pytest.raises(ValueError, match="strategy 'dc' clusters rows, and kernel='precomputed' has none"):
+    with pytest.raises(ValueError, match="strategy 'dc' clusters rows of features, which kernel='precomputed' lacks"):
         SVMClassifier(kernel="precomputed", strategy="dc").fit(K, Y[:50])
     SVMClassifier(kernel="precomputed", strategy="cascade", n_levels=1).fit(K, Y[:50])
 

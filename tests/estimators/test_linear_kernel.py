@@ -79,7 +79,7 @@ def test_they_are_those_of_svc():
 def test_no_other_kernel_has_them(kernel):
     machine = SVMClassifier(kernel=kernel).fit(X @ X.T if kernel == "precomputed" else X, TWO)
     assert not hasattr(machine, "coef_")
-    with pytest.raises(AttributeError, match="coef_ is there with kernel='linear' only"):
+    with pytest.raises(AttributeError, match="coef_ exists only with kernel='linear'"):
         machine.coef_  # noqa: B018
     assert not hasattr(machine.set_params(kernel="linear"), "coef_")  # a parameter changes no fitted model
 

@@ -33,7 +33,7 @@ def repeated(n=2600, n_different=900, n_classes=2, seed=0):
 
 
 def unmerged(monkeypatch):
-    monkeypatch.setattr(data_module, "_MANY_ROWS", 10**9)
+    monkeypatch.setattr(data_module, "_MIN_COMPACTED_ROWS", 10**9)
 
 
 def primal(machine, X, y, weights):
@@ -56,13 +56,13 @@ def test_against_unique_rows(n, n_different, seed, sparse, dropped):
     X = rng.integers(-1, 2, size=(n_different, 3))[rng.integers(0, n_different, n)].astype(float)
     y, weights = rng.integers(0, 2, n), rng.uniform(0.1, 3.0, n)
     y[:2], weights[2:] = [0, 1], weights[2:] * (rng.random(n - 2) < 0.7 if dropped else 1.0)
-    before = data_module._MANY_ROWS
-    data_module._MANY_ROWS = 1
+    before = data_module._MIN_COMPACTED_ROWS
+    data_module._MIN_COMPACTED_ROWS = 1
     try:
         data = training_data(SVMClassifier(), sp.csr_array(X) if sparse else X, y, weights)
         found = merged(data)
     finally:
-        data_module._MANY_ROWS = before
+        data_module._MIN_COMPACTED_ROWS = before
     rows, first, sums = np.unique(np.c_[X, y][data.kept], axis=0, return_index=True, return_inverse=True)
     if len(rows) > 0.95 * len(data.kept):
         assert found is data

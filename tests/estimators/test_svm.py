@@ -224,7 +224,7 @@ def test_kernel_rows_are_remembered_within_the_memory_limit(moons, monkeypatch):
 
 def test_clusters_are_of_rows(moons):
     X, y = moons[0][:300], moons[1][:300]
-    with pytest.raises(ValueError, match="strategy 'dc' clusters rows, and kernel='precomputed' has none"):
+    with pytest.raises(ValueError, match="strategy 'dc' clusters rows of features, which kernel='precomputed' lacks"):
         SVMClassifier(kernel="precomputed", strategy="dc").fit(rbf_kernel(X), y)
     assert SVMClassifier(kernel="precomputed", strategy="cascade").fit(rbf_kernel(X), y).score(rbf_kernel(X), y) > 0.8
     assert SVMClassifier(kernel=rbf_kernel, strategy="dc", n_levels=1, stop_level=1).fit(X, y).score(X, y) > 0.8
@@ -312,9 +312,12 @@ def test_text_stays_sparse(data_folder):
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
-        ({}, "With loss='squared_hinge', strategy='landmark' the time is linear in the rows"),
-        ({"fit_intercept": True}, "With loss='squared_hinge', fit_intercept=False, strategy='landmark' the time"),
-        ({"loss": "squared_hinge"}, "With strategy='landmark' the time is linear in the rows"),
+        ({}, "With loss='squared_hinge', strategy='landmark', the training time is linear in the number of rows"),
+        (
+            {"fit_intercept": True},
+            "With loss='squared_hinge', fit_intercept=False, strategy='landmark', the",
+        ),
+        ({"loss": "squared_hinge"}, "With strategy='landmark', the training time is linear in the number of rows"),
         ({"tol": 0.9}, None),  # not far from it
         ({"kernel": lambda X, Z: X @ Z.T}, None),
     ],
@@ -326,11 +329,11 @@ def test_what_to_do_where_many_rows_take_too_long(parameters, words):
     with pytest.warns(ConvergenceWarning) as found:
         machine.fit(X, X[:, 0] + rng.normal(size=20_000) > 0)
     (warning,) = [str(one.message) for one in found]
-    assert words in warning if words else "linear in the rows" not in warning
+    assert words in warning if words else "linear in the number of rows" not in warning
 
 
 def test_few_rows_need_no_advice():
     X = np.random.default_rng(0).normal(size=(500, 2))
     with pytest.warns(ConvergenceWarning) as found:
         SVMClassifier(max_time=1e-9, random_state=0).fit(X, X[:, 0] > 0)
-    assert "linear in the rows" not in str(found[0].message)
+    assert "linear in the number of rows" not in str(found[0].message)

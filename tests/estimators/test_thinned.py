@@ -49,7 +49,7 @@ def test_dense_rows_would_give_the_same(monkeypatch):
     X, y = one_hot()
     machine = SVMClassifier(C=2.0, fit_intercept=True, tol=1e-6)
     objective = machine.fit(X, y).objective_
-    monkeypatch.setattr(data_module, "_MANY_ROWS", len(y) + 1)
+    monkeypatch.setattr(data_module, "_MIN_COMPACTED_ROWS", len(y) + 1)
     assert not is_thinned(X, y)
     assert machine.fit(X, y).objective_ == pytest.approx(objective, rel=3e-6)
 

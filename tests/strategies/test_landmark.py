@@ -151,7 +151,7 @@ def test_the_global_certificate_of_all_rows_as_landmarks_is_small():
 
 def test_the_hinge_is_refused():
     X, labels = blobs(100)
-    with pytest.raises(ValueError, match="strategy 'landmark' needs a loss with a derivative everywhere"):
+    with pytest.raises(ValueError, match="strategy 'landmark' needs a differentiable loss"):
         SVMClassifier(strategy="landmark").fit(X, labels[0])
     with pytest.raises(ValueError, match="landmark_choice must be 'uniform' or 'greedy' or 'random', got 'best'"):
         ODMClassifier(strategy=Landmark("best")).fit(X, labels[0])

@@ -256,7 +256,7 @@ def test_liars_share_rows_only_where_that_is_allowed():
     X, y = make_classification(60, 4, class_sep=2.0, random_state=0)
     algorithm = lying(SetGossip(), {"site1": LabelFlip()})
     given = {"n_sites": 3, "alpha": 1e-2, "max_iter": 10, "random_state": 0}
-    with pytest.raises(ValueError, match="sends rows of every site to others; say share_rows=True"):
+    with pytest.raises(ValueError, match="sends rows to other sites; set share_rows=True"):
         GossipSVMClassifier(algorithm, **given).fit(X, y)
     machine = GossipSVMClassifier(algorithm, share_rows=True, **given).fit(X, y)
     assert machine.history_[-1]["rows_shared"] > 0

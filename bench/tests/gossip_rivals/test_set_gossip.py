@@ -323,7 +323,7 @@ def test_rows_are_sent_again_until_they_are_acknowledged_and_no_longer():
 
 def test_rows_leave_only_where_that_is_allowed():
     X, signs = overlapping(60)
-    with pytest.raises(ValueError, match=r"algorithm=SetGossip\(.* say share_rows=True if they may leave it"):
+    with pytest.raises(ValueError, match=r"algorithm=SetGossip\(.* set share_rows=True to allow it"):
         GossipSVMClassifier(algorithm=SetGossip()).fit(X, signs)
     machine = GossipSVMClassifier(
         algorithm=SetGossip(), share_rows=True, n_sites=4, alpha=ALPHA, topology="ring", random_state=0

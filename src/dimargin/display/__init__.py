@@ -1,4 +1,4 @@
-"""Pictures in scikit-learn's Display style; matplotlib (extra "report") is imported when one is drawn."""
+"""Plots in scikit-learn's Display style, which import matplotlib (extra "report") on use."""
 
 from dimargin.display.convergence import ConvergenceDisplay
 from dimargin.display.core_set_agreement import CoreSetConsensusDisplay

@@ -1,4 +1,4 @@
-"""Picture of the convergence of a fit."""
+"""Plot of the convergence of a fit."""
 
 from __future__ import annotations
 
@@ -11,26 +11,27 @@ from sklearn.utils._optional_dependencies import check_matplotlib_support
 from sklearn.utils.validation import check_is_fitted
 
 from dimargin.display.gap_axis import end_of_axis, set_ticks
-from dimargin.display.style import ABOVE, MARKERS, spans_a_power_of_ten
+from dimargin.display.style import ABOVE, GREY, MARKERS, spans_a_power_of_ten
 from dimargin.display.unwrap import innermost
 from dimargin.estimators.callbacks import LevelScores
 from dimargin.system.arrays import Floats
 
-_GREY = "0.5"  # of what belongs to all fits, in light and dark styles
-_OTHER_PROBLEMS = "each level is another problem: a part fits fewer rows, at a lower objective"
+_LEVELS_NOTE = "each level is a different problem: a part has fewer rows and a lower objective"
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ConvergenceDisplay:
     """Score, objective and relative duality gap of a fit against its cost, level by level.
 
-    The last entry of every level is a numbered disc. It is hollow above level 0, where the objective is the weighted
-    mean over the partitions (with strategy "dc" the sum) and the gap is that of the worst partition. It is filled at
-    level 0, where both are of the whole problem. With strategy "landmark" they are of the problem in the space of the
-    landmarks, above level 0 on a part of the rows. The other entries, checks of the gap within a level, are dots.
+    A numbered disc marks the last entry of each level; dots mark the checks of the gap within a
+    level. The disc is hollow above level 0, where the objective is the weighted mean over the
+    partitions (with strategy "dc" the sum) and the gap is that of the worst partition. It is filled
+    at level 0, where both belong to the whole problem. With strategy "landmark" they belong to the
+    problem in the space of the landmarks, which is solved for some of the rows above level 0.
 
-    The objective may rise from level to level, because each level is another problem: a part fits its own rows only,
-    and what the parts need on average is at most what one machine needs for all rows. A note above the panel says so.
+    The objective may rise from level to level, because each level is a different problem: a part
+    fits only its own rows, so the mean objective of the parts is at most that of one machine for
+    all rows. A note above the panel says so.
 
     Use `from_estimator`; all parameters are stored as attributes.
 
@@ -39,28 +40,28 @@ class ConvergenceDisplay:
     level, partitions : ndarray of int of shape (n_entries,)
         Level and number of partitions of each entry of the history.
     seconds, kernel_evaluations : ndarray of shape (n_entries,)
-        Cost until the end of each entry.
+        Cumulative cost at the end of each entry.
     objective, relative_gap : ndarray of shape (n_entries,)
-        For more than two classes the sum of the objectives and the gap of the worst class. The logarithmic axis of the
-        gap ends a power of ten below `tol` (without one at rounding, 2.2e-16), and smaller gaps are drawn there: once
-        a solver meets its tolerance, the gap that it happens to have says nothing.
+        With more than two classes, the sum of the objectives and the gap of the worst class. The
+        logarithmic axis of the gap ends a power of ten below `tol` (without a `tol` at 2.2e-16),
+        and smaller gaps are drawn at its end, because gaps below the tolerance are not meaningful.
     scores : dict of int to float, default=None
         Score of the model of each level.
     score_name : str, default="score"
     n_samples : int, default=None
-        Rows; kernel evaluations are drawn in units of its square when given.
+        Number of rows; if given, kernel evaluations are drawn in units of its square.
     tol : float, default=None
-        Relative gap that was asked for, drawn as a line.
+        Tolerance of the relative gap, drawn as a line.
     name : str, default=None
         Name of the fit in the legend.
 
     Attributes
     ----------
     axes_ : ndarray of matplotlib Axes of shape (n_panels,)
-        Score (where there are scores), objective, relative gap.
+        Score (if there are scores), objective, relative gap.
     figure_ : matplotlib Figure
     lines_ : list of matplotlib Line2D of length n_panels
-        One line a panel, through all its entries.
+        One line per panel, through all its entries.
 
     Examples
     --------
@@ -99,14 +100,14 @@ class ConvergenceDisplay:
         Parameters
         ----------
         ax : array-like of matplotlib Axes, default=None
-            As many as there are panels, two or with scores three: the ``axes_`` of another fit, for example,
-            to draw both into one picture. None makes a new figure.
+            One for each panel: two, or three with scores. Pass the ``axes_`` of another display to
+            draw both fits into one figure. None makes a new figure.
         x : {"seconds", "kernel_evaluations"}, default="seconds"
             Measure of the cost.
         name : str, default=None
-            None is the `name` of the display.
+            Defaults to the `name` of the display.
         curve_kwargs : dict, default=None
-            Keywords for matplotlib's ``plot``, for every curve.
+            Keyword arguments of matplotlib's ``plot`` for every curve.
 
         Returns
         -------
@@ -115,7 +116,7 @@ class ConvergenceDisplay:
         Raises
         ------
         ValueError
-            If `x` is something else, or the number of axes is not the number of panels.
+            If `x` is invalid, or the number of axes differs from the number of panels.
         ImportError
             Without matplotlib.
         """
@@ -143,7 +144,7 @@ class ConvergenceDisplay:
         squares = x == "kernel_evaluations" and self.n_samples is not None
         cost = getattr(self, x) / (self.n_samples**2 if squares and self.n_samples else 1)
         fits = len(_fits(self.axes_[0]))
-        # dotted between levels, because they are different problems
+        # Lines are dotted if they connect levels, because these are different problems.
         style = {"marker": MARKERS[fits % len(MARKERS)], "markersize": 3, "linewidth": 1, "gid": "fit"}
         style |= {"linestyle": ":" if len(ends) > 1 else "-"} | normalize_kwargs(curve_kwargs or {}, Line2D)
         for axes, (label, indices, values) in zip(self.axes_, panels, strict=True):
@@ -167,47 +168,47 @@ class ConvergenceDisplay:
         return self
 
     def _draw_tolerance(self) -> None:
-        """Draw a line at the tolerance, and end the axis of the gap below that and those of fits before this one."""
+        """Draw the tolerance, and end the axis of the gap below those of all fits in it."""
         axes = self.axes_[-1]
         gid = f"tol {self.tol:g}" if self.tol else None
         if gid and gid not in [line.get_gid() for line in axes.lines]:
-            axes.axhline(self.tol, color=_GREY, linestyle="--", linewidth=1, gid=gid, label=gid)
+            axes.axhline(self.tol, color=GREY, linestyle="--", linewidth=1, gid=gid, label=gid)
         ends = [end_of_axis(line.get_ydata()[0]) for line in axes.lines if str(line.get_gid()).startswith("tol")]
         drawn = np.concatenate([line.get_ydata() for line in _fits(axes)])
         drawn = drawn[np.isfinite(drawn)]
         if self.tol and len(drawn):
             low, high = min(*ends, drawn.min()), max(self.tol, drawn.max())
-            room = 0.12 * np.log10(high / low)  # for half a disc
+            room = 0.12 * np.log10(high / low)  # The discs need some space at both ends.
             axes.set_ylim(low / 10**room, high * 10**room)
             set_ticks(axes, ends, high)
 
     def _legends(self, ends: NDArray[np.intp], name: str | None) -> None:
-        """Add legends above the panels: the levels, and in the last two what objective and gap belong to."""
+        """Add legends above the panels, which list the levels and explain the discs."""
         from matplotlib.lines import Line2D
 
         count = [f"{self.level[i]}: {self.partitions[i]}" if self.level[i] else "0: whole problem" for i in ends]
         above = self.level > 0
-        in_part = bool(above.any() and (self.partitions == 1).all())  # strategy "landmark" begins with some of the rows
+        # Strategy "landmark" solves a part of the rows first, without other partitions.
+        in_part = bool(above.any() and (self.partitions == 1).all())
         if above.any():
             count[0] = f"{self.level[ends[0]]}: part of the rows" if in_part else f"{count[0]} partitions"
         self.lines_[0].set_label(f"{name + ', ' if name else ''}level {', '.join(count)}")
         self.axes_[0].legend(handles=_fits(self.axes_[0]), **ABOVE)
         rises = bool((np.diff(self.objective[ends]) > 0).any())
-        # proxies for the discs that are there, of earlier fits in the same axes too
-        for index, of_partitions in (-2, "of the partitions"), (-1, "worst partition"):
-            of_partitions = "part of the rows" if in_part else of_partitions
+        # Proxies represent the discs of all fits in the axes.
+        for index, partitioned in (-2, "of the partitions"), (-1, "worst partition"):
             axes = self.axes_[index]
             gids = {line.get_gid() for line in axes.lines}
-            texts = {"partitioned": of_partitions, "global": "whole problem"}
+            texts = {"partitioned": "part of the rows" if in_part else partitioned, "global": "whole problem"}
             proxies = [
-                Line2D([], [], label=text, **_disc(gid, _GREY, axes) | {"markersize": 8})
+                Line2D([], [], label=text, **_disc(gid, GREY, axes) | {"markersize": 8})
                 for gid, text in texts.items()
                 if gid in gids and "partitioned" in gids
             ]
             lines = [line for line in axes.lines if str(line.get_gid()).startswith("tol")]
-            note = axes.get_gid() == _OTHER_PROBLEMS or (index == -2 and rises)
-            axes.set_gid(_OTHER_PROBLEMS if note else None)
-            title = {"title": _OTHER_PROBLEMS, "title_fontsize": "small", "alignment": "left"} if note else {}
+            note = axes.get_gid() == _LEVELS_NOTE or (index == -2 and rises)
+            axes.set_gid(_LEVELS_NOTE if note else None)
+            title = {"title": _LEVELS_NOTE, "title_fontsize": "small", "alignment": "left"} if note else {}
             fits = _fits(axes) if axes is self.axes_[0] else []
             handles = fits + proxies + lines
             if handles:
@@ -233,9 +234,9 @@ class ConvergenceDisplay:
         x, ax, curve_kwargs
             See `plot`.
         scores : LevelScores, default=None
-            The callback that listened to this very fit; adds a panel.
+            The callback of this fit; adds a panel.
         name : str, default=None
-            None is the name of the class.
+            Defaults to the name of the class.
 
         Returns
         -------
@@ -244,9 +245,9 @@ class ConvergenceDisplay:
         Raises
         ------
         NotFittedError, TypeError
-            If `estimator` is not fitted; if it keeps no ``history_``.
+            If `estimator` is not fitted, or has no ``history_``.
         ValueError
-            If `x` is something else, or `scores` holds the levels of another fit.
+            If `x` is invalid, or `scores` belongs to another fit.
         """
         check_matplotlib_support(f"{cls.__name__}.from_estimator")
         _check_x(x)
@@ -254,7 +255,7 @@ class ConvergenceDisplay:
         inner = innermost(estimator)
         history: list[dict[str, Any]] | None = getattr(inner, "history_", None)
         if history is None:
-            raise TypeError(f"estimator must keep a history_ of its fit; {type(inner).__name__} has none")
+            raise TypeError(f"estimator must have a history_; {type(inner).__name__} has none")
         level = np.array([entry["level"] for entry in history])
         by_level = None
         if scores is not None:
@@ -262,7 +263,7 @@ class ConvergenceDisplay:
             levels = list(dict.fromkeys(level.tolist()))
             if list(by_level) != levels:
                 raise ValueError(
-                    f"scores must be of this fit, whose levels are {levels}; got scores of levels {list(by_level)}"
+                    f"scores must belong to this fit with levels {levels}, got scores of levels {list(by_level)}"
                 )
         scoring = scores.scoring if scores is not None else None
         display = cls(
@@ -291,10 +292,8 @@ def _fits(axes: Any) -> list[Any]:
 
 
 def _disc(gid: str, color: Any, axes: Any) -> dict[str, Any]:
-    return {
-        "gid": gid, "marker": "o", "markersize": 12, "linestyle": "", "color": color,
-        "markerfacecolor": color if gid == "global" else axes.get_facecolor(),
-    }  # fmt: skip
+    face = color if gid == "global" else axes.get_facecolor()
+    return {"gid": gid, "marker": "o", "markersize": 12, "linestyle": "", "color": color, "markerfacecolor": face}
 
 
 def _numbered_disc(axes: Any, x: float, y: float, level: int, color: Any) -> None:

@@ -1,4 +1,4 @@
-"""Picture of how sites come to agree on a core-set."""
+"""Plot of the consensus of sites on a core-set."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import numpy as np
 from sklearn.utils._optional_dependencies import check_matplotlib_support
 from sklearn.utils.validation import check_is_fitted
 
-from dimargin.display.style import ABOVE, foreground
+from dimargin.display.style import ABOVE, BAND_ALPHA, foreground
 from dimargin.display.unwrap import innermost
 from dimargin.system.arrays import Floats
 
-_NEEDED = ("round", "core_sets", "radius_min", "radius_mean", "radius_max", "farthest")
-_SHADE = 0.22
+_REQUIRED_KEYS = ("round", "core_sets", "radius_min", "radius_mean", "radius_max", "farthest")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class CoreSetConsensusDisplay:
-    """Radii of the sites' balls against rounds, and how many different core-sets there still are.
+    """Radii of the sites' balls and number of different core-sets in each round of a consensus run.
 
-    These are the core-set paper's figures of section V. Radii rise to that of the ball around all points, while the
-    farthest of all points comes within ``1 + epsilon`` times of it, and all nodes end with one set.
+    These are the figures of section V of the core-set paper. The radii rise to that of the smallest
+    ball around all points, the farthest point comes within ``1 + epsilon`` times this radius, and
+    all sites end with the same core-set.
 
     All parameters are stored as attributes.
 
@@ -33,11 +33,11 @@ class CoreSetConsensusDisplay:
     core_sets : ndarray of shape (n_entries,)
         Number of different core-sets.
     radius_min, radius_mean, radius_max : ndarray of shape (n_entries,)
-        Least, mean and largest radius over the sites.
+        Smallest, mean and largest radius over the sites.
     farthest : ndarray of shape (n_entries,)
-        Largest distance of any point from the centre of any site's ball.
+        Largest distance between any point and the centre of any site's ball.
     best : float
-        Radius of the smallest ball around all points, which all of these are divided by.
+        Radius of the smallest ball around all points; radii and distances are divided by it.
     epsilon : float, default=None
         Draws a line at ``1 + epsilon``.
 
@@ -104,10 +104,8 @@ class CoreSetConsensusDisplay:
         self.figure_ = self.axes_[0].figure
         above, below = self.axes_
         (line,) = above.plot(self.round, self.radius_mean / self.best, marker="o", markersize=4, label="mean radius")
-        above.fill_between(
-            self.round, self.radius_min / self.best, self.radius_max / self.best, color=line.get_color(),
-            alpha=_SHADE, linewidth=0, label="smallest to largest",
-        )  # fmt: skip
+        band = {"color": line.get_color(), "alpha": BAND_ALPHA, "linewidth": 0, "label": "smallest to largest"}
+        above.fill_between(self.round, self.radius_min / self.best, self.radius_max / self.best, **band)
         above.plot(self.round, self.farthest / self.best, marker="s", markersize=4, label="farthest point")
         thin = {"color": foreground(), "linewidth": 1}
         above.axhline(1.0, **thin, label="ball around all points")
@@ -135,11 +133,11 @@ class CoreSetConsensusDisplay:
         Parameters
         ----------
         history : list of dict
-            Entries with ``round``, ``core_sets``, ``radius_min``, ``radius_mean``, ``radius_max`` and
-            ``farthest``, as `dimargin.gossip.simulation.core_set_run.CoreSetRun` has them. Entries before any site had
-            a ball are left out.
+            Entries with ``round``, ``core_sets``, ``radius_min``, ``radius_mean``, ``radius_max``
+            and ``farthest``, as in `dimargin.gossip.simulation.core_set_run.CoreSetRun`. Entries
+            that lack any of them, because no site has a ball yet, are skipped.
         best, epsilon
-            See the class.
+            See `CoreSetConsensusDisplay`.
         ax
             See `plot`.
 
@@ -150,36 +148,37 @@ class CoreSetConsensusDisplay:
         Raises
         ------
         ValueError
-            If no entry has all of these.
+            If no entry has all of these keys.
         """
         check_matplotlib_support(f"{cls.__name__}.from_history")
-        entries = [entry for entry in history if all(key in entry for key in _NEEDED)]
+        entries = [entry for entry in history if all(key in entry for key in _REQUIRED_KEYS)]
         if not entries:
-            raise ValueError(f"history must have entries with {', '.join(_NEEDED)}; got none")
-        columns = {key: np.array([float(entry[key]) for entry in entries]) for key in _NEEDED}
+            raise ValueError(f"history must have entries with {', '.join(_REQUIRED_KEYS)}; got none")
+        columns = {key: np.array([float(entry[key]) for entry in entries]) for key in _REQUIRED_KEYS}
         return cls(**columns, best=best, epsilon=epsilon).plot(ax)
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None) -> Self:
-        """Draw the ``history_`` of a detector that sites have fitted together.
+        """Draw the ``history_`` of a detector that was fitted by several sites.
 
         Parameters
         ----------
         estimator : fitted CoreSetSVDD with `n_sites` above one
-            The detector, or a pipeline or search around one. Radii, and distances from centres, are in the space of its
-            kernel; with a finite `C` they count the softness, and points may stay outside of all balls.
+            The detector, or a pipeline or search around one. Radii and distances are those in the
+            feature space of its kernel. With a finite `C` they include the slack, and points may
+            stay outside all balls.
         ax
             See `plot`.
 
         Returns
         -------
         CoreSetConsensusDisplay
-            Its ``best`` is the radius that belongs to the detector's ``dual_objective_``.
+            Its ``best`` is the square root of the detector's ``dual_objective_``.
 
         Raises
         ------
         NotFittedError, TypeError
-            If `estimator` is not fitted; if its ``history_`` has no radii of several sites.
+            If `estimator` is not fitted, or its ``history_`` has no radii of several sites.
         """
         check_matplotlib_support(f"{cls.__name__}.from_estimator")
         check_is_fitted(estimator)
@@ -188,5 +187,5 @@ class CoreSetConsensusDisplay:
         if not any("radius_mean" in entry for entry in history):
             name, sites = type(inner).__name__, getattr(inner, "n_sites", None)
             given = f"a {name}" if sites is None else f"a {name} with n_sites={sites}"
-            raise TypeError(f"estimator must be a CoreSetSVDD with n_sites above one, which has radii; got {given}")
+            raise TypeError(f"estimator must be a CoreSetSVDD with n_sites above one, got {given}")
         return cls.from_history(history, best=float(inner.dual_objective_) ** 0.5, ax=ax)

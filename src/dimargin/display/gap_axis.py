@@ -1,4 +1,4 @@
-"""The axis of the relative gap, which ends below the tolerance."""
+"""The logarithmic axis of the relative gap, which ends below the tolerance."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from dimargin.system.arrays import UNIT
 
 
 def end_of_axis(tol: float | None) -> float:
-    """Return the smallest gap that is drawn as it is: the power of ten below that of the tolerance, or rounding."""
+    """Return the lower end of the axis, a power of ten below the tolerance, if there is one."""
     return float(10.0 ** (np.floor(np.log10(tol) + 1e-9) - 1)) if tol else 2 * UNIT
 
 
 def set_ticks(axes: Any, ends: list[float], high: float) -> None:
-    """Put ticks at powers of ten from the end of the axis, with labels that say where smaller gaps are drawn, too."""
+    """Put ticks at powers of ten, marked "at most" where smaller gaps are drawn."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, LogFormatterSciNotation
 
     low = round(np.log10(min(ends)))

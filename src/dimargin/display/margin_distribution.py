@@ -1,4 +1,4 @@
-"""Picture of the margins of a classifier."""
+"""Plot of the margin distribution of a classifier."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ from dimargin.system.arrays import Floats
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class MarginDistributionDisplay:
-    """Cumulative distribution of margins, on training and test rows.
+    """Cumulative distribution of margins on training and test rows.
 
-    The margin of a row is ``y f(x)`` for two classes, and the decision value of the true class minus the
-    best other one for more. Margins at or below zero are errors. An Optimal margin Distribution Machine
-    draws all margins to one: high mean, low variance, a steep curve.
+    The margin of a row is ``y f(x)`` for two classes, else the decision value of the true class
+    minus the largest other one. Margins at or below zero are errors. An Optimal margin Distribution
+    Machine pulls all margins towards one: its margins have a high mean and a low variance, and the
+    curve is steep.
 
-    Decision values of different machines have different scales. ``normalize="mean"`` takes the scale out by
-    dividing by the mean training margin. The training variance is then the relative one, ``v``, and by
-    Cantelli's inequality at most ``v / (1 + v)`` of the training rows are misclassified, whatever the shape
-    of the distribution.
+    Decision values of different machines have different scales. ``normalize="mean"`` removes the
+    scale by dividing by the mean training margin. If ``v`` is the training variance after this
+    division, at most ``v / (1 + v)`` of the training rows are misclassified for any distribution
+    (Cantelli's inequality).
 
     All parameters are stored as attributes.
 
@@ -37,25 +38,25 @@ class MarginDistributionDisplay:
     margins : list of one or two ndarray of shape (n_samples,)
         Margins of the training rows, and of the test rows if there are any.
     weights : list of ndarray of shape (n_samples,), default=None
-        Row weights of each set; None is one each.
+        Row weights of each set; None means equal weights.
     name : str, default=None
         Name of the machine in the legend.
     theta : float, default=None
-        Half width of the band around one in which an ODM's margins cost nothing; shaded when given.
+        Half width of the band of margins around one without loss, shaded if given.
     multiclass : bool, default=False
-        Whether the axis names the margin of more than two classes.
+        Whether the label of the axis describes the margin of more than two classes.
 
     Attributes
     ----------
     ax_, figure_ : matplotlib Axes and Figure
     lines_ : list of matplotlib Line2D of length n_sets
-        Abscissae are the sorted margins, the first one twice; ordinates the share of weight up to them.
+        Cumulative share of weight over the sorted margins.
     zero_ : matplotlib Line2D
-        The vertical line at zero, which the legend explains.
+        The vertical line at zero.
     band_ : matplotlib Rectangle or None
-        From ``1 - theta`` to ``1 + theta``, divided as the margins are.
+        The band from ``1 - theta`` to ``1 + theta``, scaled like the margins.
     mean_, variance_, error_ : ndarray of shape (n_sets,)
-        Weighted mean and variance of the margins as drawn, and the share of weight at or below zero.
+        Weighted mean and variance of the drawn margins, and the share of weight at or below zero.
 
     Examples
     --------
@@ -91,13 +92,13 @@ class MarginDistributionDisplay:
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            None makes a new figure. Several machines may share one.
+            None makes a new figure. Several machines may share axes.
         normalize : {"mean"} or None, default=None
             "mean" divides all margins by the weighted mean training margin.
         name : str, default=None
-            None is the `name` of the display.
+            Defaults to the `name` of the display.
         curve_kwargs : dict, default=None
-            Keywords for matplotlib's ``plot``, for every curve.
+            Keyword arguments of matplotlib's ``plot`` for every curve.
 
         Returns
         -------
@@ -106,7 +107,7 @@ class MarginDistributionDisplay:
         Raises
         ------
         ValueError, ImportError
-            If `normalize` is something else, or the mean to divide by is not positive; without matplotlib.
+            If `normalize` is invalid or the mean is not positive; if matplotlib is missing.
         """
         check_matplotlib_support(f"{type(self).__name__}.plot")
         import matplotlib.pyplot as plt
@@ -124,7 +125,7 @@ class MarginDistributionDisplay:
         style = normalize_kwargs(curve_kwargs or {}, Line2D)
         for i, margins in enumerate(sets):
             title = " ".join(filter(None, [name, ("train", "test")[i] if len(sets) > 1 else None]))
-            # the test rows, if there are any, are what counts
+            # The line of the test rows, if there are any, is the prominent one.
             line, width = ("-", 1.8) if i + 1 == len(sets) else ("--", 1.2)
             look = {"linestyle": line, "linewidth": width, "drawstyle": "steps-post"}
             look["label"] = f"{title}: {margins}" if title else str(margins)
@@ -170,21 +171,21 @@ class MarginDistributionDisplay:
         ax: Any = None,
         curve_kwargs: dict[str, Any] | None = None,
     ) -> Self:
-        """Draw the margins of a fitted classifier.
+        """Draw the margins of a fitted classifier on training and test rows.
 
         Parameters
         ----------
         estimator : fitted classifier with a ``decision_function``
-            A classifier of this package or another, such as scikit-learn's `SVC`, or a pipeline or search around one.
-            The band is shaded when it has a `theta` and two classes.
+            Any such classifier, for example scikit-learn's `SVC`, or a pipeline or search around
+            one. The band is shaded if it has two classes and a parameter `theta`.
         X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
             Training rows.
         y : array-like of shape (n_samples,)
         X_test, y_test : default=None
-            Test rows, a second curve.
+            Test rows and labels, which add a second curve.
         sample_weight, sample_weight_test : array-like of shape (n_samples,), default=None
         normalize, name, ax, curve_kwargs
-            See `plot`; the name is by default the one of the class.
+            See `plot`; `name` defaults to the name of the class.
 
         Returns
         -------
@@ -193,24 +194,24 @@ class MarginDistributionDisplay:
         Raises
         ------
         NotFittedError, TypeError
-            If `estimator` is not fitted; if it has no ``decision_function``.
+            If `estimator` is not fitted, or has no ``decision_function``.
         ValueError
-            For labels unknown to it, an ``SVC(decision_function_shape="ovo")`` of several classes, or only
-            one of `X_test`, `y_test`.
+            If labels are unknown to it, only one of `X_test` and `y_test` is given, or it is an
+            ``SVC(decision_function_shape="ovo")`` of more than two classes.
         """
         check_matplotlib_support(f"{cls.__name__}.from_estimator")
         check_is_fitted(estimator)
         inner = innermost(estimator)
         decide = getattr(estimator, "decision_function", None)
         if decide is None:
-            raise TypeError(
-                f"estimator must have a decision_function, which margins are made of; {type(inner).__name__} has none"
-            )
+            raise TypeError(f"estimator must have a decision_function; {type(inner).__name__} has none")
         if (X_test is None) != (y_test is None):
             raise ValueError("X_test and y_test must be given together")
         classes = estimator.classes_
         if len(classes) > 2 and getattr(inner, "decision_function_shape", "ovr") == "ovo":
-            raise ValueError("decision_function_shape must be 'ovr': the values of 'ovo' belong to pairs of classes")
+            raise ValueError(
+                "decision_function_shape must be 'ovr': decision values of 'ovo' belong to pairs of classes"
+            )
         return cls.from_predictions(
             y,
             decide(X),
@@ -243,19 +244,19 @@ class MarginDistributionDisplay:
         ax: Any = None,
         curve_kwargs: dict[str, Any] | None = None,
     ) -> Self:
-        """Draw the margins of decision values.
+        """Draw the margins that follow from labels and decision values.
 
         Parameters
         ----------
         y_true : array-like of shape (n_samples,)
             Labels of the training rows.
         y_score : array-like of shape (n_samples,) for two classes, else (n_samples, n_classes)
-            Decision values; positive means ``classes[1]``.
+            Decision values; with two classes, positive values predict ``classes[1]``.
         y_true_test, y_score_test : default=None
-            The same of test rows, a second curve.
+            Labels and decision values of test rows, which add a second curve.
         sample_weight, sample_weight_test : array-like of shape (n_samples,), default=None
         classes : array-like of shape (n_classes,), default=None
-            Labels that the columns stand for; None is those in `y_true`, sorted.
+            Labels of the columns of `y_score`; defaults to the sorted labels in `y_true`.
         theta : float, default=None
             Half width of the shaded band.
         normalize, name, ax, curve_kwargs
@@ -268,7 +269,7 @@ class MarginDistributionDisplay:
         Raises
         ------
         ValueError
-            If shapes and labels do not fit together.
+            If the shapes do not match, or there are labels that are not in `classes`.
         """
         check_matplotlib_support(f"{cls.__name__}.from_predictions")
         if (y_true_test is None) != (y_score_test is None):

@@ -1,4 +1,4 @@
-"""Margins for two classes and for more, and the statistics that describe them."""
+"""Margins of classifiers for two or more classes, and their statistics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dimargin.system.arrays import Floats
 
 @dataclass(frozen=True)
 class WeightedMargins:
-    """Margins of a set of rows, both arrays of shape (n_samples,)."""
+    """Margins and row weights, both of shape (n_samples,)."""
 
     margins: Floats
     weights: Floats
@@ -26,17 +26,17 @@ class WeightedMargins:
 
     @property
     def variance(self) -> float:
-        """Weighted mean of squared distances to the mean."""
+        """Weighted variance of the margins."""
         return float(np.average((self.margins - self.mean) ** 2, weights=self.weights))
 
     @property
     def error(self) -> float:
-        """Share of the weight with margins at or below zero."""
+        """Share of the total weight with margins at or below zero."""
         return float(np.average(self.margins <= 0, weights=self.weights))
 
     @property
     def cumulative(self) -> tuple[Floats, Floats]:
-        """Sorted margins, the first one twice, and the share of weight up to each, from zero."""
+        """Sorted margins, the first one twice, and the cumulative share of weight from 0 to 1."""
         order = np.argsort(self.margins, kind="stable")
         share = np.cumsum(self.weights[order]) / self.weights.sum()
         return self.margins[np.r_[order[:1], order]], np.r_[0.0, share]
@@ -46,24 +46,24 @@ class WeightedMargins:
 
 
 def margins_of(y_true: Any, y_score: Any, classes: NDArray[Any]) -> Floats:
-    """Return the margins of decision values.
+    """Compute margins from decision values.
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
     y_score : array-like of shape (n_samples,) for two classes, else (n_samples, n_classes)
     classes : ndarray of shape (n_classes,)
-        Labels that the columns stand for; a positive value of two classes means ``classes[1]``.
+        Labels of the columns; with two classes, a positive value predicts ``classes[1]``.
 
     Returns
     -------
     ndarray of shape (n_samples,)
-        ``y f(x)`` for two classes, the value of the true class minus the best other one for more.
+        ``y f(x)`` for two classes, else the value of the true class minus the largest other value.
 
     Raises
     ------
     ValueError
-        If shapes and labels do not fit together.
+        If the shapes do not match, or `y_true` has labels that are not in `classes`.
     """
     y_true, scores = column_or_1d(y_true), np.asarray(y_score, dtype=np.float64)
     check_consistent_length(y_true, scores)
@@ -71,7 +71,7 @@ def margins_of(y_true: Any, y_score: Any, classes: NDArray[Any]) -> Floats:
     if len(unknown):
         raise ValueError(f"labels must be among the classes {classes.tolist()}, got {unknown.tolist()} too")
     if len(classes) < 2:
-        raise ValueError(f"margins need two classes or more, got {classes.tolist()}; name them with classes=")
+        raise ValueError(f"margins need two classes or more, got {classes.tolist()}; pass all of them as classes")
     expected = (len(y_true),) if len(classes) == 2 else (len(y_true), len(classes))
     if scores.shape != expected:
         raise ValueError(

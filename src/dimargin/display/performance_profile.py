@@ -1,4 +1,4 @@
-"""Picture of how accurate gossiping sites are while they learn."""
+"""Plot of the accuracy of gossiping sites during training."""
 
 from __future__ import annotations
 
@@ -12,38 +12,37 @@ from sklearn.utils import check_array
 from sklearn.utils._optional_dependencies import check_matplotlib_support
 
 from dimargin.display.site_accuracies import accuracies_of_sites
-from dimargin.display.style import ABOVE, MARKERS, foreground, spans_a_power_of_ten
+from dimargin.display.style import ABOVE, BAND_ALPHA, MARKERS, foreground, spans_a_power_of_ten
 from dimargin.estimators import GossipSVMClassifier
 from dimargin.system.arrays import Floats
 
-_AXES = {"round": "round", "seconds": "seconds", "bytes": "bytes sent by all sites"}
-_NEEDED = (*_AXES, "accuracy_min", "accuracy_mean", "accuracy_max")
-_SHADE = 0.22  # of a band, so that two of them and what is behind can be told apart
+_AXIS_LABELS = {"round": "round", "seconds": "seconds", "bytes": "bytes sent by all sites"}
+_REQUIRED_KEYS = (*_AXIS_LABELS, "accuracy_min", "accuracy_mean", "accuracy_max")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PerformanceProfileDisplay:
-    """Accuracy of the sites of a gossip run, from the worst to the best, against rounds, seconds or bytes.
+    """Accuracy of the sites of a gossip run against rounds, seconds or bytes.
 
-    This is the GADGET paper's performance profile. The line is the mean over the sites, and the band reaches from the
-    worst site to the best. A second panel has the objective of the consensus, and a band up to the worst site. Cost
-    that grows by more than a factor of ten is on a logarithmic scale, where entries without any (no byte yet) have no
-    place.
+    This is the performance profile of the GADGET paper. The line is the mean over the sites, and
+    the band reaches from the worst site to the best. A second panel shows the objective of the
+    consensus, with a band up to the worst site. A cost that grows by more than a factor of ten has
+    a logarithmic axis, which omits entries with zero cost.
 
     All parameters are stored as attributes.
 
     Parameters
     ----------
     round, seconds, bytes : ndarray of shape (n_entries,)
-        Cost until each entry of the history, of all sites together.
+        Cumulative cost at each entry of the history, over all sites.
     accuracy_min, accuracy_mean, accuracy_max : ndarray of shape (n_entries,)
-        Least, mean and largest accuracy over the sites.
+        Smallest, mean and largest accuracy over the sites.
     objective, worst_objective : ndarray of shape (n_entries,), default=None
-        Objectives of the consensus and of the worst site, summed over the classes if there are more than two. They add
-        the second panel.
+        Objectives of the consensus and of the worst site, summed over the classes if there are more
+        than two. They add the second panel.
     n_sites : int, default=None
     central_accuracy, central_objective : float, default=None
-        Those of a machine that has all rows in one place, drawn as horizontal lines.
+        Accuracy and objective of a centralised machine, drawn as horizontal lines.
     name : str, default=None
         Name of the run in the legend.
 
@@ -95,14 +94,14 @@ class PerformanceProfileDisplay:
         Parameters
         ----------
         ax : array-like of matplotlib Axes, default=None
-            As many as there are panels: the ``axes_`` of another run, for example, to draw both into one picture. None
-            makes a new figure.
+            One for each panel. Pass the ``axes_`` of another display to draw both runs into one
+            figure. None makes a new figure.
         x : {"round", "seconds", "bytes"}, default="round"
             Measure of the cost.
         name : str, default=None
-            None is the `name` of the display.
+            Defaults to the `name` of the display.
         curve_kwargs : dict, default=None
-            Keywords for matplotlib's ``plot``, for every line; bands have its color.
+            Keyword arguments of matplotlib's ``plot`` for every line; bands have the line's color.
 
         Returns
         -------
@@ -111,7 +110,7 @@ class PerformanceProfileDisplay:
         Raises
         ------
         ValueError
-            If `x` is something else, or the number of axes is not the number of panels.
+            If `x` is invalid, or the number of axes differs from the number of panels.
         ImportError
             Without matplotlib.
         """
@@ -142,7 +141,7 @@ class PerformanceProfileDisplay:
         for axes, (label, line, low, high) in zip(self.axes_, panels, strict=True):
             self.lines_ += axes.plot(cost[shown], line[shown], **style)
             style.setdefault("color", self.lines_[0].get_color())
-            shade = {"color": style["color"], "alpha": _SHADE, "linewidth": 0, "gid": "band"}
+            shade = {"color": style["color"], "alpha": BAND_ALPHA, "linewidth": 0, "gid": "band"}
             self.bands_.append(axes.fill_between(cost[shown], low[shown], high[shown], **shade))
             if not (np.diff(cost[shown]).any() and (high[shown] > low[shown]).any()):
                 self.bands_[-1].set_gid("empty band")
@@ -154,7 +153,7 @@ class PerformanceProfileDisplay:
         return self
 
     def _draw_central(self) -> None:
-        """Draw lines at what a machine has that has all rows in one place, once for all runs."""
+        """Draw lines at the values of a centralised machine, once for all runs."""
         for axes, central, text in (
             (self.axes_[0], self.central_accuracy, "centralised, {:.1%}"),
             (self.axes_[-1], self.central_objective, "centralised, {:.4g}"),
@@ -171,16 +170,16 @@ class PerformanceProfileDisplay:
                 axes.set_xscale("log", nonpositive="mask")
                 axes.xaxis.set_minor_formatter(NullFormatter())
             axes.xaxis.set_major_formatter(EngFormatter("B") if x == "bytes" else FuncFormatter(lambda v, _: f"{v:g}"))
-        self.axes_[-1].set_xlabel(_AXES[x])
+        self.axes_[-1].set_xlabel(_AXIS_LABELS[x])
         accuracy = self.axes_[0]
         accuracy.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{100 * v:g}%"))
-        accuracy.autoscale(axis="y")  # for the runs before this one, too
+        accuracy.autoscale(axis="y")  # Earlier runs in the same axes must stay visible.
         accuracy.set_ylim(top=min(accuracy.get_ylim()[1], 1.005))
         if self.objective is not None and spans_a_power_of_ten(self.objective):
             self.axes_[-1].set_yscale("log")
 
     def _legends(self, name: str | None) -> None:
-        """Add legends above the panels, which name the runs and explain the lines and bands that there are."""
+        """Add legends above the panels, which name the runs and explain the lines and bands."""
         from matplotlib.legend_handler import HandlerTuple
 
         mean = f"mean of {'all' if self.n_sites is None else self.n_sites} sites"
@@ -190,10 +189,10 @@ class PerformanceProfileDisplay:
             bands = tuple(band for band in axes.collections if band.get_gid() == "band")
             central = [line for line in axes.lines if line.get_gid() == "central"]
             entries: list[tuple[Any, str]] = [(line, str(line.get_label())) for line in runs]
-            of_bands = "worst site to best"
+            band_label = "worst site to best"
             if axes is not self.axes_[0]:
-                entries, of_bands = [(tuple(runs), "consensus of all sites")] if runs else [], "up to the worst site"
-            entries += [(bands, of_bands)] if bands else []
+                entries, band_label = [(tuple(runs), "consensus of all sites")] if runs else [], "up to the worst site"
+            entries += [(bands, band_label)] if bands else []
             entries += [(line, str(line.get_label())) for line in central]
             if entries:
                 handles, labels = zip(*entries, strict=True)
@@ -218,12 +217,13 @@ class PerformanceProfileDisplay:
         Parameters
         ----------
         history : list of dict
-            Entries with ``round``, ``seconds``, ``bytes``, ``accuracy_min``, ``accuracy_mean`` and ``accuracy_max``;
-            where all have them, also ``objective`` and ``worst_objective``. ``partitions`` is the number of sites.
+            Entries with ``round``, ``seconds``, ``bytes``, ``accuracy_min``, ``accuracy_mean`` and
+            ``accuracy_max``; if all entries have them, also ``objective`` and ``worst_objective``.
+            ``partitions`` is the number of sites.
         x, name, ax, curve_kwargs
             See `plot`.
         central_accuracy, central_objective : float, default=None
-            Those of a machine that has all rows in one place.
+            Accuracy and objective of a centralised machine.
 
         Returns
         -------
@@ -232,38 +232,36 @@ class PerformanceProfileDisplay:
         Raises
         ------
         ValueError
-            If `x` is something else, or the history is empty or has no accuracies.
+            If `x` is invalid, or the history is empty or lacks any of the required keys.
         """
         check_matplotlib_support(f"{cls.__name__}.from_history")
         _check_x(x)
-        missing = [key for key in _NEEDED if not all(key in entry for entry in history)]
+        missing = [key for key in _REQUIRED_KEYS if not all(key in entry for entry in history)]
         if not history or missing:
-            lacking = f"entries without {', '.join(missing)}" if missing else "none"
-            raise ValueError(f"history must be entries with {', '.join(_NEEDED)}; got {lacking}")
+            found = f"entries without {', '.join(missing)}" if missing else "no entries"
+            raise ValueError(f"history must have entries with {', '.join(_REQUIRED_KEYS)}; got {found}")
         both = all({"objective", "worst_objective"} <= set(entry) for entry in history)
-        known = (*_NEEDED, "objective", "worst_objective") if both else _NEEDED
-        columns = {key: np.array([float(np.sum(entry[key])) for entry in history]) for key in known}
-        display = cls(
-            **columns, n_sites=history[-1].get("partitions"), central_accuracy=central_accuracy,
-            central_objective=central_objective, name=name,
-        )  # fmt: skip
+        known = (*_REQUIRED_KEYS, "objective", "worst_objective") if both else _REQUIRED_KEYS
+        columns: dict[str, Any] = {key: np.array([float(np.sum(entry[key])) for entry in history]) for key in known}
+        central: dict[str, Any] = {"central_accuracy": central_accuracy, "central_objective": central_objective}
+        display = cls(**columns, **central, n_sites=history[-1].get("partitions"), name=name)
         return display.plot(ax, x=x, curve_kwargs=curve_kwargs)
 
     @classmethod
     def from_estimator(
         cls, estimator: GossipSVMClassifier, X: Any, y: Any, *, X_test: Any = None, y_test: Any = None, **options: Any
     ) -> Self:
-        """Fit a clone, and draw how accurate its sites were meanwhile.
+        """Fit a clone of an estimator, and draw the accuracy of its sites during the fit.
 
         Parameters
         ----------
         estimator : GossipSVMClassifier
         X, y
-            Training rows, as for its `fit`.
+            Training rows and labels, as in `GossipSVMClassifier.fit`.
         X_test, y_test : default=None
-            Rows that accuracy is measured on; None is the training rows.
+            Rows to measure accuracy on; defaults to the training rows.
         **options
-            Options of `from_history`.
+            Further arguments of `from_history`.
 
         Returns
         -------
@@ -273,7 +271,8 @@ class PerformanceProfileDisplay:
         Raises
         ------
         TypeError, ValueError
-            If `estimator` is something else; if only one of `X_test` and `y_test` is given, or labels are unknown.
+            If `estimator` is invalid, only one of `X_test`, `y_test` is given, or for unknown
+            labels.
         """
         check_matplotlib_support(f"{cls.__name__}.from_estimator")
         if not isinstance(estimator, GossipSVMClassifier):
@@ -291,5 +290,5 @@ class PerformanceProfileDisplay:
 
 
 def _check_x(x: str) -> None:
-    if x not in _AXES:
-        raise ValueError(f"x must be {' or '.join(map(repr, _AXES))}, got {x!r}")
+    if x not in _AXIS_LABELS:
+        raise ValueError(f"x must be {' or '.join(map(repr, _AXIS_LABELS))}, got {x!r}")

@@ -1,4 +1,4 @@
-"""Accuracies of the sites of a gossip run."""
+"""Accuracy of every site in a gossip run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dimargin.system.arrays import Floats, Indices
 
 
 def accuracies_of_sites(X: Any, y: Any, classes: NDArray[Any]) -> Callable[..., Floats]:
-    """Return the function that a gossip run calls for the accuracies of its sites.
+    """Return a function that a gossip run calls to evaluate its sites.
 
     Parameters
     ----------
@@ -26,13 +26,14 @@ def accuracies_of_sites(X: Any, y: Any, classes: NDArray[Any]) -> Callable[..., 
     Returns
     -------
     callable
-        Function from weights of shape (n_sites, n_outputs, n_features), or one more for the intercept, to accuracies of
-        shape (n_sites,). A second argument may name the columns of X that the features are.
+        A function of weights with shape (n_sites, n_outputs, n_features), plus a last column if
+        there is an intercept. It returns accuracies of shape (n_sites,). An optional second
+        argument holds the indices of the columns of X that the weights refer to.
 
     Raises
     ------
     ValueError
-        For labels that are not among the classes.
+        If `y` has labels that are not in `classes`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Look that the displays share."""
+"""Shared style of the displays."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ import numpy as np
 
 from dimargin.system.arrays import Floats
 
-# a legend above its axes, where it hides nothing
+# Options of a legend above its axes, where it hides no data.
 ABOVE: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1), "frameon": False, "fontsize": "small"}
-
-MARKERS = "os^Dv"  # of one fit after the other in the same axes, which tell them apart without their colors
+MARKERS = "os^Dv"  # They distinguish the fits in the same axes without colors.
+GREY = "0.5"  # It marks what belongs to all fits, and is visible in light and dark styles.
+BAND_ALPHA = 0.22  # Two overlapping bands, and lines behind them, stay distinguishable.
 
 
 def below(ax: Any) -> dict[str, Any]:
-    """Return the place of a legend below the label of the x axis, which leaves room for a title above."""
+    """Return options of a legend below the x axis, which leaves room for a title above."""
     import matplotlib
     from matplotlib.transforms import ScaledTranslation
 
@@ -25,13 +26,13 @@ def below(ax: Any) -> dict[str, Any]:
 
 
 def foreground() -> str:
-    """Return the color of text, which stands out in light and dark styles."""
+    """Return the text color, which is visible in light and dark styles."""
     import matplotlib
 
     return str(matplotlib.rcParams["text.color"])
 
 
 def spans_a_power_of_ten(values: Floats) -> bool:
-    """Return whether values want a logarithmic axis: all that are finite are positive, and some ten times others."""
+    """Return whether finite values are positive and differ by more than a factor of ten."""
     known = values[np.isfinite(values)]
     return bool(0 < 10 * np.min(known, initial=np.inf) < np.max(known, initial=-np.inf))

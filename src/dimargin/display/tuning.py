@@ -1,4 +1,4 @@
-"""Picture of the candidates that a search has tried."""
+"""Plot of the candidates of a search."""
 
 from __future__ import annotations
 
@@ -15,24 +15,26 @@ from dimargin.system.arrays import Floats
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class TuningDisplay:
-    """Scores of the candidates of a successive halving, over two of their parameters.
+    """Scores of the candidates of successive halving against two of their parameters.
 
-    A cell shows the best candidate with these two values: its score, in percent, in the last round that it took part
-    in, and below it that round. A later round is darker than an earlier one, whose scores are of fewer rows and cannot
-    be compared with its own; within a round, the better is the darker. The frame is around the choice.
+    A cell shows the best candidate with these two values: its score in percent in its last round,
+    and the number of this round. Later rounds are darker, because earlier ones score on fewer rows
+    and are not comparable; within a round, better scores are darker. A frame marks the chosen
+    candidate.
 
     All parameters are stored as attributes.
 
     Parameters
     ----------
     scores : ndarray of shape (n_rows, n_columns)
-        NaN where nothing was tried.
+        NaN if no candidate has these values.
     rounds : ndarray of shape (n_rows, n_columns)
+        Last round of each candidate.
     row_values, column_values : list
         Values of the parameters.
     row_name, column_name : str
     best : tuple of int or None
-        Row and column of the choice.
+        Row and column of the chosen candidate.
     score_name : str, default="accuracy"
 
     Attributes
@@ -86,7 +88,7 @@ class TuningDisplay:
             size = (max(4.5, 1.6 + 0.9 * n_columns), max(2.2, 1.3 + 0.5 * n_rows))
             _, ax = plt.subplots(figsize=size, layout="constrained")
         self.ax_, self.figure_ = ax, ax.figure
-        # by rank of round and score as written: the few good ones lie close together, and the bad ones anywhere
+        # Shades follow ranks, because good scores are close together and bad ones are far apart.
         known = np.isfinite(self.scores)
         shades = np.full(self.scores.shape, np.nan)
         pairs = np.column_stack([self.rounds[known], self.scores[known].round(4)])
@@ -110,14 +112,14 @@ class TuningDisplay:
     def from_estimator(
         cls, search: Any, *, rows: str | None = None, columns: str | None = None, ax: Any = None
     ) -> Self:
-        """Draw the candidates that a fitted search has tried.
+        """Draw the candidates of a fitted search.
 
         Parameters
         ----------
         search : ODMClassifierCV
             The fitted search.
         rows, columns : str, default=None
-            Parameters on the axes; None takes "gamma" (or what varies most) and "lam".
+            Parameters on the axes; by default "gamma" and "lam" or "C", else those that vary most.
         ax : matplotlib Axes, default=None
 
         Returns
@@ -128,7 +130,7 @@ class TuningDisplay:
         ------
         NotFittedError
         ValueError
-            If `rows` or `columns` is no parameter of the grid.
+            If `rows` or `columns` is not a parameter of the grid.
         """
         check_matplotlib_support(f"{cls.__name__}.from_estimator")
         check_is_fitted(search, "cv_results_")
@@ -150,15 +152,14 @@ class TuningDisplay:
                 scores[at], rounds[at] = score, number
         scoring = search.scoring
         name = "accuracy" if scoring is None else scoring if isinstance(scoring, str) else "score"
-        display = cls(
-            scores=scores, rounds=rounds, row_values=values[0], column_values=values[1], row_name=rows,
-            column_name=columns, best=position(search.best_params_), score_name=name,
-        )  # fmt: skip
+        axes: dict[str, Any] = {"row_values": values[0], "column_values": values[1], "row_name": rows}
+        axes |= {"column_name": columns, "best": position(search.best_params_), "score_name": name}
+        display = cls(scores=scores, rounds=rounds, **axes)
         return display.plot(ax)
 
 
 def _axes(tried: list[dict[str, Any]], rows: str | None, columns: str | None) -> tuple[str, str]:
-    """Return the parameters on the axes: those asked for, else gamma and lam or C, else those that vary most."""
+    """Return the given parameters, by default gamma and lam or C, else those that vary most."""
     names = list(dict.fromkeys(name for given in tried for name in given))
     for name in (rows, columns):
         if name is not None and name not in names:
@@ -172,7 +173,7 @@ def _axes(tried: list[dict[str, Any]], rows: str | None, columns: str | None) ->
 
 
 def _different(values: list[Any]) -> list[Any]:
-    """Return the values that differ: numbers by size, and others, such as words and dictionaries, behind them."""
+    """Return the distinct values: sorted numbers, then others such as strings."""
     numbers = sorted({value for value in values if _is_number(value)})
     return [*numbers, *{str(value): value for value in values if not _is_number(value)}.values()]
 

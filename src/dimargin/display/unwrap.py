@@ -1,4 +1,4 @@
-"""The classifier inside pipelines and searches, whose parameters and history the displays read."""
+"""Access to the estimator inside pipelines and searches."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sklearn.pipeline import Pipeline
 
 
 def innermost(estimator: Any) -> Any:
-    """Return the classifier inside pipelines, as the last step, and searches, as the best estimator, to any depth."""
+    """Return the last step of a pipeline or the best estimator of a search, through any nesting."""
     while True:
         if isinstance(estimator, Pipeline):
             estimator = estimator.steps[-1][1]

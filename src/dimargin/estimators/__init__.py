@@ -1,4 +1,4 @@
-"""Estimators in scikit-learn's style, which validate data and leave the training to a strategy."""
+"""Estimators in scikit-learn's style, which validate data and delegate training to a strategy."""
 
 from typing import TYPE_CHECKING
 

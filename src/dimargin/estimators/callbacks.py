@@ -1,4 +1,4 @@
-"""Callbacks for scikit-learn's callback protocol (``estimator.set_callbacks``)."""
+"""Callbacks in scikit-learn's callback protocol (``estimator.set_callbacks``)."""
 
 from __future__ import annotations
 
@@ -10,42 +10,42 @@ from sklearn.utils import check_consistent_length
 
 
 class LevelScores:
-    """Score the model of every level, as if the fit had stopped there.
+    """Callback that scores the model of every level, as if the fit had stopped there.
 
-    Strategy "exact" has one level, 0; "diodm", "dc" and "cascade" have the levels ``n_levels, ..., 1, 0``, where a
-    level above 0 is scored as the model that ``stop_level`` returns (the average of local machines, or, with "dc", the
-    machine of a row's cluster), except that it is solved to the looser ``level_tol``.
+    Strategy "exact" has one level, 0; "diodm", "dc" and "cascade" have the levels
+    ``n_levels, ..., 1, 0``. A level above 0 is scored as the model that ``stop_level`` returns (the
+    average of local machines or, with "dc", the machine of a row's cluster), but solved to the
+    looser ``level_tol``.
 
     Parameters
     ----------
     X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
-        Rows to score on, as the classifier itself sees them: inside a pipeline, already transformed.
+        Rows to score on, as the classifier receives them: for a pipeline, the transformed rows.
     y : array-like of shape (n_samples,)
         True labels.
     scoring : str, callable or None, default=None
-        One score as in scikit-learn: a name, or a callable with signature ``scorer(estimator, X, y)``. None
+        A single score as in scikit-learn: a name, or a callable ``scorer(estimator, X, y)``. None
         is the estimator's own ``score``, which is accuracy.
 
     Attributes
     ----------
     scores_ : list of dict
-        ``{"level": int, "score": float}`` of the fit that began last, in the order in which its levels were
-        solved.
+        ``{"level": int, "score": float}`` for each level of the most recent fit, in solution order.
 
     Raises
     ------
     ValueError
-        If X and y have different lengths; when the fit begins, if `scoring` is no single score.
+        If X and y have different lengths; in a fit, if `scoring` is not a single score.
 
     See Also
     --------
-    ConvergenceDisplay : Draws the scores beside objective and gap.
+    ConvergenceDisplay : Draws the scores with objective and gap.
     sklearn.callback.ScoringMonitor : Scores on the training rows.
 
     Notes
     -----
-    Clones made by a grid search share the callback, and the fit that began last is the one with the best
-    parameters, if ``refit=True``. Fits in other processes score copies that do not come back.
+    Clones made by a grid search share the callback; with ``refit=True``, the most recent fit is the
+    one with the best parameters. Scores of fits in other processes are lost.
 
     Examples
     --------
@@ -68,11 +68,11 @@ class LevelScores:
         self.X = X
         self.y = y
         self.scoring = scoring
-        # by the context of the fit, because clones in several threads may share this object
+        # Keys are the contexts of fits, because clones in several threads may share this callback.
         self._running: dict[Any, tuple[Callable[..., float], list[dict[str, Any]]]] = {}
 
     def setup(self, estimator: Any, context: Any) -> None:
-        """Begin a fit: forget the scores of the previous one."""
+        """Begin a fit, and discard the scores of the previous one."""
         if isinstance(self.scoring, (list, tuple, set, dict)):
             raise ValueError(
                 f"scoring must be None, a name or a callable that returns one number, got {self.scoring!r}"
@@ -82,14 +82,14 @@ class LevelScores:
         self._running[context] = scorer, self.scores_
 
     def teardown(self, estimator: Any, context: Any) -> None:
-        """End a fit; its scores are kept."""
+        """End a fit, and keep its scores."""
         self._running.pop(context, None)
 
     def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
         """Do nothing."""
 
     def on_fit_task_end(self, estimator: Any, context: Any, *, fitted_estimator: Any = None) -> None:
-        """Score the model of a level, a task of the fit with its number for an id; other tasks are not scored."""
+        """Score the model of a level, whose task id is the level's number; ignore other tasks."""
         if context.parent in self._running and fitted_estimator is not None:
             scorer, scores = self._running[context.parent]
             scores.append({"level": context.task_id, "score": float(scorer(fitted_estimator, self.X, self.y))})

@@ -1,4 +1,4 @@
-"""The global certificate of a fitted model, as `certify` computes it."""
+"""Global certificates of fitted models, as `certify` computes them."""
 
 from __future__ import annotations
 
@@ -19,17 +19,16 @@ from dimargin.strategies.block_pairs import ROWS_AT_ONCE, VALUES_AT_ONCE
 from dimargin.strategies.stored_pairs import MAX_ROWS
 from dimargin.system.arrays import Floats, Indices
 
-_VALUES_AT_ONCE = 10**8  # between two checks of the time
-_ROUNDING = 1e-9  # of rows that were scaled here and elsewhere
-_ITERATIONS, _MEMORY = 100, 20  # of L-BFGS-B; hundreds more would hardly improve what these have found
+# Options of L-BFGS-B. Hundreds of iterations more would hardly improve the dual objective.
+_LBFGS_OPTIONS = {"maxiter": 100, "maxcor": 20}
 
 
 def global_objectives(
     problem: DualProblem, support: Indices, coefficients: Floats, intercept: Floats, max_time: float | None
 ) -> Objectives:
-    """Return the objectives of a model whose coefficients are those of the dual.
+    """Compute the objectives of a model from its dual coefficients.
 
-    They take one pass over the kernel's columns of the support vectors.
+    This takes one pass over the kernel's columns of the support vectors.
 
     Parameters
     ----------
@@ -41,12 +40,12 @@ def global_objectives(
         Dual coefficients times labels.
     intercept : ndarray of shape (n_outputs,)
     max_time : float or None
-        Seconds that the pass may take.
+        Time limit of the pass in seconds.
 
     Raises
     ------
     TimeoutError
-        If the pass did not end in `max_time`.
+        If the time limit is exceeded.
     """
     began = time.perf_counter()
     dual = np.zeros(problem.labels.shape)
@@ -61,24 +60,24 @@ def global_objectives(
 def pair_objectives(
     pairs: ClassPairs, signed: Floats, intercepts: Floats, tol: float, max_time: float | None
 ) -> Objectives:
-    """Return the objectives of the machines of all pairs of classes, those of small pairs many in a call.
+    """Compute the objectives of all pairs of classes, small pairs in groups.
 
     Parameters
     ----------
     pairs : ClassPairs
-        On float64 kernel values.
+        The problems, on float64 kernel values.
     signed : ndarray of shape (n_classes - 1, n)
         Coefficients of all pairs times labels.
     intercepts : ndarray of shape (n_pairs,)
     tol : float
-        Relative gap beside which rounding should be small.
+        Relative gap that rounding should be small against.
     max_time : float or None
-        Seconds that this may take.
+        Time limit in seconds.
 
     Raises
     ------
     TimeoutError
-        If it did not end in `max_time`.
+        If the time limit is exceeded.
     """
     began, n_pairs = time.perf_counter(), len(intercepts)
     found, is_open = Objectives(*np.zeros((5, n_pairs))), np.ones(n_pairs, dtype=bool)
@@ -95,11 +94,12 @@ def pair_objectives(
         problems = pairs.joined(group)
         dual = problems.coefficients(signed)
         own = problems.objectives(pairs.kernel, dual, intercepts[group])[1]
-        # others have coefficients that are not feasible, or rounding that their own margins would have less of
-        sure = problems.sums((problems.feasible(dual) != dual).astype(float)) == 0
-        sure &= own.rounding <= 0.1 * np.maximum(own.unrounded, tol)
-        found.set(group[sure], own.take(sure))
-        is_open[group[sure]] = False
+        # A pair is solved separately below if its coefficients are infeasible or its rounding is
+        # too large.
+        is_valid = problems.sums((problems.feasible(dual) != dual).astype(float)) == 0
+        is_valid &= own.rounding <= 0.1 * np.maximum(own.unrounded, tol)
+        found.set(group[is_valid], own.take(is_valid))
+        is_open[group[is_valid]] = False
     for number in np.flatnonzero(is_open).tolist():
         problem = pairs.problem(pairs.pairs[number], pairs.kernel.n_threads)
         coefficients = problem.labels * pairs.joined([number]).coefficients(signed)
@@ -112,12 +112,13 @@ def pair_objectives(
 def landmark_objectives(
     problem: DualProblem, support: Indices, coefficients: Floats, intercept: Floats, max_time: float | None
 ) -> Objectives:
-    """Return the objectives of a model in the space of landmarks, whose coefficients belong to no dual.
+    """Compute the objectives of a landmark model, whose coefficients are not dual variables.
 
-    Parameters and errors are those of `global_objectives`. The primal objective is that of the model's function f. The
-    dual one is that of ``g_i = -loss_i'(m_i)``, with a coefficient for every row, at the price of a pass over the
-    columns of all that are not zero. Their gap is half the squared distance, in the kernel's space, of f and
-    ``sum_i y_i g_i k(x_i, .)``, plus the Fenchel-Young terms of coefficients that had to be made feasible.
+    Parameters and errors are those of `global_objectives`. The primal objective is that of the
+    model's function f. The dual objective is that of ``g_i = -loss_i'(m_i)``, a coefficient for
+    every row, which takes another pass over the columns of its nonzeros. The gap is half the
+    squared distance between f and ``sum_i y_i g_i k(x_i, .)`` in the kernel's space, plus the
+    Fenchel-Young terms of coefficients that had to be made feasible.
     """
     began = time.perf_counter()
     margins = _margins(problem, support, coefficients, max_time)
@@ -135,10 +136,10 @@ def _objectives_apart(
     dual: Floats,
     left: float | None,
 ) -> Objectives:
-    """Return the primal objective of a model, with its margins, and the dual one of feasible coefficients beside it.
+    """Return the primal objective of a model and the dual one of other coefficients.
 
-    The gap is the sum of Fenchel-Young terms at the model's margins, and half the squared distance of its function from
-    that of the coefficients, in the kernel's space.
+    The gap is the sum of the Fenchel-Young terms at the model's margins, plus half the squared
+    distance between the model's function and that of the coefficients in the kernel's space.
     """
     shifted, every = problem.shifted(margins, intercept), np.flatnonzero(dual.any(axis=0))
     reached = _margins(problem, every, (problem.labels * dual)[:, every], left)
@@ -149,7 +150,7 @@ def _objectives_apart(
     errors = problem.kernel.product_errors(support, coefficients)
     own = problem.kernel.product_errors(every, dual[:, every])
     sums, at_dual = (problem.objective_sums(dual, m, intercept, e) for m, e in ((margins, errors), (reached, own)))
-    # of the three products, of the losses, and of the sums
+    # The rounding bound covers the three products, the losses, and the sums.
     sizes = np.abs(coefficients)
     rounding = (sizes * (errors + ROUNDINGS * np.abs(margins))[:, support]).sum(axis=1)
     rounding += (np.abs(dual) * (errors + own + ROUNDINGS * np.abs(reached))).sum(axis=1)
@@ -160,14 +161,14 @@ def _objectives_apart(
 
 
 def indices_of_vectors(vectors: Any, coefficients: Floats, X: Any, labels: Floats) -> Indices:
-    """Return the indices, among all rows, of the support vectors of a model that several sites have learnt.
+    """Find the support vectors of a model, trained by several sites, among the rows of all sites.
 
     Parameters
     ----------
     vectors : ndarray or CSR array of shape (n_SV, n_features)
-        Equal to rows of X up to rounding, and stored likewise.
+        Equal to rows of X up to rounding, and dense or sparse as X is.
     coefficients : ndarray of shape (n_outputs, n_SV)
-        Their signs are those of the rows' labels.
+        Signed like the labels of the rows.
     X : ndarray or CSR array of shape (n, n_features)
     labels : ndarray of shape (n_outputs, n)
         Plus or minus one.
@@ -175,7 +176,7 @@ def indices_of_vectors(vectors: Any, coefficients: Floats, X: Any, labels: Float
     Returns
     -------
     ndarray of shape (n_SV,)
-        No index occurs twice.
+        Indices of distinct rows.
 
     Raises
     ------
@@ -185,17 +186,18 @@ def indices_of_vectors(vectors: Any, coefficients: Floats, X: Any, labels: Float
     if sp.issparse(X):
         both, _ = narrowed(sp.csr_array(sp.vstack([X, vectors])))
         X, vectors = both[: X.shape[0]], both[X.shape[0] :]
-    line = np.random.default_rng(0).normal(size=X.shape[1])  # equal rows have equal indices on it
+    line = np.random.default_rng(0).normal(size=X.shape[1])  # Equal rows have equal projections.
     order = np.argsort(X @ line)
     on_line, wanted = (X @ line)[order], vectors @ line
     size = float(abs(vectors).max())
-    width = _ROUNDING * size * (1 + float(np.abs(line).sum()))
+    tolerance = 1e-9 * size  # Sites scale their rows separately, with other rounding.
+    width = tolerance * (1 + float(np.abs(line).sum()))
     first, last = np.searchsorted(on_line, wanted - width), np.searchsorted(on_line, wanted + width, side="right")
     free, indices = np.ones(len(order), dtype=bool), []
     for k, signs in enumerate(np.sign(coefficients.T)):
         near = order[first[k] : last[k]]
         rows, vector = (part.toarray() if sp.issparse(part) else part for part in (X[near], vectors[[k]]))
-        fits = free[near] & (np.abs(rows - vector).max(axis=1, initial=0.0) <= _ROUNDING * size)
+        fits = free[near] & (np.abs(rows - vector).max(axis=1, initial=0.0) <= tolerance)
         fits &= ((signs == 0) | (signs == labels[:, near].T)).all(axis=1)
         if not fits.any():
             raise ValueError("X, y are not the rows that this model was fitted on: a support vector is not among them")
@@ -207,13 +209,14 @@ def indices_of_vectors(vectors: Any, coefficients: Floats, X: Any, labels: Float
 def hinge_objectives(
     rows: HingeRows, weights: Floats, alpha: float, tol: float, deadline: float | None = None
 ) -> Objectives:
-    """Return the primal objective of a linear machine, and the best dual one that a few passes find.
+    """Compute the primal objective of a linear machine, and a dual objective near the optimum.
 
-    The primal is ``alpha/2 |w|^2 + mean(loss(y w.x))``. For the hinge, the dual over a in [0, 1] is ``mean(a) - |1/n
-    sum_i a_i y_i x_i|^2 / (2 alpha)``; L-BFGS-B (Byrd, Lu, Nocedal, Zhu, SIAM J. Sci. Comput. 1995) starts from the
-    rows of margin below one and takes two passes over the rows an iteration, until the relative gap is `tol`. For a
-    smooth loss it minimises the primal, from the weights: coefficients that answer the margins are a distance of
-    ``|gradient|^2 / (2 alpha)`` below, which vanishes at the optimum.
+    The primal is ``alpha/2 |w|^2 + mean(loss(y w.x))``. For the hinge, the dual over a in [0, 1] is
+    ``mean(a) - |1/n sum_i a_i y_i x_i|^2 / (2 alpha)``; L-BFGS-B (Byrd, Lu, Nocedal, Zhu, SIAM J.
+    Sci. Comput. 1995) starts from the rows with a margin below one, and takes two passes over the
+    rows per iteration until the relative gap is `tol`. For a smooth loss, it minimises the primal
+    from the given weights; the dual objective of the coefficients that follow from the margins is
+    ``|gradient|^2 / (2 alpha)`` lower, which vanishes at the optimum.
 
     Parameters
     ----------
@@ -221,12 +224,12 @@ def hinge_objectives(
     weights : ndarray of shape (n_outputs, n_features)
     alpha, tol : float
     deadline : float, optional
-        On the clock of `time.perf_counter`.
+        Time limit on the clock of `time.perf_counter`.
 
     Returns
     -------
     Objectives
-        Their gap includes rounding.
+        The gap includes rounding.
     """
     evaluation, n = rows.evaluate(weights), rows.n_rows
     primal = 0.5 * alpha * (weights**2).sum(axis=1) + evaluation.loss / n
@@ -242,7 +245,7 @@ def hinge_objectives(
 def _best_of_hinge(
     rows: HingeRows, dual: Floats, objective: float, alpha: float, tol: float, deadline: float | None
 ) -> float:
-    """Return a dual objective near the largest one of the hinge, of one output, from coefficients of shape (n,)."""
+    """Maximise the dual objective of the hinge for one output, from coefficients of shape (n,)."""
     (signs,), n = rows.signs, rows.n_rows
 
     def pull(dual: Floats) -> Floats:
@@ -258,18 +261,17 @@ def _best_of_hinge(
             raise StopIteration
 
     scale = alpha * dual.mean() / max(float((pull(dual) ** 2).sum()), 1e-300)
-    with np.errstate(divide="ignore"):  # a last step without curvature makes scipy's inverse Hessian infinite
-        found = minimize(
-            negative, dual * min(1.0, scale), jac=True, bounds=Bounds(0, 1), method="L-BFGS-B", callback=is_enough,
-            options={"maxiter": _ITERATIONS, "maxcor": _MEMORY},
-        ).x  # fmt: skip
+    # A last step without curvature makes scipy's inverse Hessian infinite.
+    options: dict[str, Any] = {"method": "L-BFGS-B", "callback": is_enough, "options": _LBFGS_OPTIONS}
+    with np.errstate(divide="ignore"):
+        found = minimize(negative, dual * min(1.0, scale), jac=True, bounds=Bounds(0, 1), **options).x
     return float(rows.dual_objective(np.clip(found, 0.0, 1.0)[None], alpha)[0])
 
 
 def _best_of_smooth(
     rows: HingeRows, weights: Floats, objective: float, alpha: float, tol: float, deadline: float | None
 ) -> float:
-    """Return the best dual objective on the way from the weights, of shape (n_features,), to the optimum."""
+    """Minimise the primal from weights of shape (n_features,), and return the best dual value."""
     best, last = -np.inf, weights
 
     def primal(weights: Floats) -> tuple[float, Floats]:
@@ -287,14 +289,14 @@ def _best_of_smooth(
         if is_late or objective - best <= 0.5 * tol * abs(objective):
             raise StopIteration
 
-    options = {"maxiter": _ITERATIONS, "maxcor": _MEMORY, "ftol": 0.0, "gtol": 0.0}
+    options = {**_LBFGS_OPTIONS, "ftol": 0.0, "gtol": 0.0}
     with np.errstate(divide="ignore"):
         minimize(primal, weights, jac=True, method="L-BFGS-B", callback=is_enough, options=options)
     return float(rows.dual_objective(rows.evaluate(last[None]).dual, alpha)[0])
 
 
 def hinge_certificate(rows: HingeRows, weights: Floats, primal: Floats, lower: Floats) -> Objectives:
-    """Return the objectives of a linear machine, given its primal objective and a lower bound of the optimum."""
+    """Return the objectives of a linear machine, given a lower bound of the optimum."""
     rounding = rows.loss_rounding(weights) / rows.n_rows + ROUNDINGS * primal
     gap = np.maximum(primal - lower, 0.0)
     return Objectives.of(primal, gap, np.zeros(len(primal)), rounding)
@@ -305,7 +307,8 @@ def _margins(problem: DualProblem, columns: Indices, coefficients: Floats, max_t
     if problem.kernel.has_weights:
         return problem.labels * problem.kernel.scores(problem.kernel.weights(columns, coefficients))
     margins = np.zeros(problem.labels.shape)
-    for batch in gen_batches(n, max(512, _VALUES_AT_ONCE // max(1, len(columns)))):
+    # A batch has about 1e8 kernel values; the time limit is checked after each.
+    for batch in gen_batches(n, max(512, 10**8 // max(1, len(columns)))):
         rows = np.arange(n)[batch]
         margins[:, batch] = problem.labels[:, batch] * problem.kernel.multiply(columns, coefficients, rows)
         if max_time is not None and time.perf_counter() - began > max_time:

@@ -24,7 +24,7 @@ from dimargin.system.arrays import Floats
 
 @documented
 class CoreSetSVDD(CoreSetDetector):
-    r"""Support vector data description: the smallest ball around what is usual, on a core-set.
+    r"""Support vector data description: the smallest ball around inliers, on a core-set.
 
     Minimises ``R^2 + C/4 sum_i s_i (|phi(x_i) - c|^2 - R^2)_+^2`` over centre c and radius R. The dual is the smallest
     ball around points with the products ``k(x_i, x_j) + delta_ij / (C s_i)`` (core-set paper, section II; Tax, Duin,
@@ -33,16 +33,18 @@ class CoreSetSVDD(CoreSetDetector):
     Parameters
     ----------
     C : float, default=1.0
-        The larger, the fewer rows are outside: ``sum_i s_i (distance_i^2 - R^2)_+`` is ``2 / C`` at the optimum.
+        Weight of the slack; larger leaves fewer rows outside. ``sum_i s_i (distance_i^2 - R^2)_+``
+        is ``2 / C`` at the optimum.
     epsilon : float or None, default=None
-        None: the core-set grows until the relative duality gap is within `tol`. A number, in (0, 1]: until every row is
-        within ``1 + epsilon`` times the radius of the core-set's ball, slack counted.
+        None: the core-set grows until the relative duality gap is within `tol`. A number in (0, 1]:
+        it grows until all rows are within ``1 + epsilon`` times its ball's radius, slack included.
     kernel : {"linear", "poly", "rbf", "laplacian"} or callable, default="rbf"
-        "linear" describes data by a ball in the space of the features.
+        "linear" finds a ball in the space of the features.
     %(gamma, degree, coef0)s
     contamination : "auto" or float, default="auto"
-        Share of the training rows that are called outliers, in (0, 0.5]. "auto": those outside the ball by more than
-        twice the mean over all rows, ``4 / (C sum_i s_i)`` at the optimum; half of the rows at most.
+        Share of the training rows to classify as outliers, in (0, 0.5]. "auto": rows whose excess
+        over the squared radius is more than twice the mean excess over all rows
+        (``4 / (C sum_i s_i)`` at the optimum), which are at most half of the rows.
     %(tol)s
     max_iter : int, default=1000
         Passes over the rows.
@@ -52,16 +54,16 @@ class CoreSetSVDD(CoreSetDetector):
     ----------
     %(n_features_in_, feature_names_in_)s
     radius_ : float
-        R; zero, with a warning, where C is so small that no ball is worth its radius.
+        R; zero, with a warning, if C is so small that the optimal radius is zero.
     center_ : ndarray of shape (n_features_in_,) or None
-        None in the space of a kernel.
+        None unless ``kernel="linear"``.
     %(support_, support_vectors_)s
     dual_coef_ : ndarray of shape (1, n_SV)
-        Weights of sum one: the centre is their mean of the core-set.
+        Weights with sum one; the centre is the weighted mean of the core-set.
     offset_ : float
-        ``-R^2`` less what `contamination` allows: scores below are outliers'.
+        ``-R^2`` minus a margin that follows from `contamination`; outliers have lower scores.
     objective_, dual_objective_ : float
-        The objective that is minimised, and a bound below it.
+        The minimised objective, and a lower bound of its optimum.
     %(duality_gap_, certificate_, status_)s
     n_iter_ : int
         Passes over the rows.
@@ -70,12 +72,12 @@ class CoreSetSVDD(CoreSetDetector):
     See Also
     --------
     OneClassCoreSetSVM : The same detector for kernels whose diagonal is constant, such as "rbf".
-    minimum_enclosing_ball : The ball itself.
+    minimum_enclosing_ball : The ball without slack.
 
     Notes
     -----
-    With kernels that depend on the difference of rows ("rbf", "laplacian") any number of rows may be in the core-set;
-    with others the time grows with its square.
+    With kernels that depend on the difference of rows ("rbf", "laplacian"), core-sets may be large;
+    with others, the time grows with the square of their size.
 
     Examples
     --------
@@ -96,14 +98,12 @@ class CoreSetSVDD(CoreSetDetector):
             check_number("C", self.C, 0)
             check_magnitude("C", self.C)
         if isinstance(self.kernel, str) and self.kernel == "precomputed":
-            raise ValueError(
-                "kernel='precomputed' does not say how long rows are at prediction; give the kernel as a function"
-            )
+            raise ValueError("kernel='precomputed' lacks k(x, x) at prediction; give the kernel as a function")
         super()._check_parameters()
 
     def _solve(self, rows: RowsToFit, limits: Limits) -> CoreSetFit:
         if rows.transform.kernel.stationary and math.inf > self.C:
-            return self._homogeneous(rows, limits)  # all points are equally long
+            return self._homogeneous(rows, limits)  # All points have the same norm.
         softness = None if math.inf == self.C else 1 / (self.C * rows.weights)
         space: Points
         if self.kernel == "linear":
@@ -112,7 +112,8 @@ class CoreSetSVDD(CoreSetDetector):
             matrix = kernel_matrix(rows.transform.in_float64(), rows.X, n_threads=rows.n_threads)
             space = KernelSpace(matrix, softness)
         exact = len(rows.weights) <= BlockCoordinateDescent.small
-        epsilon = self.epsilon or (0.0 if exact else self.tol / 2)  # of a radius, whose square has the gap
+        # The gap refers to the squared radius, epsilon to the radius.
+        epsilon = self.epsilon or (0.0 if exact else self.tol / 2)
         found = solve(space, GrowingCoreSet(epsilon, rows.seed), None, limits)
         return CoreSetFit(found.indices, found.weights, found.status, found.reason, found.passes, found.history)
 
@@ -136,20 +137,17 @@ class CoreSetSVDD(CoreSetDetector):
         if squared_radius <= 0 and found.status == "converged":
             apart = float(rows.weights @ distances)
             if apart > float(rows.weights @ errors) + 2 / MAX_PARAMETER:
-                least = f"it must be above {2 / apart:.3g} here"
-                reason = f"C={self.C:g} is so small that no ball is worth its radius; {least}"
+                reason = f"C={self.C:g} is too small; use a C above {2 / apart:.3g} for these rows"
             else:
-                reason = f"all rows are the same to kernel={self.kernel!r}: the ball around them has no radius"
+                reason = f"all rows are equal to kernel={self.kernel!r}"
             if self.epsilon is not None and apart > 2 / self.C:
-                reason = f"epsilon={self.epsilon} is so large for C={self.C:g} that the core-set's ball has no radius"
-            warnings.warn(f"{reason}. Its radius is zero", stacklevel=4)
+                reason = f"epsilon={self.epsilon} is too large for C={self.C:g}"
+            warnings.warn(f"The radius of the ball is zero: {reason}", stacklevel=4)
         center: Any = None
         if self.kernel == "linear":
             center = combination(x, as_given(rows.X[core], rows.columns))
-        return {
-            "radius_": max(squared_radius, 0.0) ** 0.5, "center_": center, "offset_": -squared_radius,
-            **certified(primal, dual, rounding),
-        }  # fmt: skip
+        ball = {"radius_": max(squared_radius, 0.0) ** 0.5, "center_": center, "offset_": -squared_radius}
+        return ball | certified(primal, dual, rounding)
 
     @property
     def _facts(self) -> dict[str, Any]:

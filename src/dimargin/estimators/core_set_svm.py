@@ -22,45 +22,49 @@ from dimargin.strategies.hard_margin import HardMargin
 @documented
 @dataclass(eq=False, repr=False)
 class CoreSetSVMClassifier(KernelMarginClassifier):
-    r"""Support vector machine of few rows: L2-SVM with a regularised intercept, on a core-set that grows.
+    r"""L2 support vector machine with a regularised intercept, solved on a growing core-set.
 
-    Minimises ``1/2 (|w|^2 + b^2) + C/2 sum_i s_i (1 - m_i)_+^2`` over margins ``m_i = y_i (w.phi(x_i) + b)``: the
-    core-set paper's equation 6, scaled so that its rho is one. Its dual is the smallest ball around points with the
-    products ``y_i y_j (k(x_i, x_j) + 1) + delta_ij / C``, of which few determine it. Every model carries a certificate,
-    the relative duality gap. The machine equals ``SVMClassifier(loss="squared_hinge", C=C/2)`` on the kernel plus one.
+    Minimises ``1/2 (|w|^2 + b^2) + C/2 sum_i s_i (1 - m_i)_+^2`` over margins
+    ``m_i = y_i (w.phi(x_i) + b)``: equation 6 of the core-set paper, scaled such that rho is one.
+    Its dual is the smallest ball around points with inner products
+    ``y_i y_j (k(x_i, x_j) + 1) + delta_ij / C``, which few points determine. Every model carries a
+    certificate, the relative duality gap. The machine equals
+    ``SVMClassifier(loss="squared_hinge", C=C/2)`` on the kernel plus one.
 
     For K classes there are ``n_outputs = 1`` binary problems if K = 2, else K, one against the rest.
 
     Parameters
     ----------
     C : float, default=1.0
-        Weight of the squared loss, which is halved; larger is less regularised. Infinite for the hard-margin machine,
-        the hyperplane farthest from all rows, each on the side of its label: ValueError if there is none.
+        Weight of half the squared loss; larger is less regularised. Infinity gives the hard-margin
+        machine, and a ValueError if the rows are not separable.
     epsilon : float or None, default=None
-        None: the core-set grows until the relative duality gap is within `tol`. A number, in (0, 1]: until every row is
-        within ``1 + epsilon`` times the radius of the core-set's ball, as in the paper. That says little of the machine
-        (0.1, the paper's, is no better than chance); ``epsilon = tol * rho / (2 r^2)``, often 1e-4 and less, would.
+        None: the core-set grows until the relative duality gap is within `tol`. A number in (0, 1]:
+        the core-set grows until every row is within ``1 + epsilon`` times the radius of its ball,
+        as in the paper. This does not bound the error of the machine (with 0.1, as in the paper,
+        predictions are at chance level) unless ``epsilon = tol * rho / (2 r^2)``, often below 1e-4.
     kernel : {"linear", "poly", "rbf", "laplacian", "precomputed"} or callable, default="rbf"
-        As in `SVMClassifier`; no kernel needs a constant diagonal (Tsang, Kwok, Zurada 2006).
+        As in `SVMClassifier`; the diagonal need not be constant (Tsang, Kwok, Zurada 2006).
     %(gamma, degree, coef0, tol)s
     max_iter : int, default=1000
-        Rounds in which the core-set grows, each with a pass over the rows.
+        Maximum number of rounds; the core-set grows once per round, after a pass over the rows.
     %(max_time, class_weight)s
     warm_start : bool, default=False
-        Start from the core-set of the previous fit, which must have had the same rows.
+        Start from the core-set of the previous fit, which must have used the same rows.
     memory_limit : int or None, default=None
         As in `SVMClassifier`.
     %(n_jobs, random_state)s
     verbose : int, default=0
-        1 prints a line at the end, 2 one a round.
+        1 prints one line at the end, 2 one line per round.
     n_sites : int, default=1
-        More than one (extra `peers`): rows are dealt to sites of a simulated network, which agree on the core-set and
-        send no other rows (the core-set paper's consensus). The time grows with the cube of its size. Kernels
-        are named ones.
+        With more than one (extra `peers`), the rows are split over the sites of a simulated
+        network, which agree on the core-set and send no other rows (the consensus of the core-set
+        paper). The kernel must have a name, and the time grows with the cube of the core-set's
+        size.
     topology : str or networkx graph, default="complete"
-        Of the network, as in `GossipSVMClassifier`.
+        Topology of the network, as in `GossipSVMClassifier`.
     shards : {"random", "unequal", "sorted", "sorted_unequal"} or array-like of shape (n_samples,), default="random"
-        Which site a row goes to, as in `GossipSVMClassifier`.
+        Assignment of rows to sites, as in `GossipSVMClassifier`.
 
     Attributes
     ----------
@@ -71,38 +75,40 @@ class CoreSetSVMClassifier(KernelMarginClassifier):
     dual_coef_ : ndarray of shape (n_outputs, n_SV)
         ``y_i g_i``; the ball's weights are ``g_i / sum_j g_j``.
     intercept_ : ndarray of shape (n_outputs,)
-        ``sum_i y_i g_i``, which the regulariser counts.
+        ``sum_i y_i g_i``, which is regularised.
     %(coef_)s
     n_support_ : ndarray of shape (n_classes,)
-        Rows of the core-set in each class.
+        Number of core-set rows in each class.
     objective_, dual_objective_ : float, or ndarray of shape (n_classes,) for more than two classes
-        Primal objective and the dual one below it.
+        Primal and dual objective.
     duality_gap_ : float
-        ``(objective_ - dual_objective_) / objective_``, of the worst output; over all rows.
+        ``(objective_ - dual_objective_) / objective_`` of the worst output, over all rows.
     certificate_ : {"global"}
     %(status_)s
     n_iter_ : int
-        Rounds.
+        Number of rounds.
     history_ : list of dict
-        An entry a round with ``level`` (0), ``partitions`` (1), ``seconds``, ``kernel_evaluations`` (both of this entry
-        alone), ``objective``, ``relative_gap``, ``core_set`` (rows with a coefficient) and, with `epsilon`,
-        ``farthest``: distance of the farthest row over the radius. A run of several sites has one entry, with
-        ``partitions`` (the sites), ``rounds``, ``messages``, ``bytes`` and ``rows_shared`` (that have left their
+        One entry per round with ``level`` (0), ``partitions`` (1), ``seconds`` and
+        ``kernel_evaluations`` of this round, ``objective``, ``relative_gap``, ``core_set`` (rows
+        with a coefficient) and, with `epsilon`, ``farthest``: the distance of the farthest row
+        divided by the radius. A run of several sites has one entry, with ``partitions`` (the
+        sites), ``rounds``, ``messages``, ``bytes`` and ``rows_shared`` (rows that have left their
         site).
 
     See Also
     --------
-    SVMClassifier : Also hinge loss, other intercepts, and strategies for more rows.
+    SVMClassifier : Machine with the hinge loss, other intercepts, and strategies for more rows.
     minimum_enclosing_ball : The smallest ball around points.
 
     Notes
     -----
-    Up to 512 rows without `epsilon` are solved in float64 to rounding, whatever `tol` is: the core-set is the support.
+    Without `epsilon`, up to 512 rows are solved in float64 to rounding error, regardless of `tol`:
+    the core-set is the set of support vectors.
 
-    Hard-margin machines are found in float64, which resolves margins of a millionth of the longest row's length. Their
-    model is scaled so that all margins are at least one in spite of rounding: `objective_` is ``1/2 (|w|^2 + b^2)`` of
-    a hyperplane that errs nowhere, and `dual_objective_` bounds that of all others. The time grows with the cube of the
-    core-set's size.
+    Hard-margin machines are solved in float64, which resolves margins of a millionth of the largest
+    row norm. The model is scaled such that all margins are at least one despite rounding:
+    `objective_` is ``1/2 (|w|^2 + b^2)`` of a separating hyperplane, and `dual_objective_` is a
+    lower bound for all others. The time grows with the cube of the core-set's size.
 
     References
     ----------
@@ -144,12 +150,12 @@ class CoreSetSVMClassifier(KernelMarginClassifier):
 
     @property
     def strategy(self) -> Strategy:  # type: ignore[override]
-        """Strategy that trains on one computer, or by simulated sites that agree on a core-set."""
+        """Strategy for training on one computer, or by simulated sites that agree on a core-set."""
         if self.n_sites == 1 and np.inf == self.C:
             return HardMargin()
         if self.n_sites == 1:
             return CoreSet(self.epsilon)
-        from dimargin.gossip.simulation.consensus import Consensus  # needs an extra
+        from dimargin.gossip.simulation.consensus import Consensus  # The import needs the extra "peers".
 
         return Consensus(self.n_sites, self.topology, self.shards)
 
@@ -164,9 +170,7 @@ class CoreSetSVMClassifier(KernelMarginClassifier):
     def _loss(self) -> Loss:
         if isinstance(self.C, float) and np.inf == self.C:
             if self.epsilon is not None:
-                raise ValueError(
-                    f"epsilon must be None with C=inf, whose machine is right or wrong; got {self.epsilon!r}"
-                )
+                raise ValueError(f"epsilon must be None with C=inf, got {self.epsilon!r}")
             return HardMarginLoss()
         check_number("C", self.C, 0)
         check_magnitude("C", self.C)

@@ -1,4 +1,4 @@
-"""Outlier detectors on core-sets: data description by a ball, and the one-class machine."""
+"""Base class of the outlier detectors on core-sets."""
 
 from __future__ import annotations
 
@@ -35,31 +35,29 @@ from dimargin.system.arrays import Floats, Indices
 from dimargin.system.plain_numbers import PlainNumbers
 from dimargin.system.threads import effective_n_threads, single_threaded_blas
 
-_ROWS_AT_ONCE = 65_536  # bounds the scratch memory
-_ROUNDING = 1e-9  # of scores, beside bounds that are of first order
-# Slack puts every row of the core-set outside, those with many equals by next to nothing. Outliers are those that are
-# outside by more than this multiple of the mean over all rows, so that they are half of the rows at most (Markov).
-_EXCESSES = 2.0
-
 
 @dataclass(frozen=True)
 class RowsToFit:
-    """Rows of positive weight that a detector is fitted on, in the order of their keys."""
+    """Rows of positive weight, in the order of their keys, to fit a detector to.
+
+    `indices` are those of the rows in the caller's X; `columns` are the columns of the caller's X
+    that are kept in X, None if all are.
+    """
 
     X: Any
     weights: Floats
-    indices: Indices  # among those given
+    indices: Indices
     transform: Transform
     n_threads: int
     seed: int
-    columns: KeptColumns | None = None  # that X has kept of the caller's; None where it has them all
+    columns: KeptColumns | None = None
 
 
 @dataclass(frozen=True)
 class CoreSetFit:
-    """Core-set with weights of sum one, and how these were found."""
+    """Indices and weights (with sum one) of a core-set, and the outcome of its solve."""
 
-    indices: Indices  # of the core-set among the rows
+    indices: Indices
     weights: Floats
     status: Status
     reason: str
@@ -69,7 +67,7 @@ class CoreSetFit:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Inner products that scores are computed from: of rows with themselves and with the centre of a core-set.
+    """Inner products of rows with themselves and with the centre of a core-set.
 
     Attributes
     ----------
@@ -80,7 +78,7 @@ class Evaluation:
     square : float
         Inner product of the centre with itself.
     errors : tuple of ndarray of shape (n,)
-        Bounds of the rounding of diagonal and products; not needed where nothing is certified.
+        Bounds of the rounding of `diagonal` and `products`; unused without a certificate.
     """
 
     diagonal: Floats
@@ -96,15 +94,13 @@ class Evaluation:
 def certified(primal: float, dual: float, rounding: float) -> dict[str, Any]:
     """Return the attributes of a detector's certificate, whose gap includes `rounding`."""
     found = Objectives.of(np.array([primal]), np.array([max(primal - dual, 0.0)]), np.zeros(1), np.array([rounding]))
-    return {
-        "objective_": primal, "dual_objective_": float(found.dual[0]), "duality_gap_": found.worst_gap,
-        "certificate_": "global",
-    }  # fmt: skip
+    objectives = {"objective_": primal, "dual_objective_": float(found.dual[0]), "duality_gap_": found.worst_gap}
+    return objectives | {"certificate_": "global"}
 
 
 @dataclass(eq=False, repr=False)
 class CoreSetDetector(PlainNumbers, CertificateDiagram, KernelEstimator, OutlierMixin, BaseEstimator):
-    """Base class of the detectors; subclasses define what is minimised, and what a row's score is.
+    """Base class of the detectors; subclasses define the objective and the scores of rows.
 
     Parameters
     ----------
@@ -114,7 +110,8 @@ class CoreSetDetector(PlainNumbers, CertificateDiagram, KernelEstimator, Outlier
         Seconds after which the best model so far is returned, with a ConvergenceWarning.
     random_state : int, RandomState or None, default=None
     n_sites : int, default=1
-        More than one: sites of a simulated network agree on the core-set, as in `CoreSetSVMClassifier`.
+        With more than one, the sites of a simulated network agree on the core-set, as in
+        `CoreSetSVMClassifier`.
     topology : str or networkx graph, default="complete"
         As in `CoreSetSVMClassifier`.
     shards : {"random", "unequal", "sorted", "sorted_unequal"} or array-like of shape (n_samples,), default="random"
@@ -132,8 +129,8 @@ class CoreSetDetector(PlainNumbers, CertificateDiagram, KernelEstimator, Outlier
         ``(objective_ - dual_objective_) / objective_``, over all rows.
     certificate_ : {"global"}
     status_ : {"converged", "above_tol", "max_iter", "max_time", "precision"}
-        "converged": `duality_gap_` is within `tol`; "above_tol": it is not, but every row is within ``1 + epsilon``
-        times the radius, as was asked for; else why the fit ended.
+        "converged": `duality_gap_` is within `tol`. "above_tol": it is not, but every row is within
+        ``1 + epsilon`` times the radius, as requested. Other values: why the fit ended.
     history_ : list of dict
     """
 
@@ -154,14 +151,14 @@ class CoreSetDetector(PlainNumbers, CertificateDiagram, KernelEstimator, Outlier
     shards: str | Sequence[int] = "random"
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Fit the detector to rows that are mostly usual.
+        """Fit the detector to rows that are mostly inliers.
 
         Parameters
         ----------
         X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
         y : ignored
         sample_weight : array-like of shape (n_samples,), optional
-            Non-negative; a weight of two equals the row given twice, zero equals leaving it out.
+            Non-negative weights; weight two equals giving the row twice, zero equals omitting it.
 
         Returns
         -------
@@ -170,12 +167,12 @@ class CoreSetDetector(PlainNumbers, CertificateDiagram, KernelEstimator, Outlier
         Raises
         ------
         ValueError, TypeError
-            For a parameter or data out of range; the message names the parameter, row or column.
+            If a parameter or value is out of range; the message names the parameter, row or column.
 
         Warns
         -----
         ConvergenceWarning
-            When the tolerance was not reached; ``status_`` says why.
+            If the tolerance was not reached; ``status_`` holds the reason.
         """
         began = time.perf_counter()
         with unchanged_on_failure(self), single_threaded_blas():
@@ -187,7 +184,9 @@ class CoreSetDetector(PlainNumbers, CertificateDiagram, KernelEstimator, Outlier
             set_attributes(self, self._attributes(rows, found, n_given))
         if self.status_ not in ("converged", "above_tol"):
             reason = (
-                found.reason if self.status_ == found.status else f"rounding hides what is left above tol={self.tol:g}"
+                found.reason
+                if self.status_ == found.status
+                else f"the remaining gap above tol={self.tol:g} is within rounding error"
             )
             warnings.warn(
                 f"{type(self).__name__} stopped before the tolerance was reached: {reason}. The model is the "
@@ -233,16 +232,16 @@ class CoreSetDetector(PlainNumbers, CertificateDiagram, KernelEstimator, Outlier
     def _solve(self, rows: RowsToFit, limits: Limits) -> CoreSetFit:
         """Find a core-set and its weights."""
 
-    _machine: ClassVar[Literal["ball", "margin"]]  # what sites agree on
+    _machine: ClassVar[Literal["ball", "margin"]]  # The kind of core-set that sites agree on.
 
     def _agree(self, rows: RowsToFit, limits: Limits) -> CoreSetFit:
-        """Let the sites of a simulated network find the core-set together."""
+        """Find the core-set by a consensus of the sites of a simulated network."""
         from dimargin.gossip.programs.core_set_settings import CoreSetSettings
-        from dimargin.gossip.simulation.consensus import agree, dealt  # needs an extra
+        from dimargin.gossip.simulation.consensus import agree, dealt  # The import needs the extra "peers".
 
         site = dealt(self.shards, np.zeros(len(rows.indices), dtype=np.int64), rows.indices, int(self.n_sites))
         kernel = rows.transform.kernel
-        assert isinstance(kernel, Kernel)  # it has a name
+        assert isinstance(kernel, Kernel)  # `check_named` has refused other kernels.
         settings = CoreSetSettings.for_gap(self._machine, self.C, self.tol, kernel)
         signs, n_sites = np.ones(len(site)), int(self.n_sites)
         run = agree(rows.X, signs, rows.weights, settings, site, n_sites, self.topology, limits, rows.seed)
@@ -252,10 +251,10 @@ class CoreSetDetector(PlainNumbers, CertificateDiagram, KernelEstimator, Outlier
 
     @abstractmethod
     def _judged(self, rows: RowsToFit, found: CoreSetFit, evaluation: Evaluation) -> dict[str, Any]:
-        """Return the attributes that depend on the kind of detector, with the boundary of its ball as the offset."""
+        """Return the attributes of this kind of detector; the offset bounds the ball."""
 
     def _homogeneous(self, rows: RowsToFit, limits: Limits) -> CoreSetFit:
-        """Minimise ``x'(K + diag(1 / (C s)))x`` over weights x of sum one, as the squared hinge of a single class."""
+        """Minimise ``x'(K + diag(1 / (C s)))x`` over weights with sum one, by the squared hinge."""
         total = float(rows.weights.sum())
         matrix = kernel_matrix(rows.transform, rows.X, n_threads=rows.n_threads)
         problem = DualProblem(
@@ -277,7 +276,7 @@ class CoreSetDetector(PlainNumbers, CertificateDiagram, KernelEstimator, Outlier
         matrix = kernel_matrix(transform, rows.X, n_threads=rows.n_threads)
         products = matrix.multiply(found.indices, found.weights[None])[0]
         errors = matrix.rounding(1) * matrix.row_sizes**2, matrix.product_errors(found.indices, found.weights[None])[0]
-        square = max(float(found.weights @ products[found.indices]), 0.0)  # rounding alone makes it negative
+        square = max(float(found.weights @ products[found.indices]), 0.0)  # Only rounding can make it negative.
         evaluation = Evaluation(matrix.diagonal(), products, square, errors)
         order = np.argsort(rows.indices[found.indices])
         core = found.indices[order]
@@ -300,18 +299,22 @@ class CoreSetDetector(PlainNumbers, CertificateDiagram, KernelEstimator, Outlier
         return attributes
 
     def _offset_at(self, boundary: float, scores: Floats, bounds: Floats, weights: Floats) -> float:
-        """Return the score below which rows are outliers: see `contamination`."""
+        """Return the score below which rows are outliers, according to `contamination`."""
         if self.contamination == "auto":
-            offset = boundary - _EXCESSES * float(weights @ np.maximum(boundary - scores, 0.0)) / float(weights.sum())
+            # Slack puts every row of the core-set outside, rows with many duplicates only slightly.
+            # Outliers exceed twice the mean excess over all rows, so they are at most half of the
+            # rows (Markov).
+            offset = boundary - 2.0 * float(weights @ np.maximum(boundary - scores, 0.0)) / float(weights.sum())
         else:
             offset = _quantile(scores, weights, float(self.contamination))
-        # scores are not computed twice alike: rounding alone puts no row of the boundary outside
-        return offset - 2 * float(bounds.max()) - _ROUNDING * float(np.ptp(scores))
+        # Scores at prediction have other rounding, which must not put rows of the boundary outside.
+        # The bounds are of first order only, hence the last term.
+        return offset - 2 * float(bounds.max()) - 1e-9 * float(np.ptp(scores))
 
     @staticmethod
     @abstractmethod
     def _scores(evaluation: Evaluation) -> Floats:
-        """Return the scores of rows, larger ones of more usual rows."""
+        """Return the scores of rows; inliers have larger scores."""
 
     @staticmethod
     @abstractmethod
@@ -320,13 +323,13 @@ class CoreSetDetector(PlainNumbers, CertificateDiagram, KernelEstimator, Outlier
 
     @property
     def _facts(self) -> dict[str, Any]:
-        """Facts about the model in numbers, and in words (``privacy``) what it holds of its training rows."""
+        """Sizes of the model, and as ``privacy`` a sentence on the training rows in it."""
         return {"support_vectors": len(self.support_), "offset": self.offset_, "privacy": HOLDS_ROWS}
 
     def score_samples(self, X: Any) -> Floats:
-        """Return scores of how usual rows are, larger ones of more usual rows.
+        """Compute the scores of rows; inliers have larger scores.
 
-        A score is minus the squared distance from a ball's centre, or ``w.phi(x)``.
+        A score is the negative squared distance from the centre of the ball, or ``w.phi(x)``.
 
         Parameters
         ----------
@@ -351,16 +354,16 @@ class CoreSetDetector(PlainNumbers, CertificateDiagram, KernelEstimator, Outlier
         return kernel_matrix(self._transform, X).diagonal()
 
     def decision_function(self, X: Any) -> Floats:
-        """Return ``score_samples(X) - offset_``, of shape (n_samples,), which is negative for outliers."""
+        """Compute ``score_samples(X) - offset_``, which is negative for outliers."""
         return np.asarray(self.score_samples(X) - self.offset_)
 
     def predict(self, X: Any) -> NDArray[np.int64]:
-        """Return 1 for rows that are usual and -1 for outliers, of shape (n_samples,)."""
+        """Predict 1 for inliers and -1 for outliers, of shape (n_samples,)."""
         return np.where(self.decision_function(X) >= 0, 1, -1)
 
 
 def _quantile(values: Floats, weights: Floats, share: float) -> float:
-    """Return the largest of the values with at most this share of the weight below it."""
+    """Return the largest value with at most this share of the weight below it."""
     order = np.argsort(values)
     below = int(np.searchsorted(np.cumsum(weights[order]), share * weights.sum() * (1 + 1e-12), side="right"))
     return float(values[order[below]])

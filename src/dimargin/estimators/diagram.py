@@ -1,8 +1,8 @@
-"""Captions of our estimators in scikit-learn's diagrams, which notebooks show.
+"""Certificates in scikit-learn's HTML diagrams of estimators, which notebooks show.
 
-Scikit-learn asks an estimator for its block of the diagram (``_sk_visual_block_``), and for the address of its
-documentation (``_doc_link_...``). The caption of a block stands below the name of the class, before anything is
-unfolded, also inside of pipelines and searches; scikit-learn escapes it.
+Scikit-learn calls ``_sk_visual_block_`` for the block of an estimator, and reads ``_doc_link_...``
+for its documentation. The caption is visible below the class name without unfolding, also inside
+pipelines and searches; scikit-learn escapes it.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ from decimal import ROUND_CEILING, Decimal, localcontext
 from importlib.metadata import metadata
 from typing import Any
 from urllib.parse import quote
-
-_PAGE = "/api/generated/dimargin.{estimator_name}.html"  # of a class, in the documentation
 
 
 class CertificateDiagram:
@@ -29,12 +27,12 @@ class CertificateDiagram:
 
 
 def caption_of(estimator: Any) -> str | None:
-    """Return scope, gap, status and number of support vectors in words, or None for what has no certificate (yet)."""
+    """Describe the certificate of an estimator; None without one."""
     own = vars(estimator)
     if not {"certificate_", "duality_gap_", "status_"} <= set(own):
         return None
     scope, status = own["certificate_"], own["status_"]
-    with localcontext(prec=2, rounding=ROUND_CEILING):  # the number that is shown is a bound, too
+    with localcontext(prec=2, rounding=ROUND_CEILING):  # The shown number must be a bound.
         gap = float(+Decimal(float(own["duality_gap_"])))
     parts = [f"certificate: {scope}", f"relative gap: {gap:.1e}", f"status: {status}"]
     if "support_vectors_" in own:
@@ -43,7 +41,7 @@ def caption_of(estimator: Any) -> str | None:
 
 
 def visual_block(kind: str, estimators: Any, names: Any, details: Any, caption: str | None = None) -> Any:
-    """Return a block of scikit-learn's diagram."""
+    """Create a block of scikit-learn's diagram."""
     try:
         from sklearn.utils._repr_html.estimator import _VisualBlock
     except ModuleNotFoundError:  # scikit-learn 1.6
@@ -52,16 +50,16 @@ def visual_block(kind: str, estimators: Any, names: Any, details: Any, caption: 
 
 
 def documentation_link(project_urls: tuple[str, ...]) -> str:
-    """Return the template of a class's address in the documentation; empty, so that there is no link, without one.
+    """Return the template for links to the documentation; an empty string for no links.
 
     Parameters
     ----------
     project_urls : tuple of str
-        As in the metadata of a package: ``"Label, address"``. That of the documentation is the root of its site.
+        Entries ``"Label, address"`` of the package metadata; "Documentation" is the site's root.
     """
     for entry in project_urls:
         label, _, address = entry.partition(",")
         address = address.strip().rstrip("/")
         if label.strip().lower() == "documentation" and address.startswith(("https://", "http://")):
-            return quote(address, safe=":/") + _PAGE
+            return quote(address, safe=":/") + "/api/generated/dimargin.{estimator_name}.html"
     return ""

@@ -1,4 +1,4 @@
-"""The minimum enclosing ball of points, as a function."""
+"""The minimum enclosing ball of points."""
 
 from __future__ import annotations
 
@@ -28,43 +28,38 @@ from dimargin.solvers.balls.spaces import FeatureSpace, KernelSpace, Points
 from dimargin.system.arrays import Floats, Indices
 from dimargin.system.threads import effective_n_threads, single_threaded_blas
 
-_METHODS = ("growing", "fixed")
-_EXACT = 1e-9  # what epsilon=0 is taken for
-_LARGEST = 1e150  # whose square, summed over features, is finite
-
 
 @dataclass(frozen=True)
 class EnclosingBall:
-    """Ball around a core-set, and what is certain about it.
+    """Ball around a core-set, with certified bounds.
 
     Attributes
     ----------
     center : ndarray of shape (n_features,) or None
-        None in the space of a kernel, where it is the mean, with `dual_weights`, of the core-set's images.
+        None with a kernel; it is the mean of the core-set's images weighted by `dual_weights`.
     dual_weights : ndarray of shape (n_core,)
-        Positive, of sum one.
+        Positive weights with sum one.
     radius : float
-        Radius of the smallest ball around the core-set, less what rounding may have added. No ball around all points is
-        smaller.
+        Lower bound, including rounding, for the radius of any ball around all points: the radius of
+        the smallest ball around the core-set.
     core_set_indices : ndarray of shape (n_core,)
-        Indices of the points that carry a weight, ascending.
+        Sorted indices of the points with a positive weight.
     certificate : bool
-        Whether every point has been seen to be within ``(1 + epsilon) * radius`` of the centre.
+        Whether every point is known to be within ``(1 + epsilon) * radius`` of the centre.
     farthest : float
-        Distance of the farthest point from the centre, and what rounding may have taken from it: a ball of this radius
-        around it encloses all points.
+        Upper bound, including rounding, for the distance of any point from the centre.
     epsilon : float
-        The tolerance that was asked for.
+        The requested tolerance.
     status : {"converged", "max_iter", "max_time", "precision"}
     reason : str
-        The status in words.
+        Sentence that explains the status.
     n_passes : int
-        Passes over all points.
+        Number of passes over all points.
     n_kernel_evaluations : int
     history : list of dict
-        An entry a pass with ``objective`` (squared distance of the farthest point), ``relative_gap`` (by how much the
-        squared radius is smaller), ``core_set`` (its size), ``passes``, ``kernel_evaluations`` and ``seconds``, all so
-        far.
+        One entry per pass with ``objective`` (squared distance of the farthest point),
+        ``relative_gap`` (of the squared radius to it), ``core_set`` (its size), and the cumulative
+        ``passes``, ``kernel_evaluations`` and ``seconds``.
     """
 
     center: Floats | None
@@ -106,32 +101,34 @@ def minimum_enclosing_ball(
     Parameters
     ----------
     points : array-like, sparse matrix or data frame of shape (n, n_features)
-        Kernel values of shape (n, n) for ``kernel="precomputed"``.
+        With ``kernel="precomputed"``, kernel values of shape (n, n).
     epsilon : float, default=1e-3
-        Tolerance, in [0, 1]. Every point shall be within ``(1 + epsilon) * radius``, so that `radius` is at most by
-        this factor below that of the smallest ball. Zero gives the smallest ball, to 1e-9 of its radius.
+        Tolerance in [0, 1]. Every point must be within ``(1 + epsilon) * radius``, so `radius` is
+        at most by this factor smaller than that of the smallest ball. Zero gives the smallest ball,
+        to 1e-9 of its radius.
     kernel : {"linear", "poly", "rbf", "laplacian", "precomputed"} or callable, default="linear"
-        The space in which the points lie; "linear" is that of their features. A function takes two arrays of rows and
-        returns their kernel values.
+        Kernel whose feature space holds the points; "linear" uses the points as they are. A
+        function takes two arrays of rows and returns their kernel values.
     gamma : {"scale", "auto"} or float, default="scale"
         As in scikit-learn: "scale" is ``1 / (n_features * points.var())``, "auto" ``1 / n_features``.
     degree : int, default=3
-        Of "poly".
+        Degree of "poly".
     coef0 : float, default=0.0
-        Of "poly".
+        Constant of "poly".
     method : {"growing", "fixed"}, default="growing"
-        "growing" solves exactly for the farthest thousand points of every pass, and needs a handful of passes. "fixed"
-        is the routine of Badoiu and Clarkson: ``ceil(1 / epsilon)`` points, one of which is exchanged in every pass
-        until no exchange helps. If `radius` is still too small then, it takes one point more.
+        "growing" solves exactly for the core-set and the thousand farthest points in every pass,
+        and needs a handful of passes. "fixed" is the algorithm of Badoiu and Clarkson: it has
+        ``ceil(1 / epsilon)`` points, and exchanges one in every pass until no exchange helps. If
+        `radius` is still too small then, it adds a point.
     max_iter : int, default=10000
-        Passes over the points.
+        Maximum number of passes over the points.
     max_time : float or None, default=None
         Seconds after which the best ball so far is returned, with a ConvergenceWarning.
     n_jobs : int or None, default=None
-        Threads for kernel values; None is one for every processor that the process may use. The result does not
-        depend on it.
+        Threads for kernel values; None is one for every processor that the process may use. The
+        result does not depend on it.
     random_state : int, RandomState or None, default=None
-        Seed of the first centre in the space of a kernel.
+        Seed of the first centre with a kernel.
 
     Returns
     -------
@@ -140,17 +137,18 @@ def minimum_enclosing_ball(
     Raises
     ------
     ValueError, TypeError
-        For a parameter or point out of range; the message names the parameter, or row and column.
+        If a parameter or point is out of range; the message names the parameter, or row and column.
 
     Warns
     -----
     ConvergenceWarning
-        When a point is farther than it should be; ``status`` and ``reason`` say why.
+        If a point may be farther than the tolerance allows; ``status`` and ``reason`` explain why.
 
     Notes
     -----
-    Memory is O(n n_features), beside products of the core-set with a thousand points. A ball around points that are
-    nearly all equally far needs about ``1 / epsilon`` of them, and time that grows with the square of that.
+    Memory is O(n n_features), plus inner products of the core-set with a thousand points. If nearly
+    all points are equally far from the centre, the core-set needs about ``1 / epsilon`` points, and
+    the time grows with the square of this number.
 
     References
     ----------
@@ -174,8 +172,8 @@ def minimum_enclosing_ball(
     check_number("max_iter", max_iter, 1, low_included=True, whole=True)
     if max_time is not None:
         check_number("max_time", max_time, 0)
-    if method not in _METHODS:
-        raise ValueError(f"method must be {' or '.join(map(repr, _METHODS))}, got {method!r}")
+    if method not in ("growing", "fixed"):
+        raise ValueError(f"method must be 'growing' or 'fixed', got {method!r}")
     if method == "fixed" and epsilon == 0:
         raise ValueError("epsilon must be above 0 for method='fixed', whose core-set has ceil(1 / epsilon) points")
     with single_threaded_blas():
@@ -194,8 +192,8 @@ def minimum_enclosing_ball(
         lower, upper = space.bounds(found.indices, found.weights, found.farthest)
     radius, farthest = math.nextafter(lower**0.5, 0.0), math.nextafter(upper**0.5, math.inf) if upper > 0 else 0.0
     status, reason = found.status, found.reason
-    if status == "converged" and farthest > (1 + max(epsilon, _EXACT)) * radius:
-        status, reason = "precision", f"{reason}, but rounding may hide more than that"
+    if status == "converged" and farthest > (1 + max(epsilon, 1e-9)) * radius:
+        status, reason = "precision", f"{reason}, but the rounding error may be larger than that"
     ball = EnclosingBall(
         center, found.weights, radius, found.indices, status == "converged", farthest, float(epsilon), status, reason,
         found.passes, space.evaluations, found.history,
@@ -231,16 +229,18 @@ def points_in(
     softness: Floats | None = None,
     columns: KeptColumns | None = None,
 ) -> Points:
-    """Return points in the space that the parameters of a kernel describe.
+    """Return points in the space of a kernel.
 
-    Raises ValueError or TypeError naming a parameter out of its range. Kernel values are float64, because a radius may
-    be small beside the lengths of the points. `columns` are those that X has kept of the caller's points.
+    Raises ValueError or TypeError naming a parameter out of its range. Kernel values are float64,
+    because the radius may be small compared with the norms of the points. `columns` are those of
+    the caller's points that are kept in X.
     """
     check_kernel(kernel, gamma, degree, coef0)
     if kernel == "linear":
-        if max(float(X.max()), -float(X.min())) > _LARGEST:
+        # Squares of larger values, summed over the features, may overflow.
+        if max(float(X.max()), -float(X.min())) > 1e150:
             column = largest_column(as_given(X, columns))
-            raise ValueError(f"column {column} is too large: squared distances overflow. Scale it first")
+            raise ValueError(f"column {column} is too large: squared distances overflow. Scale the column first")
         return FeatureSpace(X, softness)
     transform = kernel_transform(X, np.ones(X.shape[0]), kernel, gamma, degree, coef0, columns).in_float64()
     return KernelSpace(kernel_matrix(transform, X, n_threads=n_threads), softness)

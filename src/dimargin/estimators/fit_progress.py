@@ -1,12 +1,13 @@
-"""Reports of a strategy's progress to scikit-learn's callbacks and to the terminal.
+"""Progress reports of a strategy to scikit-learn's callbacks and to the terminal.
 
-The task tree of a fit: ``fit`` / ``level l`` / one task for each partition. Of a level of more than a thousand
-partitions, which all pairs of fifty classes are, a task ``partitions`` stands for every thousandth of them. Where the
-level is a single problem, nobody knows how many checks of the gap there will be, and its tasks are thousandths of the
-way of the gap to its tolerance, on a logarithmic scale, so that a progress bar moves with the gap. A check ends as many
-as the way has become longer, at least one: the last of them has the name ``check``, the others ``progress``. Should
-checks without progress use up the thousand, a task ``further checks`` has the rest of them. A callback whose
-``on_fit_task_end`` returns True at a level or at a check stops the fit there.
+The task tree of a fit is ``fit`` / ``level l`` / one task for each partition. A level with more
+than a thousand partitions, such as all pairs of fifty classes, has a thousand tasks ``partitions``
+instead. If the level is a single problem, the number of checks of the gap is unknown; its tasks are
+thousandths of the decrease of the gap to the tolerance, on a logarithmic scale, so that a progress
+bar follows the gap. A check ends as many tasks as the gap has progressed, at least one: the last is
+named ``check``, the others ``progress``. If checks without progress use up the thousand tasks,
+further checks are children of a task ``further checks``. A callback whose ``on_fit_task_end``
+returns True at a level or check stops the fit.
 """
 
 from __future__ import annotations
@@ -19,23 +20,25 @@ from typing import Any
 from dimargin.strategies import Progress
 from dimargin.system.progress_lines import print_progress
 
-_STEPS = 1000  # Tasks of a level that is a single problem, and of one of more partitions than that.
+_MAX_LEVEL_TASKS = 1000
 
 
 class GapWay:
-    """Way of a gap to its tolerance on a logarithmic scale, from 0 at the first known gap to 1; it is never shortened.
+    """Logarithmic progress of a gap to its tolerance, from 0 at the first finite gap to 1.
+
+    The progress never decreases.
 
     Parameters
     ----------
     tol : float
-        Positive.
+        Positive tolerance.
     """
 
     def __init__(self, tol: float) -> None:
         self._tol, self._first, self.share = tol, math.nan, 0.0
 
     def update(self, gap: float) -> float:
-        """Take note of another gap, and return the share of the way that is done."""
+        """Record a gap, and return the progress."""
         if math.isfinite(gap):
             gap = max(gap, self._tol)
             self._first = gap if math.isnan(self._first) else self._first
@@ -45,7 +48,7 @@ class GapWay:
 
 
 class Monitor(Progress):
-    """Listener that a front end adds to a fit, and that can end the fit with the best model so far.
+    """Listener of a front end, which can end the fit with the best model so far.
 
     Attributes
     ----------
@@ -57,7 +60,7 @@ class Monitor(Progress):
         self.interrupted = Event()
 
     def refit_begin(self) -> None:
-        """Take note that a search is over, and that its best candidate is trained next."""
+        """Receive the event that a search is over and its best candidate is trained next."""
 
 
 class CallbackProgress(Progress):
@@ -67,13 +70,13 @@ class CallbackProgress(Progress):
     ----------
     estimator : estimator being fitted
     context : sklearn.callback.CallbackContext
-        Context of the whole fit, whose subtasks are not sequential: the number of a level is the id of its task.
+        Context of the fit with subtasks that are not sequential; their ids are the levels.
     data : dict
         ``X``, ``y`` and ``metadata`` for the hooks.
     reconstruct : callable
-        Returns the fitted attributes of a model that the strategy found.
+        Function that returns the fitted attributes for a model of the strategy.
     monitor : Monitor
-        The front end.
+        Listener of the front end.
     """
 
     def __init__(
@@ -90,7 +93,7 @@ class CallbackProgress(Progress):
         self._reconstruct = reconstruct
         self._monitor = monitor
         self._level: Any = None
-        self._further: Any = None  # task of the checks for which the level has no more tasks
+        self._further: Any = None
         self._single = False
 
     def level_begin(self, level: int, n_tasks: int | None) -> None:
@@ -98,11 +101,9 @@ class CallbackProgress(Progress):
         self._monitor.level_begin(level, n_tasks)
         self._single = n_tasks is None
         self._way, self._steps, self._further = GapWay(self._estimator.tol), 0, None
-        self._n_tasks, self._ended = _STEPS if n_tasks is None else n_tasks, 0
-        self._level = self._context.subcontext(
-            task_name=f"level {level}", task_id=level, max_subtasks=min(self._n_tasks, _STEPS),
-            sequential_subtasks=self._single,
-        )  # fmt: skip
+        self._n_tasks, self._ended = _MAX_LEVEL_TASKS if n_tasks is None else n_tasks, 0
+        subtasks = {"max_subtasks": min(self._n_tasks, _MAX_LEVEL_TASKS), "sequential_subtasks": self._single}
+        self._level = self._context.subcontext(task_name=f"level {level}", task_id=level, **subtasks)
         self._level.call_on_fit_task_begin(**self._data)
 
     def _subtask(self, name: str, index: int | None = None) -> bool:
@@ -112,24 +113,24 @@ class CallbackProgress(Progress):
         return bool(task.call_on_fit_task_end(**self._data))
 
     def task_end(self, index: int) -> None:
-        """Report that a partition is solved; a single problem reports its checks instead."""
+        """Report that a partition is solved; a single problem reports checks instead."""
         self._monitor.task_end(index)
         self._ended += 1
-        if not self._single and self._n_tasks <= _STEPS:
+        if not self._single and self._n_tasks <= _MAX_LEVEL_TASKS:
             self._subtask("partition", index)
         elif not self._single:
-            while self._steps < self._ended * _STEPS // self._n_tasks:
+            while self._steps < self._ended * _MAX_LEVEL_TASKS // self._n_tasks:
                 self._subtask("partitions", self._steps)
 
     def check(self, entry: dict[str, Any]) -> bool:
         """Report a check of the gap."""
         if self._estimator.verbose > 1:
             print_progress(f"[dimargin]   {entry['seconds']:8.2f} s  relative gap {entry['relative_gap']:.2e}")
-        done = min(int(self._way.update(entry["relative_gap"]) * _STEPS), _STEPS - 1)
+        done = min(int(self._way.update(entry["relative_gap"]) * _MAX_LEVEL_TASKS), _MAX_LEVEL_TASKS - 1)
         stop = False
         while self._steps + 1 < done:
             stop |= self._subtask("progress")
-        if self._steps == _STEPS - 1 and self._further is None:
+        if self._steps == _MAX_LEVEL_TASKS - 1 and self._further is None:
             self._further = self._level.subcontext(task_name="further checks", max_subtasks=None)
             self._further.call_on_fit_task_begin(**self._data)
         return stop | self._subtask("check") | self._monitor.check(entry)

@@ -1,4 +1,4 @@
-"""Linear support vector machine learnt by gossiping sites, as a scikit-learn classifier."""
+"""Linear support vector machine trained by gossiping sites, as a scikit-learn classifier."""
 
 from __future__ import annotations
 
@@ -33,141 +33,145 @@ from dimargin.system.arrays import Floats, Indices
 from dimargin.system.memory import check_memory
 from dimargin.system.threads import single_threaded_blas
 
-if TYPE_CHECKING:  # the network needs an extra
+if TYPE_CHECKING:  # The network needs the extra "peers".
     from dimargin.gossip.programs.gadget_settings import GadgetSettings
     from dimargin.gossip.simulation.gossip_run import GossipRun
-
-_ARRAYS = 19  # numbers for every column and output that a site has at a time, its messages included
-_KEPT = 160  # likewise, of the last messages to and from one neighbour, where differences from them are sent
-_OF_GADGET = (
-    "gradient", "batch_size", "gossip_rounds", "step_size", "projection", "compression", "stop", "n_quiet"
-)  # fmt: skip
 
 
 @documented
 @dataclass(eq=False, repr=False)
 class GossipSVMClassifier(LinearMarginClassifier):
-    r"""Linear support vector machine learnt by simulated sites that keep their rows and talk to neighbours only.
+    r"""Linear support vector machine trained by simulated sites that keep their rows.
 
-    Minimises ``alpha/2 |w|^2 + 1/N sum_i loss(y_i w.x_i)`` over the N rows of all sites (GADGET paper, equation 1,
-    where the loss is the hinge), in rounds in each of which a site steps and tells its neighbours some numbers for each
-    of its coefficients.
-    `fit` runs the very program that ``dimargin site`` runs at a real site, on a simulated network. As it has the rows
-    of all sites, it certifies the answer. Centralised and with one site, ``gradient="local", step_size="pegasos"`` is
-    Pegasos.
+    Minimises ``alpha/2 |w|^2 + 1/N sum_i loss(y_i w.x_i)`` over the N rows of all sites (GADGET
+    paper, equation 1, for the hinge loss). In every round, a site takes a step and sends a few
+    numbers per coefficient to its neighbours. `fit` runs the same program as ``dimargin site`` on a
+    simulated network and certifies the result, because it has the rows of all sites. With one site,
+    ``gradient="local", step_size="pegasos"`` is Pegasos.
 
     For K classes there are ``n_outputs = 1`` binary problems if K = 2, else K, one against the rest.
 
     Parameters
     ----------
     algorithm : "gadget" or SiteAlgorithm, default="gadget"
-        GADGET, or an instance of an algorithm from ``dimargin.gossip.rounds``, which has parameters of its own.
-        Rivals need ``loss_function="hinge"``, and do not use `gradient`, `batch_size`, `gossip_rounds`, `step_size`,
-        `projection`, `compression`, `stop` and `n_quiet`. Except for `SetGossip`, and `UniformGadget` with a
-        `tol` of its own, they have no rule for stopping: they run `max_iter` rounds.
+        GADGET, or an instance of an algorithm from ``dimargin.gossip.rounds`` with its own
+        parameters. Other algorithms need ``loss_function="hinge"``, and do not use `gradient`,
+        `batch_size`, `gossip_rounds`, `step_size`, `projection`, `compression`, `stop` and
+        `n_quiet`. They run `max_iter` rounds without a stopping rule, except for `SetGossip` and
+        for `UniformGadget` with its own `tol`.
     share_rows : bool, default=False
-        Whether rows may leave their sites, for algorithms that need it.
+        Whether rows may leave their sites; some algorithms require it.
     n_sites : int, default=10
-        Sites that the rows are dealt to.
+        Number of sites.
     topology : str or networkx graph, default="complete"
-        Who talks to whom: "complete", "ring", "grid", "torus", "star", "random_regular", "small_world",
-        "erdos_renyi", or a graph of `n_sites` nodes, directed or not.
+        Topology of the network: "complete", "ring", "grid", "torus", "star", "random_regular",
+        "small_world", "erdos_renyi", or a graph of `n_sites` nodes, directed or not.
     alpha : float, default=1e-4
-        Weight of the regulariser: the paper's lambda, and ``1 / (C n_samples)`` of other support vector machines.
+        Weight of the regulariser: the paper's lambda, or ``1 / (C n_samples)`` of an SVM.
     loss_function : {"hinge", "squared_hinge", "odm"}, default="hinge"
-        Of a margin m: ``max(0, 1 - m)``, its square, or that of the optimal margin distribution machine, ``(max(0, 1 -
-        theta - m)^2 + upsilon max(0, m - 1 - theta)^2) / (2 (1 - theta)^2)``. With the last two, which are smooth, and
-        tracked gradients of all rows the distance from the optimum falls at a linear rate. An
-        `dimargin.LinearODMClassifier` has ``alpha = 1 / lam``.
+        Loss of a margin m: ``max(0, 1 - m)``, its square, or that of the optimal margin
+        distribution machine,
+        ``(max(0, 1 - theta - m)^2 + upsilon max(0, m - 1 - theta)^2) / (2 (1 - theta)^2)``. The
+        last two are smooth; with tracked gradients and without batches, they converge linearly.
+        `LinearODMClassifier` has ``alpha = 1 / lam``.
     theta : float, default=0.8
-        Half width of the band of margins without loss, of "odm", in [0, 1).
+        Half width of the band of margins without loss, for "odm", in [0, 1).
     upsilon : float, default=0.5
-        Weight of margins beyond ``1 + theta``, of "odm", in (0, 1].
+        Weight of margins beyond ``1 + theta``, for "odm", in (0, 1].
     n_quiet : int, default=3
-        Number of successive steps for which the rule for stopping must hold; 3 is the paper's number.
+        Number of successive steps for which the stopping rule must hold; 3 as in the paper.
     gradient : {"tracked", "local"}, default="tracked"
-        What a site follows: the gradient of all rows, which it tracks by gossip, or as in the paper that of its own
-        rows, so that its weights are drawn to them. Tracked gradients reach the optimum where sites hold different
-        classes, too.
+        Direction of a step: the gradient over all rows, which sites track by gossip, or as in the
+        paper the gradient over the site's own rows, which biases its weights towards these. Tracked
+        gradients also reach the optimum if sites hold different classes.
     batch_size : int or None, default=None
-        Rows that a site looks at in a step, drawn with replacement. None is all: a step costs as much as the message
-        that follows it takes, or less, and the certificate comes with it.
+        Rows per step of a site, drawn with replacement. None uses all rows: a step then takes no
+        longer than the message after it, and yields the certificate.
     gossip_rounds : int or float, default=1
-        Rounds for every step. A number below one is a tolerance: rounds go on until one changes the site's estimate by
-        a smaller share.
+        Rounds per step. A number below one is a tolerance: rounds are repeated until the relative
+        change of the site's estimate is smaller.
     step_size : {"auto", "pegasos"} or float, default="auto"
-        Step t is ``1 / (alpha t + p)``, or with tracked gradients of a smooth loss, of all rows, ``1 / (alpha + p)``.
-        "pegasos" has ``p = 0``; "auto" a p for every feature and, for tracked gradients, one for the direction of the
-        rows' mean, from sums that sites gossip, too: features need not be scaled alike, nor centred. A number is
-        ``1/p``.
+        Step t has size ``1 / (alpha t + p)``, or ``1 / (alpha + p)`` for tracked gradients of a
+        smooth loss without batches. "pegasos" is ``p = 0``. "auto" finds a p for every feature and,
+        for tracked gradients, one for the direction of the rows' mean, from sums that sites also
+        gossip; features need neither the same scale nor centring. A number is ``1/p``.
     projection : bool, default=False
-        Whether every step ends on ``|w| <= 1/sqrt(alpha)``, where the optimum is.
+        Whether steps project onto the ball ``|w| <= 1/sqrt(alpha)``, which holds the optimum.
     compression : {"none", "quantised"}, default="none"
-        What sites send: all numbers, whole, or how they differ from what the neighbour has and expects, in a byte or
-        less each, and nothing of those that are as expected. What is rounded stays with the sender. That takes about a
-        tenth of the bytes, and memory for a few messages of every neighbour.
+        "none" sends numbers in full precision. "quantised" sends differences from what the
+        neighbour predicts, in at most one byte each, and omits zero differences; the sender keeps
+        the rounding errors for later messages. This takes about a tenth of the bytes, and memory
+        for a few messages of every neighbour.
     average : bool, default=False
-        Whether ``coef_`` is made of the averages over all steps (step t has weight t) in place of the last iterates.
+        Whether ``coef_`` averages all steps (step t with weight t) instead of using the last.
     shards : {"random", "unequal", "sorted", "sorted_unequal"} or array-like of shape (n_samples,), default="random"
-        How rows are dealt to sites: evenly; the largest site gets 200 times the rows of the smallest; sorted by
-        label, so that most sites hold one class; both; or the number of every row's site.
+        Assignment of rows to sites. "random": equal sizes. "unequal": the largest site has 200
+        times the rows of the smallest. "sorted": sorted by label, so that most sites hold one
+        class. "sorted_unequal": both; or the number of every row's site.
     conditions : dimargin.gossip.simulation.Conditions or None, default=None
-        Loss, delay, outages and more; the sites are "site0", "site1", ... None is a network without faults.
+        Message loss, delay, outages and more; sites are named "site0", "site1", ... None is a
+        network without faults.
     fit_intercept : bool, default=False
-        Whether a constant feature is added, whose coefficient is regularised like the others.
+        Whether to add a constant feature, whose coefficient is regularised like the others.
     stop : {"objective", "quiet"}, default="objective"
-        Each site's rule for stopping: when the objective of all rows, by its estimate, has stayed within a share of
-        `tol` in the second half of the steps, which is about how far it is from the optimum, or the dual objective is
-        that close; or the paper's rule, when a step is shorter than `tol`, which measures the step and not the error.
+        Stopping rule of each site. "objective": its estimate of the objective of all rows has
+        changed by a share of at most `tol` in the second half of the steps, which is about its
+        distance from the optimum, or the dual objective is that close. "quiet": a step is shorter
+        than `tol`, as in the paper, which measures the step instead of the error.
     tol : float, default=2e-3
-        See `stop`. A rival that has run `max_iter` rounds has converged if its relative duality gap is at most this.
+        Tolerance of `stop`. An algorithm without stopping rule has converged if its relative
+        duality gap is at most `tol` after `max_iter` rounds.
     max_iter : int, default=2000
-        Rounds.
+        Maximum number of rounds.
     %(max_time)s
     random_state : int, RandomState or None, default=None
-        Of the deal, the network and the batches.
+        Seed of the assignment of rows, the network and the batches.
     verbose : int, default=0
-        1 prints a line at the end, 2 also one for every entry of the history.
+        1 prints one line at the end, 2 also one line per entry of the history.
 
     Attributes
     ----------
     %(classes_, n_features_in_, feature_names_in_)s
     coef_ : ndarray of shape (n_outputs, n_features_in_)
-        The consensus: the mean of the sites' weights.
+        The consensus: the mean of the weights of all sites.
     intercept_ : ndarray of shape (n_outputs,)
         Zero without `fit_intercept`.
     site_coef_, site_average_coef_ : ndarray of shape (n_sites, n_features_in_)
-        Last and averaged weights of every site; of shape (n_sites, n_outputs, n_features_in_) for more classes.
+        Last and averaged weights of every site; of shape (n_sites, n_outputs, n_features_in_) for
+        more than two classes.
     site_intercept_, site_average_intercept_ : ndarray of shape (n_sites,)
         Intercepts of the last and of the averaged weights; of shape (n_sites, n_outputs) for more than two classes.
     site_of_rows_ : ndarray of shape (n_samples,)
-        Site that every row was dealt to.
+        Number of the site of each row.
     objective_, dual_objective_ : float, or ndarray of shape (n_classes,) for more than two classes
-        Primal objective of ``coef_``, and a dual one below it: the better of that of the sites' dual coefficients and,
-        unless the run was cut short, what `certify` finds.
+        Primal and dual objective of ``coef_``. The dual objective is that of the sites' dual
+        coefficients or, unless the run was interrupted, what `certify` finds, whichever is larger.
     duality_gap_ : float
-        ``(objective_ - dual_objective_) / objective_``, of the worst output, rounding included.
+        ``(objective_ - dual_objective_) / objective_`` of the worst output, including rounding.
     certificate_ : {"global"}
     status_ : {"converged", "above_tol", "max_iter", "max_time", "stopped", "precision"}
-        "converged": `duality_gap_` is within `tol`; "above_tol": the sites have stopped by their rule, and it is not;
-        "precision": they have, but what rounding may have done to the objective is more than `tol` of it.
+        "converged": `duality_gap_` is within `tol`. "above_tol": the stopping rule of the sites was
+        met, but `duality_gap_` is larger. "precision": the rule was met, but the rounding error of
+        the objective may exceed a share of `tol`.
     n_iter_ : int
-        Rounds.
+        Number of rounds.
     history_ : list of dict
-        Entries of rounds that lie farther and farther apart, each with ``level`` (0), ``partitions`` (the sites),
-        ``round``, ``seconds``, ``objective`` (of the consensus of the last iterates), ``average_objective``,
-        ``worst_objective`` (of the worst site), ``consensus_spread`` (largest relative distance of a site from the
-        consensus), ``relative_gap`` (to the dual objective of the sites' dual coefficients), ``messages``, ``bytes``
-        (all that were sent so far, as encoded, of the columns that occur) and ``kernel_evaluations``, which are none;
-        where rows leave their sites also ``rows_shared``, the number of those that have.
+        Entries for rounds at growing intervals, each with ``level`` (0), ``partitions`` (the
+        sites), ``round``, ``seconds``, ``objective`` (of the consensus of the last iterates),
+        ``average_objective``, ``worst_objective`` (of the worst site), ``consensus_spread``
+        (largest relative distance of a site from the consensus), ``relative_gap`` (to the dual
+        objective of the sites' dual coefficients), ``messages`` and ``bytes`` (cumulative, as
+        encoded, for the columns that occur) and ``kernel_evaluations`` (0). If rows leave their
+        sites, also ``rows_shared``, their number.
 
     See Also
     --------
-    SVMClassifier : The same machine with kernels, on one computer.
+    SVMClassifier : Support vector machine with kernels, on one computer.
 
     Notes
     -----
-    There is no `sample_weight`: where sites draw batches, a weight of two cannot equal a row given twice.
+    There is no `sample_weight`: with batches, a weight of two would differ from giving the row
+    twice.
 
     References
     ----------
@@ -189,7 +193,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
     """
 
     site_coef_, site_average_coef_ = WideArray(), WideArray()
-    class_weight = None  # what the base class asks for, and this machine does not have
+    class_weight = None  # The base class requires the attribute, but there is no such parameter.
 
     algorithm: Any = "gadget"
     share_rows: bool = False
@@ -219,7 +223,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
 
     @with_callbacks
     def fit(self, X: Any, y: Any) -> Self:
-        """Deal the rows to sites, and let these learn.
+        """Assign the rows to sites, and train these.
 
         Parameters
         ----------
@@ -234,14 +238,14 @@ class GossipSVMClassifier(LinearMarginClassifier):
         Raises
         ------
         ValueError, TypeError
-            For a parameter or data out of range; the message names the parameter, row, column or site.
+            If a parameter or value is out of range; the message names it, or its row and column.
         ImportError
-            Without the packages of ``dimargin[peers]``.
+            If the packages of ``dimargin[peers]`` are missing.
 
         Warns
         -----
         ConvergenceWarning
-            When the sites had not stopped by themselves; ``status_`` says why.
+            If the sites did not meet their stopping rule; ``status_`` holds the reason.
         """
         return self._fit(X, y)
 
@@ -259,17 +263,17 @@ class GossipSVMClassifier(LinearMarginClassifier):
         return PreparedFit(1, partial(self._model_attributes, data, columns=columns), train)
 
     def certify(self, X: Any, y: Any, max_time: float | None = None) -> Self:
-        """Compute the certificate of the fitted model on any rows.
+        """Compute the certificate of the fitted model on given rows.
 
-        These may be the rows of all sites, for a model that a real site has learnt. The method sets ``objective_``,
-        ``dual_objective_``, ``duality_gap_``, ``certificate_`` and ``status_``.
+        For a model of a real site, these may be the rows of all sites. The method sets
+        ``objective_``, ``dual_objective_``, ``duality_gap_``, ``certificate_`` and ``status_``.
 
         Parameters
         ----------
         X, y
             As in `fit`.
         max_time : float, optional
-            Seconds after which the best dual objective so far is taken.
+            Seconds after which the best dual objective so far is used.
 
         Returns
         -------
@@ -295,7 +299,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
         return hinge_objectives(HingeRows(X, signs, self._loss), weights, float(self.alpha), float(self.tol), deadline)
 
     def _accuracies_of_sites(self, columns: Indices | None) -> Callable[[GossipRun], Floats] | None:
-        """Return the function that gives the history the sites' accuracies, or None if no front end has left one."""
+        """Return the function for the sites' accuracies, if a front end has set one."""
         evaluate: Callable[..., Floats] | None = self.__dict__.get("_evaluate")
         return evaluate and (lambda run: evaluate(run.weights(bool(self.average)), columns))
 
@@ -306,7 +310,9 @@ class GossipSVMClassifier(LinearMarginClassifier):
 
         n_sites = int(self.n_sites)
         graph = connected_graph(self.topology, n_sites, seed)
-        arrays = _ARRAYS * n_sites + _KEPT * 2 * graph.number_of_edges() * (self.compression != "none")
+        # A site holds 19 numbers per column and output, its messages included. With compression, it
+        # also holds 160 for the last messages to and from each neighbour.
+        arrays = 19 * n_sites + 160 * 2 * graph.number_of_edges() * (self.compression != "none")
         check_memory(8 * arrays * len(data.labels) * data.X.shape[1], None)
         order = order_of_keys(data.X, data.y, data.row_weights, seed)
         site = deal(self.shards, data.y, order, n_sites)
@@ -332,7 +338,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
         )  # fmt: skip
 
     def _check_parameters(self) -> None:
-        """Raise an error for any parameter out of its range, ImportError where the network's packages are missing."""
+        """Raise an error if a parameter is out of range or a package is missing."""
         check_sites(type(self).__name__, self.n_sites, self.topology, self.shards)
         if self.algorithm != "gadget":
             self._check_algorithm()
@@ -359,7 +365,8 @@ class GossipSVMClassifier(LinearMarginClassifier):
         if isinstance(self.step_size, str):
             if self.step_size not in ("auto", "pegasos"):
                 raise ValueError(f"step_size must be 'auto', 'pegasos' or a number above 0, got {self.step_size!r}")
-            if self.step_size == "pegasos" and self.loss_function != "hinge":  # whose first steps would go ever farther
+            # The first steps of Pegasos diverge for the other losses.
+            if self.step_size == "pegasos" and self.loss_function != "hinge":
                 raise ValueError(f"step_size must be 'auto' or a number for {self.loss_function!r}, got 'pegasos'")
         else:
             check_number("step_size", self.step_size, 0)
@@ -379,18 +386,14 @@ class GossipSVMClassifier(LinearMarginClassifier):
         name = type(self.algorithm).__name__
         if self.loss_function != "hinge":
             raise ValueError(
-                f"loss_function must be 'hinge' with {name}, got {self.loss_function!r}: rivals have the hinge only"
+                f"loss_function must be 'hinge' with {name}, which has no other loss; got {self.loss_function!r}"
             )
-        for unused in _OF_GADGET:
+        gadget_only = "gradient batch_size gossip_rounds step_size projection compression stop n_quiet"
+        for unused in gadget_only.split():
             if getattr(self, unused) != getattr(type(self), unused):
-                raise ValueError(
-                    f"{unused} was set, but {name} does not use it; {name} has parameters of its own, if any"
-                )
+                raise ValueError(f"{unused} was set, but {name} does not use it; set the parameters of {name} instead")
         if self.algorithm.shares == "rows" and not self.share_rows:
-            raise ValueError(
-                f"algorithm={self.algorithm!r} sends rows of every site to others; say share_rows=True if they may "
-                "leave it"
-            )
+            raise ValueError(f"algorithm={self.algorithm!r} sends rows to other sites; set share_rows=True to allow it")
 
     # ---- fitted attributes ---------------------------------------------------------------------------------------
 
@@ -408,14 +411,14 @@ class GossipSVMClassifier(LinearMarginClassifier):
         if status in ("converged", "max_iter"):
             objectives = objectives.better(self._objectives(run.X, run.signs, consensus, deadline))
         if status == "max_iter" and self.algorithm != "gadget" and objectives.worst_gap <= self.tol:
-            status = "converged"  # though most rivals have no rule for stopping
+            status = "converged"  # Most other algorithms have no stopping rule.
         if status == "converged" and (objectives.rounding > self.tol).any():
             status = "precision"
         each, intercepts = self._split(run.weights())
         averages, average_intercepts = self._split(run.weights(average=True))
         sites = np.empty(data.n_given, dtype=np.int64)
         sites[data.kept] = run.site
-        single = len(data.labels) == 1
+        single, by_class = len(data.labels) == 1, ("average_objective", "worst_objective")
         return {
             **self._model_attributes(data, run, columns),
             "site_coef_": self._of_columns(each[:, 0] if single else each, columns),
@@ -426,12 +429,12 @@ class GossipSVMClassifier(LinearMarginClassifier):
             **self._certificate_attributes(objectives, "global", status),
             "n_iter_": max(1, run.n_rounds),
             "history_": history_attribute(
-                [{**entry, **{name: per_class(np.asarray(entry[name])) for name in _BY_CLASS}} for entry in run.history]
+                [{**entry, **{name: per_class(np.asarray(entry[name])) for name in by_class}} for entry in run.history]
             ),
         }
 
     def _with_constant(self, X: Any) -> Any:
-        """Return the rows, with a last feature of one if there is an intercept."""
+        """Return the rows, with a constant last feature if there is an intercept."""
         if not self.fit_intercept:
             return X
         ones = np.ones((X.shape[0], 1))
@@ -442,6 +445,3 @@ class GossipSVMClassifier(LinearMarginClassifier):
         if not self.fit_intercept:
             return weights.copy(), np.zeros(weights.shape[:-1])
         return weights[..., :-1].copy(), weights[..., -1].copy()
-
-
-_BY_CLASS = ("average_objective", "worst_objective")

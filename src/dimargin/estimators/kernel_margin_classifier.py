@@ -1,4 +1,4 @@
-"""Base class of the kernel margin classifiers: validation, choice of a strategy, certificate."""
+"""Training, strategy choice and certificates of the kernel classifiers."""
 
 from __future__ import annotations
 
@@ -53,70 +53,58 @@ from dimargin.system.arrays import Floats, Indices
 from dimargin.system.memory import check_memory
 from dimargin.system.threads import effective_n_threads, single_threaded_blas
 
-_AUTO_EXACT_ROWS = 100_000  # below, an exact solve takes seconds; above, a tree has an early answer at any time limit
-_FAR, _MANY_ROWS = 10.0, 20_000  # times the tolerance, and rows, from which landmarks are worth a word
-_MAX_LEVELS = 63  # the parts of the leaves, two to this power at least, are counted
+# Strategy "auto" solves up to this many rows exactly, in seconds; above, a tree has a usable model
+# early.
+_AUTO_EXACT_ROWS = 100_000
 
 
 class KernelMarginClassifier(LinearKernelCoefficients, KernelPrediction):
-    """Base class of the kernel classifiers; subclasses name their loss.
+    """Base class of the kernel classifiers; subclasses define the loss.
 
     Parameters
     ----------
     strategy : {"auto", "exact", "diodm", "dc", "cascade", "dip", "landmark"} or strategy object, default="auto"
-        "exact" solves the whole problem; "diodm" climbs a tree of stratified partitions; "dc" divides into clusters and
-        conquers (DC-SVM, DC-ODM); "cascade" passes support vectors of random partitions on, "dip"
-        those of partitions in which every cluster of the features is as frequent as in the whole; "landmark" solves the
-        machine in the space of a sample of the rows, the way past a million rows; "auto" takes "exact" up to 100,000
-        rows and "dc" above, but "diodm" where `n_levels` or `stop_level` is given, and above with `n_landmarks` or
-        `memory_limit`. An object carries options of its own, as in ``DivideAndConquer(prediction="naive")``.
+        "exact" solves the whole problem. "diodm" merges a tree of stratified partitions. "dc"
+        divides the rows into clusters and conquers (DC-SVM, DC-ODM). "cascade" merges the support
+        vectors of random partitions, "dip" those of partitions with the same share of every
+        cluster. "landmark" solves the machine in the space of a sample of the rows, for more than a
+        million rows. "auto" is "diodm" if `n_levels` or `stop_level` is given; else "exact" up to
+        100,000 rows, and above "dc", or "diodm" with `n_landmarks` or `memory_limit`. An object has
+        further options, as in ``DivideAndConquer(prediction="naive")``.
     branching : int, default=4
-        Partitions merged at a time ("diodm", "cascade", "dip"), or clusters of level l to the power of l ("dc").
+        Number of partitions that are merged into one ("diodm", "cascade", "dip"); with "dc", level
+        l has ``branching ** l`` clusters.
     n_levels : int or None, default=None
-        Levels of the tree above the whole problem: ``branching ** n_levels`` leaves. None aims at leaves of 4,096
-        rows. Obeyed however few the rows are.
+        Levels of the tree above the whole problem: ``branching ** n_levels`` leaves, for any number
+        of rows. None aims at leaves of 4,096 rows.
     n_landmarks : int or None, default=None
-        Landmarks in the kernel's space: those that define the strata of "diodm" (None: 50), or those whose span is the
-        space of "landmark" (None: 1,000).
+        Number of landmarks that define the strata of "diodm" (None: 50) or span the space of
+        "landmark" (None: 1,000).
     stop_level : int, default=0
-        Level whose model is returned; 0 is the whole problem. Above it, the mean of the local machines answers
-        ("diodm", "cascade", "dip"), or the machine of the nearest cluster ("dc": early prediction, for others see
-        `DivideAndConquer`).
+        Level whose model is returned; 0 is the whole problem. Models of higher levels predict with
+        the mean of the local machines ("diodm", "cascade", "dip") or with the machine of the
+        nearest cluster ("dc": early prediction; `DivideAndConquer` has other options).
     tol : float, default=1e-3
         Relative duality gap to reach. Below 1e-4 the certificate is computed with float64 kernel values.
     max_iter : int, default=1000
-        Passes over the rows.
+        Maximum number of passes over the rows.
     warm_start : bool, default=False
-        Start from the coefficients of the previous fit, which must have had the same rows.
+        Start from the coefficients of the previous fit, which must have used the same rows.
     verbose : int, default=0
-        1 prints a line a level, 2 one a check of the gap. Progress bars: scikit-learn's `ProgressBar` callback.
+        1 prints one line per level, 2 also one line per check of the gap. scikit-learn's
+        `ProgressBar` callback shows progress bars.
 
     Attributes
     ----------
-    support_ : ndarray of shape (n_SV,)
-        Indices of the support vectors in X: the union over the outputs. Of many rows that are equal, and have the same
-        label, the first may stand for all, with the sum of their weights, and of their coefficients.
     support_vectors_ : ndarray or CSR array of shape (n_SV, n_features_in_)
-    dual_coef_ : ndarray of shape (n_outputs, n_SV)
-        ``y_i gamma_i``; zero where a support vector belongs to other outputs only.
     coef_ : ndarray of shape (n_outputs, n_features_in_)
-        Coefficients of the features, with ``kernel="linear"`` only and then dense: decision values, with "one_vs_one"
-        those of pairs, are ``X @ coef_.T + intercept_``. Read-only, as it follows from the support vectors.
+        Dense coefficients of the features, only with ``kernel="linear"``: decision values, with
+        "one_vs_one" those of pairs, are ``X @ coef_.T + intercept_``. Read-only, because it is
+        computed from the support vectors.
     n_support_ : ndarray of shape (n_classes,)
-        Support vectors of each class.
-    objective_, dual_objective_ : float, or ndarray of shape (n_classes,) for more than two classes
-        Primal objective (positive) and the dual one below it, of the problem that `certificate_` names. For
-        "partitioned" they are weighted means over partitions that represent the whole ("diodm", "cascade", "dip"), and
-        sums over clusters ("dc").
-    duality_gap_ : float
-        ``(objective_ - dual_objective_) / objective_``, of the worst output and the worst partition, rounding included.
-        Rounding is bounded: always for "linear", "poly" and own kernels, with ``tol < 1e-4``, and where that takes no
-        more than a tenth of the fit or some milliseconds (up to some thousand rows). Else, for "rbf" and "laplacian",
-        it is measured on a sample of rows, plus five standard deviations.
+        Number of support vectors of each class.
     certificate_ : {"global", "partitioned", "landmark"}
-        Problem that the gap belongs to; `certify` computes the global one.
-    n_iter_ : int
-        Passes over the rows, summed over the levels.
+        Problem that the gap belongs to; `certify` computes the global certificate.
     """
 
     strategy: str | Strategy
@@ -133,7 +121,7 @@ class KernelMarginClassifier(LinearKernelCoefficients, KernelPrediction):
 
     @abstractmethod
     def _loss(self) -> Loss:
-        """Validate the parameters of the loss, and return it."""
+        """Return the loss after validating its parameters."""
 
     # ---- training ------------------------------------------------------------------------------------------------
 
@@ -151,19 +139,19 @@ class KernelMarginClassifier(LinearKernelCoefficients, KernelPrediction):
 
     @property
     def _may_merge(self) -> bool:
-        """Return whether equal rows have equal kernel values, which only rows of features are sure to have."""
+        """Return whether equal rows have equal kernel values, which user functions do not ensure."""
         return self.kernel in KERNEL_NAMES
 
     @property
     def _may_thin(self) -> bool:
-        """Return whether one-hot rows may be sparse for the kernel, and memory for the copy."""
+        """Return whether the kernel and the memory limit allow a sparse copy of one-hot rows."""
         return self.kernel in THINNED_KERNELS and self.memory_limit is None
 
     def _is_as_precise(self, thin: TrainingData, data: TrainingData) -> bool:
-        """Return whether single precision does for thinned rows, which are not centred, if it does for dense ones."""
+        """Return whether thinned rows, which are not centred, have the precision of dense ones."""
         if not thin.is_thinned:
             return False
-        with suppress(ValueError):  # for columns that are too large
+        with suppress(ValueError):  # Columns may be too large for the kernel.
             rows, others = (self._row_transform(part.X, part.weights) for part in (thin, data))
             return bool(rows.dtype is others.dtype)
         return False
@@ -208,15 +196,15 @@ class KernelMarginClassifier(LinearKernelCoefficients, KernelPrediction):
         strategy, shape = self._choose(given, n_rows), self._check_shape(given)
         if strategy.needs_rows and self.kernel == "precomputed":
             raise ValueError(
-                f"strategy {self.strategy!r} clusters rows, and kernel='precomputed' has none; choose another "
+                f"strategy {self.strategy!r} clusters rows of features, which kernel='precomputed' lacks; use another "
                 "strategy, or give the kernel as a function"
             )
         if strategy.needs_smooth_loss and not loss.smooth:
-            raise ValueError(f"strategy {self.strategy!r} needs a loss with a derivative everywhere, not {loss}")
+            raise ValueError(f"strategy {self.strategy!r} needs a differentiable loss, not {loss}")
         return strategy, shape
 
     def _check_parameters(self) -> None:
-        """Raise an error for any parameter out of its range."""
+        """Raise an error if a parameter is out of range."""
         self._loss()
         self._check_shape(self._check_strategy())
         self._check_kernel()
@@ -225,21 +213,20 @@ class KernelMarginClassifier(LinearKernelCoefficients, KernelPrediction):
         self._check_limits()
 
     def _check_strategy(self) -> Strategy | None:
-        """Validate the strategy, and return its object, or None for "auto"."""
+        """Return the validated strategy object, or None for "auto"."""
         return None if isinstance(self.strategy, str) and self.strategy == "auto" else strategy_of(self.strategy)
 
     def _check_shape(self, strategy: Strategy | None) -> TreeShape:
-        """Validate the shape of the tree, and return it; parameters that the strategy does not use are refused."""
+        """Return the shape of the tree; refuse parameters that the strategy does not use."""
         check_number("branching", self.branching, 2, low_included=True, whole=True)
         if self.n_landmarks is not None:
             check_number("n_landmarks", self.n_landmarks, 1, low_included=True, whole=True)
         check_number("stop_level", self.stop_level, 0, low_included=True, whole=True)
         if self.n_levels is not None:
-            check_number("n_levels", self.n_levels, 1, _MAX_LEVELS, low_included=True, high_included=True, whole=True)
+            # Leaves are counted, and there are at least two to this power.
+            check_number("n_levels", self.n_levels, 1, 63, low_included=True, high_included=True, whole=True)
             if self.stop_level > self.n_levels:
-                raise ValueError(
-                    f"stop_level must be at most n_levels={self.n_levels} (the leaves), got {self.stop_level}"
-                )
+                raise ValueError(f"stop_level must be at most n_levels={self.n_levels}, got {self.stop_level}")
         shape = TreeShape(int(self.branching), self.n_levels, self.n_landmarks, int(self.stop_level))
         for name, default in vars(TreeShape()).items():
             if strategy is not None and name not in strategy.uses and getattr(shape, name) != default:
@@ -253,36 +240,37 @@ class KernelMarginClassifier(LinearKernelCoefficients, KernelPrediction):
     def _choose(self, strategy: Strategy | None, n_rows: int) -> Strategy:
         if strategy is not None:
             return strategy
-        # a tree that was asked for is built, however few the rows
+        # A requested tree is built for any number of rows.
         tree = self.n_levels is not None or self.stop_level > 0
         if n_rows <= _AUTO_EXACT_ROWS and not tree:
             return STRATEGIES["exact"]()
-        # clusters need fewer kernel values than strata to the gap, and predict better before (docs/guide/trees.md)
+        # Clusters need fewer kernel values than strata to reach the gap, and their early models
+        # predict better (docs/guide/trees.md).
         strata = self.kernel == "precomputed" or self.memory_limit is not None or self.n_landmarks is not None
         return STRATEGIES["diodm" if tree or strata else "dc"]()
 
     def _advice(self) -> str:
-        """Return how to use landmarks where many rows have left the gap far from its tolerance."""
-        is_far = self.duality_gap_ > _FAR * self.tol and self._n_given >= _MANY_ROWS
+        """Suggest landmarks after a fit to many rows with a gap far above the tolerance."""
+        is_far = self.duality_gap_ > 10.0 * self.tol and self._n_given >= 20_000
         if not is_far or self._is_of_landmarks or self.kernel not in KERNEL_NAMES:
             return ""
         changes: dict[str, Any] = {"loss": "squared_hinge"} if not self._loss().smooth else {}
         changes |= {"fit_intercept": False} if self._has_intercept else {}
         settings = ", ".join(f"{name}={value!r}" for name, value in (changes | {"strategy": "landmark"}).items())
-        return f" With {settings} the time is linear in the rows, and prediction faster by far."
+        return f" With {settings}, the training time is linear in the number of rows, and prediction is much faster."
 
     @property
     def _is_of_landmarks(self) -> bool:
-        """Return whether the fitted model is one in the space of landmarks, whose coefficients belong to no dual."""
+        """Return whether this is a landmark model, whose coefficients are not dual variables."""
         return any(entry.get("scope") == "landmark" for entry in self.history_[-1:])
 
     def _plan(self, n_rows: int) -> str:
-        """Return the name of the strategy that a fit of so many rows takes."""
+        """Return the name of the strategy for `n_rows` rows."""
         chosen = type(self._choose(self._check_strategy(), n_rows))
         return f"strategy {next((name for name, own in STRATEGIES.items() if own is chosen), chosen.__name__)}"
 
     def _memory_needed(self, n_rows: int, n_values: int, n_outputs: int) -> int:
-        """Return the bytes that a solve of `n_rows` rows with `n_values` stored numbers takes beside the data."""
+        """Return the bytes that a solve needs besides the data."""
         rows = n_values * (4 if self.tol >= 1e-4 else 12)
         return rows + 8 * n_rows * (12 + 8 * n_outputs) + 24 * 2**20
 
@@ -321,7 +309,8 @@ class KernelMarginClassifier(LinearKernelCoefficients, KernelPrediction):
             "dual_coef_": found.coefficients[:, order],
             "intercept_": found.intercept + self._offset * found.coefficients.sum(axis=1),
             "n_support_": np.bincount(codes, minlength=len(origin.classes)).astype(np.int32),
-            # What predicts is what was certified: large coefficients cancel, and float32 would show in decision values.
+            # Predictions use float64 as the certificate does: large coefficients cancel, which
+            # would make float32 errors visible in decision values.
             "_transform": transform.in_float64(),
             "_router": None if router is None else router.take(order).on_given(origin.columns),
             "_n_given": origin.n_given,
@@ -335,15 +324,16 @@ class KernelMarginClassifier(LinearKernelCoefficients, KernelPrediction):
     def certify(self, X: Any, y: Any, sample_weight: Any = None, max_time: float | None = None) -> Self:
         """Compute the global certificate of the fitted model on its training rows.
 
-        The certificate costs one pass over the kernel, ``n`` times the number of support vectors, in float64, and after
-        strategy "landmark" another one, of up to ``n * n`` values; `fit` never pays for it silently. The method sets
-        ``objective_``, ``dual_objective_``, ``duality_gap_``, ``certificate_`` and ``status_``. For a model that
-        predicts by clusters it certifies the coefficients, all of them together.
+        The certificate takes one pass over the kernel in float64, of ``n`` times the number of
+        support vectors, and after strategy "landmark" another one of up to ``n * n`` values. The
+        method sets ``objective_``, ``dual_objective_``, ``duality_gap_``, ``certificate_`` and
+        ``status_``. For a model that predicts by clusters, it certifies the decision function of
+        all coefficients together.
 
         Parameters
         ----------
         X, y, sample_weight
-            The data that the model was fitted on.
+            The training data of the model.
         max_time : float, optional
             Seconds after which a TimeoutError is raised.
 
@@ -354,9 +344,9 @@ class KernelMarginClassifier(LinearKernelCoefficients, KernelPrediction):
         Raises
         ------
         ValueError
-            If these are not the training rows.
+            If these are not the training data.
         TimeoutError
-            If the pass did not end in `max_time`; the model keeps the certificate that it had.
+            If `max_time` is exceeded; the model keeps its previous certificate.
         """
         check_is_fitted(self)
         checker = type(self)(**self.get_params(deep=False))
@@ -379,22 +369,19 @@ class KernelMarginClassifier(LinearKernelCoefficients, KernelPrediction):
     def _global_objectives(
         self, data: TrainingData, support: Indices, signed: Floats, max_time: float | None
     ) -> Objectives:
-        """Return the objectives on all rows, of which the support vectors, with these indices, have coefficients."""
+        """Return the objectives for given indices and coefficients of support vectors."""
         compute = landmark_objectives if self._is_of_landmarks else global_objectives
         transform = replace(self._transform.in_float64(), offset=self._offset)
         problem = self._problem(data, transform, effective_n_threads(self.n_jobs))
         return compute(problem, support, signed, self.intercept_, max_time)
 
     def _find_support_in(self, data: TrainingData) -> None:
-        """Replace support vectors that came from several sites by the equal rows of X, in their order."""
+        """Replace support vectors from several sites by the equal rows of X, in the order of X."""
         found = self.dual_coef_
         indices = indices_of_vectors(self.support_vectors_, found, data.X, data.labels)
         order = np.argsort(indices)
-        attributes = {
-            "support_": data.kept[indices[order]], "support_vectors_": data.X[indices[order]],
-            "dual_coef_": np.ascontiguousarray(found[:, order]),
-        }  # fmt: skip
-        self.__dict__.update(attributes)
+        self.support_, self.support_vectors_ = data.kept[indices[order]], data.X[indices[order]]
+        self.dual_coef_ = np.ascontiguousarray(found[:, order])
 
     def _can_resume_on(self, X: Any) -> bool:
         return X.shape[0] == self._n_given and self._has_support_vectors(X, self.support_)

@@ -1,4 +1,4 @@
-"""Parameters that describe a kernel, the rows that they are for, and what all estimators with a kernel share."""
+"""Kernel parameters, and the base class of all estimators with a kernel."""
 
 from __future__ import annotations
 
@@ -20,15 +20,13 @@ from dimargin.kernels.wide_rows import KeptColumns, is_wide
 from dimargin.shards.keys import order_of_keys
 from dimargin.system.arrays import Floats, Indices
 
-_ROWS_AT_ONCE = 65_536  # bounds the scratch memory
-
 
 def check_kernel(kernel: str | KernelFunction, gamma: str | float, degree: int, coef0: float) -> None:
-    """Raise ValueError or TypeError for a parameter out of its range; parameters as in `dimargin.SVMClassifier`."""
+    """Raise ValueError or TypeError if a kernel parameter is out of range."""
     if kernel == "sigmoid":
         raise ValueError(
-            "kernel='sigmoid' is not positive semi-definite: its dual is not concave, and no duality gap would "
-            f"certify a model. Use one of {', '.join(map(repr, KERNEL_NAMES))}"
+            "kernel='sigmoid' is not positive semi-definite, so a duality gap would not certify a model. "
+            f"Use one of {', '.join(map(repr, KERNEL_NAMES))}"
         )
     if not callable(kernel) and kernel not in (*KERNEL_NAMES, "precomputed"):
         raise ValueError(
@@ -57,7 +55,7 @@ def kernel_transform(
     coef0: float,
     columns: KeptColumns | None = None,
 ) -> Transform:
-    """Return the transform that prepares rows for the kernel that checked parameters describe.
+    """Return the transform that prepares rows for the kernel with these parameters.
 
     Parameters
     ----------
@@ -67,7 +65,7 @@ def kernel_transform(
     kernel, gamma, degree, coef0
         As in `dimargin.SVMClassifier`.
     columns : KeptColumns or None
-        Those that X has kept of the caller's rows.
+        Columns of the caller's rows that are kept in X.
     """
     if callable(kernel) or kernel == "precomputed":
         own = UserKernel(kernel if callable(kernel) else None)
@@ -79,8 +77,8 @@ def kernel_transform(
 
 
 def keeps_columns(X: Any, kernel: str | KernelFunction) -> bool:
-    """Return whether a ball around rows is found without the columns that do not occur."""
-    if kernel == "linear" and sp.issparse(X):  # its centre has a number for every column
+    """Return whether a ball around rows is computed without the columns that have no values."""
+    if kernel == "linear" and sp.issparse(X):  # The centre would be dense.
         return bool(X.shape[1] > X.nnz)
     return kernel in KERNEL_NAMES and is_wide(X)
 
@@ -91,23 +89,24 @@ class KernelEstimator:
     Parameters
     ----------
     kernel : {"linear", "poly", "rbf", "laplacian", "precomputed"} or callable, default="rbf"
-        "precomputed": X holds kernel values, of shape (n, n) to fit and (n_queries, n) to predict. A function takes two
-        arrays of rows and returns their kernel values. Both are several times slower than a named kernel. They must be
-        positive semi-definite, or the certificate means nothing, and two signs of the contrary are looked for: two rows
-        with k(x, z) != k(z, x) or k(x, z)^2 > k(x, x) k(z, z), in every block of values of rows with one another that
-        is computed, and a negative eigenvalue of the values of up to 256 rows, drawn at random, before the fit. Either
-        is a ValueError; that none is seen proves nothing of more rows.
+        "precomputed": X holds kernel values, of shape (n, n) for fit and (n_queries, n) for
+        prediction. A function takes two arrays of rows and returns their kernel values. Both are
+        several times slower than named kernels, and must be positive semi-definite for the
+        certificate to be valid. A ValueError is raised if the values of up to 256 random rows have
+        a negative eigenvalue, or if two rows have k(x, z) != k(z, x) or k(x, z)^2 > k(x, x) k(z, z)
+        in a block that is computed. These checks do not prove semi-definiteness.
     gamma : {"scale", "auto"} or float, default="scale"
         As in scikit-learn: "scale" is ``1 / (n_features * X.var())`` (rows weighted by `sample_weight`), "auto"
         ``1 / n_features``.
     degree : int, default=3
-        Of "poly".
+        Degree of "poly".
     coef0 : float, default=0.0
-        Of "poly": ``(gamma x.z + coef0) ** degree``. At least 0: with a negative constant the kernel is not positive
-        semi-definite.
+        Constant of "poly": ``(gamma x.z + coef0) ** degree``. At least 0, or the kernel would not
+        be positive semi-definite.
     n_jobs : int or None, default=None
-        Threads; None is one for every processor that the process may use, by affinity and by the quota of its
-        container, -2 all but one. At most what OpenMP and threadpoolctl allow. The result does not depend on it.
+        Number of threads. None is one for every processor that the affinity and the container quota
+        of the process allow, -2 all but one. OpenMP and threadpoolctl may limit it. Results do not
+        depend on it.
     """
 
     kernel: str | KernelFunction
@@ -116,7 +115,7 @@ class KernelEstimator:
     coef0: float
     n_jobs: int | None
 
-    _offset = 0.0  # on every kernel value: one is an intercept that the regulariser counts
+    _offset = 0.0  # It is added to every kernel value; one acts as a regularised intercept.
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]
@@ -128,9 +127,9 @@ class KernelEstimator:
         check_kernel(self.kernel, self.gamma, self.degree, self.coef0)
 
     def _row_transform(self, X: Any, weights: Floats, columns: KeptColumns | None = None) -> Transform:
-        """Return the transform that prepares rows for the kernel, from the training rows and their weights.
+        """Fit the transform that prepares rows for the kernel.
 
-        `columns` are those that X has kept of the caller's rows; None for all.
+        `columns` are the columns of the caller's rows that are kept in X; None for all.
         """
         own = kernel_transform(X, weights, self.kernel, self.gamma, self.degree, self.coef0, columns)
         return replace(own, offset=self._offset)
@@ -138,21 +137,22 @@ class KernelEstimator:
     def _order(self, X: Any, y: Indices, weights: Floats, seed: int) -> Indices:
         """Return the order of the rows by their keys.
 
-        Samples, parts and blocks depend on this order, and so not on that in which the rows are given.
+        Samples, parts and blocks follow this order, and therefore not that of the caller.
         """
-        if self.kernel == "precomputed":  # such values change with the order of the rows, and so would their keys
+        if self.kernel == "precomputed":  # Keys of kernel values would depend on the order of the rows.
             return np.random.default_rng(seed).permutation(len(y))
         return order_of_keys(X, y, weights, seed)
 
     def _batches(self, X: Any) -> tuple[int, Iterator[tuple[slice, Any]]]:
-        """Return the number of rows at prediction, and the rows in batches, stored as the support vectors are."""
+        """Return the number of rows to predict, and batches stored as the support vectors are."""
         X = queries(self, X)
         vectors = self.support_vectors_  # type: ignore[attr-defined]
-        # centring would fill sparse rows: the model's storage decides
+        # The model decides about sparse storage, because centring would fill sparse rows.
         X = canonical(sp.csr_array(X) if sp.issparse(vectors) else X)
 
         def stored(batch: slice) -> Any:
             part = X[batch, self.support_] if self.kernel == "precomputed" else X[batch]  # type: ignore[attr-defined]
             return part.toarray() if sp.issparse(part) and not sp.issparse(vectors) else part
 
-        return X.shape[0], ((batch, stored(batch)) for batch in gen_batches(X.shape[0], _ROWS_AT_ONCE))
+        # The batch size bounds the scratch memory.
+        return X.shape[0], ((batch, stored(batch)) for batch in gen_batches(X.shape[0], 65_536))

@@ -1,4 +1,4 @@
-"""Coefficients of the features, which kernel classifiers have where their kernel is linear."""
+"""Coefficients of the features for kernel classifiers with a linear kernel."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dimargin.system.memory import check_memory
 
 
 class LinearKernelCoefficients:
-    """Mixin of kernel classifiers, with the attribute ``coef_`` of those with a linear kernel."""
+    """Mixin of kernel classifiers with the attribute ``coef_`` for linear kernels."""
 
     n_features_in_: int
     intercept_: Floats
@@ -28,23 +28,24 @@ class LinearKernelCoefficients:
         kernel = own._transform.kernel
         if not isinstance(kernel, Kernel) or kernel.name != "linear":
             raise AttributeError(
-                f"coef_ is there with kernel='linear' only, and this {type(self).__name__} has kernel={own.kernel!r}",
+                f"coef_ exists only with kernel='linear'; this {type(self).__name__} has kernel={own.kernel!r}",
                 name="coef_",
                 obj=self,
             )
         if own._router is not None:
             raise AttributeError(
-                "coef_ is there for one decision function only, and this model predicts by clusters or by the mean of "
-                "local machines; fit to stop_level=0 or with strategy=DivideAndConquer(prediction='naive')",
+                "coef_ exists only for a single decision function; this model predicts by clusters or by the mean of "
+                "local machines. Fit with stop_level=0, or with strategy=DivideAndConquer(prediction='naive')",
                 name="coef_",
                 obj=self,
             )
         try:
             check_memory(8 * len(self.intercept_) * self.n_features_in_, None, "coef_")
-        except MemoryError as error:  # which would end what looks at all attributes, as diagrams in notebooks do
+        # Diagrams in notebooks look at all attributes, and would fail with a MemoryError.
+        except MemoryError as error:
             raise AttributeError(str(error), name="coef_", obj=self) from error
         found = self._weights()
-        found.flags.writeable = False  # the model would not follow
+        found.flags.writeable = False  # Changes would not reach the model.
         return found
 
     def _weights(self) -> Floats:

@@ -1,4 +1,4 @@
-"""Base class of the linear classifiers, whose decision values are computed from rows as they are."""
+"""Base class of the linear classifiers."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class LinearMarginClassifier(MarginClassifier):
 
     @property
     def _kept_columns(self) -> Indices | None:
-        """Columns of which the model keeps coefficients; None for all."""
+        """Columns that the model has coefficients for; None for all."""
         kept = kept_of(self, "coef_")
         return kept.columns if isinstance(kept, SparseColumns) else None
 
     def _of_columns(self, coefficients: Floats, columns: Indices | None) -> Any:
-        """Return coefficients of these columns, or of all if these are None, as they are kept."""
+        """Return coefficients of these columns (None: all) in the form that the model keeps."""
         return coefficients if columns is None else SparseColumns(coefficients, columns, self.n_features_in_)
 
     def _can_resume_on(self, X: Any) -> bool:
@@ -44,7 +44,7 @@ class LinearMarginClassifier(MarginClassifier):
         return {"coefficients": size, "privacy": "coefficients only: no training row is in the model"}
 
     def decision_function(self, X: Any) -> Floats:
-        """Return the decision values of rows.
+        """Compute the decision values of rows.
 
         Parameters
         ----------
@@ -53,7 +53,8 @@ class LinearMarginClassifier(MarginClassifier):
         Returns
         -------
         ndarray of shape (n_samples,) for two classes, else (n_samples, n_classes)
-            Positive means ``classes_[1]``; with more classes, one against the rest each.
+            Positive means ``classes_[1]``; with more classes, a column is one class against the
+            rest.
         """
         X, weights = queries(self, X, order=None), kept_of(self, "coef_")
         X = sp.csr_array(X) if sp.issparse(X) else X

@@ -29,10 +29,8 @@ from dimargin.system.arrays import Floats, Indices
 from dimargin.system.memory import check_memory
 from dimargin.system.threads import effective_n_threads, single_threaded_blas
 
-_ARRAYS = 15  # numbers for every column and output that a solver has at a time
 
-
-def _learns_in_parts(estimator: Any) -> bool:
+def _has_partial_fit(estimator: Any) -> bool:
     if estimator.solver in ("auto", "svrg") or type(estimator.solver) is LinearSVRG:
         return True
     raise AttributeError(f"partial_fit needs solver='svrg' or 'auto', got {estimator.solver!r}")
@@ -41,70 +39,74 @@ def _learns_in_parts(estimator: Any) -> bool:
 @documented
 @dataclass(eq=False, repr=False)
 class LinearODMClassifier(LinearMarginClassifier):
-    r"""Linear Optimal margin Distribution Machine, of dense or sparse rows; no kernel is ever formed.
+    r"""Linear Optimal margin Distribution Machine for dense or sparse rows.
 
-    Minimises ``1/2 |w|^2 + lam/(2 W (1-theta)^2) sum_i s_i [ (1-theta-m_i)_+^2 + upsilon (m_i-1-theta)_+^2 ]`` over
-    margins ``m_i = y_i (w.x_i + b)``, ``s_i`` the weight of row i and ``W`` their sum (DiODM paper, section 2), and
-    certifies the answer: half the squared gradient is the duality gap. The intercept b is not regularised. Memory: the
-    data and about ten numbers a row and output.
+    Minimises
+    ``1/2 |w|^2 + lam/(2 W (1-theta)^2) sum_i s_i [ (1-theta-m_i)_+^2 + upsilon (m_i-1-theta)_+^2 ]``
+    over margins ``m_i = y_i (w.x_i + b)``, where ``s_i`` is the weight of row i and ``W`` the sum
+    of the weights (DiODM paper, section 2). The certificate is that half the squared gradient is
+    the duality gap. The intercept b is not regularised. Besides the data, the fit needs about ten
+    numbers per row and output.
 
-    For K classes there are ``n_outputs = 1`` binary problems if K = 2, else K, one against the rest.
+    For K classes, there is ``n_outputs = 1`` binary problem if K = 2, else there are K, one against
+    the rest.
 
     Parameters
     ----------
     lam : float, default=1e4
-        Weight of the loss; larger is less regularised. The paper's lambda (its ``lambda/2M`` convention; twice that
-        of libodm). With these three defaults it is as accurate as LinearSVC with its own (docs).
+        Weight of the loss; larger is less regularised. This is lambda in the ``lambda/2M``
+        convention of the paper, twice that of libodm. With the defaults of `lam`, `upsilon` and
+        `theta`, the accuracy equals that of LinearSVC with its defaults (docs/defaults.md).
     upsilon : float, default=0.5
         Weight of margins beyond ``1 + theta``, in (0, 1].
     theta : float, default=0.8
-        Half width of the band around one in which margins cost nothing, in [0, 1).
+        Half width of the band of margins around one without loss, in [0, 1).
     solver : {"auto", "newton", "svrg", "csvrg", "dsvrg"} or solver object, default="auto"
-        "newton" takes a few passes over the rows, whatever the parameters; "svrg", stochastic variance reduced
-        gradient, a few more where `lam` is small; "dsvrg" is svrg on stratified partitions, whose rows stay where they
-        are (acc-DiODM); "csvrg" svrg with a core-set, a baseline. "auto" is "newton". An object carries options of its
-        own, as in ``LinearSVRG(step_size="barzilai_borwein")``.
+        "newton" takes a few passes over the rows for any parameters. "svrg" (stochastic variance
+        reduced gradient) takes a few more for small `lam`. "dsvrg" is svrg on stratified partitions
+        without moving rows (acc-DiODM). "csvrg" is svrg with a core-set, a baseline. "auto" is
+        "newton". An object has further options, as in ``LinearSVRG(step_size="barzilai_borwein")``.
     fit_intercept : bool, default=True
         Whether the decision function has an intercept.
     tol : float, default=1e-3
         Relative duality gap to reach.
     max_iter : int, default=1000
-        Newton steps, or stages of "svrg", "csvrg" and "dsvrg".
+        Maximum number of Newton steps, or of stages of "svrg", "csvrg" and "dsvrg".
     %(max_time, class_weight)s
     warm_start : bool, default=False
-        Start from the coefficients of the previous fit, which must have had the same classes and features.
+        Start from the previous coefficients; classes and features must be those of that fit.
     %(n_jobs, random_state)s
     verbose : int, default=0
-        1 prints a line at the end of a solve, 2 one a step.
+        1 prints one line at the end of a solve, 2 also one line per step.
 
     Attributes
     ----------
     %(classes_, n_features_in_, feature_names_in_)s
     coef_ : ndarray of shape (n_outputs, n_features_in_)
-        Made when it is asked for, and read-only, where the rows were sparse and had more columns than stored values:
-        such a model keeps the coefficients of the columns that occur.
+        If the training rows were sparse with more columns than stored values, the model keeps
+        coefficients only for columns that occur, and this array is created on access and read-only.
     intercept_ : ndarray of shape (n_outputs,)
     objective_, dual_objective_ : float, or ndarray of shape (n_classes,) for more than two classes
-        Primal objective (positive) and the dual one below it.
+        Primal (positive) and dual objective.
     duality_gap_ : float
-        ``(objective_ - dual_objective_) / objective_``, of the worst output, a bound of the rounding included.
+        ``(objective_ - dual_objective_) / objective_`` of the worst output, including rounding.
     certificate_ : {"global", "partitioned"}
-        Problem that the gap belongs to: the whole one, or after `partial_fit` the last rows.
+        Problem of the gap: the whole one or, after `partial_fit`, that of the last rows.
     %(status_)s
     n_iter_ : int
-        Steps, and evaluations of a starting point.
+        Number of steps and evaluations of starting points.
     history_ : list of dict
-        One entry a step with ``level`` (1 where a part of the rows was solved first), ``partitions``, ``rows``,
-        ``scope``, ``seconds``, ``epochs`` (passes over all rows so far), ``objective``,
-        ``gradient_norm``, ``relative_gap`` and ``kernel_evaluations``, which are none.
+        One entry per step with ``level`` (1 for an initial solve on some of the rows),
+        ``partitions``, ``rows``, ``scope``, ``seconds``, ``epochs`` (passes over all rows so far),
+        ``objective``, ``gradient_norm``, ``relative_gap`` and ``kernel_evaluations`` (0).
 
     See Also
     --------
-    ODMClassifier : The same machine with a kernel, ``kernel="linear"`` too, and without intercept.
+    ODMClassifier : Machine with any kernel, also ``kernel="linear"``, and without intercept.
 
     Notes
     -----
-    With the intercept the machine is invariant to shifts of the features, but not to their scale.
+    With an intercept, the machine is invariant to shifts of the features, but not to their scale.
 
     References
     ----------
@@ -135,14 +137,16 @@ class LinearODMClassifier(LinearMarginClassifier):
     random_state: Any = None
     verbose: int = 0
 
-    _partial: tuple[Floats, float] = field(init=False)  # where partial_fit goes on, and the weight of the rows seen
+    # State of partial_fit: the last iterate, and the total weight of the rows seen.
+    _partial: tuple[Floats, float] = field(init=False)
 
     # ---- training ------------------------------------------------------------------------------------------------
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any = None) -> PreparedFit:
         solver = self._check_solver()
         data, columns = on_stored_columns(training_data(self, X, y, sample_weight, linear=True))
-        check_memory(8 * _ARRAYS * len(data.labels) * data.X.shape[1], None)
+        # A solver holds 15 numbers per column and output.
+        check_memory(8 * 15 * len(data.labels) * data.X.shape[1], None)
         start, seed = self._start(data, columns), self._seed()
 
         def train(limits: Limits, progress: Progress) -> tuple[dict[str, Any], str]:
@@ -153,41 +157,42 @@ class LinearODMClassifier(LinearMarginClassifier):
         n_levels = solver.n_levels(len(data.y)) + 1
         return PreparedFit(n_levels, partial(self._model_attributes, data.classes, columns=columns), train)
 
-    @available_if(_learns_in_parts)
+    @available_if(_has_partial_fit)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Continue training, after `fit` too, by one stage of "svrg" on more rows of the same kind.
+        """Continue training, also after `fit`, with one stage of "svrg" on further rows.
 
-        The model is the mean of the iterates of all calls, the later ones weighing more, in proportion to the rows
-        seen until then. A single pass over a stream of samples comes near the optimum of all of them, and calls with
-        the same rows approach theirs (in the spirit of streaming SVRG: Frostig et al., COLT 2015).
+        The model is a weighted mean of the iterates of all calls; the weight of an iterate is
+        proportional to the number of rows seen until then. A single pass over a stream of samples
+        comes near the optimum of all of them, and repeated calls with the same rows approach theirs
+        (similar to streaming SVRG: Frostig et al., COLT 2015).
 
         Parameters
         ----------
         X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         classes : array-like of shape (n_classes,), optional
-            All labels there are; needed in the first call.
+            All labels; required in the first call.
         sample_weight : array-like of shape (n_samples,), optional
 
         Returns
         -------
         self
-            Objectives and gap, of scope "partitioned", are those of the rows just given; `certify` computes them for
-            others.
+            Objectives and gap, with scope "partitioned", belong to the rows of this call; `certify`
+            computes them for other rows.
 
         Raises
         ------
         ValueError, TypeError
-            As `fit` raises them, and where `classes` is missing or another than before, or for
+            As in `fit`; if `classes` is missing in the first call or has changed; for
             ``class_weight="balanced"``, which needs all rows.
         AttributeError
-            For a solver that is not "svrg" or "auto".
+            If the solver is not "svrg" or "auto".
         """
         with unchanged_on_failure(self), single_threaded_blas():
             self._check_parameters()
             solver = self.solver if isinstance(self.solver, LinearSVRG) else LinearSVRG()
             if self.class_weight == "balanced":
-                raise ValueError("class_weight='balanced' needs all rows; give partial_fit the weights of the classes")
+                raise ValueError("class_weight='balanced' needs all rows; use partial_fit with a dict of class weights")
             first = not hasattr(self, "classes_")
             data = training_data(self, X, y, sample_weight, classes=self._known_classes(classes, first), linear=True)
             data, columns = on_stored_columns(data, None if first else self._kept_columns)
@@ -215,18 +220,18 @@ class LinearODMClassifier(LinearMarginClassifier):
             set_attributes(self, attributes)
         return self
 
-    # ---- parameters, coefficients and the intercept behind them, of the columns that occur --------------------------
+    # ---- parameters: coefficients of the columns that occur, then the intercept ----------------------------------
 
     def _parameters_on(self, columns: Indices | None) -> Floats:
-        """Return the parameters of the model for rows of these columns, or of all."""
+        """Return the parameters of the model for these columns (None: all)."""
         return np.column_stack([on(kept_of(self, "coef_"), columns), self.intercept_])
 
     def _on(self, parameters: Any, columns: Indices | None) -> Floats:
-        """Return parameters that `_kept` returned for rows of these columns, or of all."""
+        """Return parameters from `_kept` for these columns (None: all)."""
         return on(parameters, None if columns is None else np.append(columns, self.n_features_in_))
 
     def _kept(self, parameters: Floats, columns: Indices | None) -> Any:
-        """Return parameters for rows of these columns as they are kept."""
+        """Return parameters for these columns (None: all) in the form that the model keeps."""
         if columns is None:
             return parameters
         width = self.n_features_in_
@@ -246,17 +251,17 @@ class LinearODMClassifier(LinearMarginClassifier):
         return np.asarray(self.classes_)
 
     def certify(self, X: Any, y: Any, sample_weight: Any = None, max_time: float | None = None) -> Self:
-        """Compute the certificate of the fitted model on any rows, such as all those that `partial_fit` was given.
+        """Compute the certificate of the fitted model on given rows, for example of `partial_fit`.
 
-        The method sets ``objective_``, ``dual_objective_``, ``duality_gap_``, ``certificate_`` and ``status_``, at the
-        price of two passes over the rows, which no `max_time` cuts short.
+        The method sets ``objective_``, ``dual_objective_``, ``duality_gap_``, ``certificate_`` and
+        ``status_``. It takes two passes over the rows.
 
         Parameters
         ----------
         X, y, sample_weight
             As in `fit`.
         max_time : float, optional
-            Unused: the kernel machines need it.
+            Ignored; it exists for compatibility with the kernel machines.
 
         Returns
         -------
@@ -275,7 +280,7 @@ class LinearODMClassifier(LinearMarginClassifier):
         return self
 
     def _check_parameters(self) -> None:
-        """Raise an error for any parameter out of its range."""
+        """Raise an error if a parameter is out of range."""
         self._loss()
         self._check_solver()
         self._check_limits()
@@ -299,10 +304,8 @@ class LinearODMClassifier(LinearMarginClassifier):
         """Return the training problem of a solver."""
         total = float(data.weights.sum())
         losses = MarginLosses(data.labels, data.weights, self._loss(), total, total, bool(self.fit_intercept))
-        facts = LinearFacts(
-            n_rows=losses.n_rows, n_features=data.X.shape[1], n_values=data.X.size, n_outputs=len(data.labels),
-            mass=total, intercept=losses.intercept,
-        )  # fmt: skip
+        sizes = {"n_rows": losses.n_rows, "n_features": data.X.shape[1], "n_outputs": len(data.labels)}
+        facts = LinearFacts(**sizes, n_values=data.X.size, mass=total, intercept=losses.intercept)
         order = order_of_keys(data.X, data.y, data.row_weights, seed) if deals_rows else None
         engine = LocalEngine(effective_n_threads(self.n_jobs), limits.cancelled)
         return LinearTraining(facts, engine.scatter(linear_shards(data.X, losses, order)), limits, seed, start)
@@ -323,7 +326,7 @@ class LinearODMClassifier(LinearMarginClassifier):
     def _attributes(
         self, solution: PrimalSolution, classes: NDArray[Any], total: float, columns: Indices | None = None
     ) -> dict[str, Any]:
-        """Return the fitted attributes after a fit on rows of these columns, or all, whose weights sum to `total`."""
+        """Return the fitted attributes for these columns (None: all) and rows of weight `total`."""
         parameters = np.column_stack([solution.weights, solution.objectives.intercept])
         return {
             **self._model_attributes(classes, parameters, columns),
@@ -336,6 +339,6 @@ class LinearODMClassifier(LinearMarginClassifier):
     def _model_attributes(
         self, classes: NDArray[Any], parameters: Floats, columns: Indices | None = None
     ) -> dict[str, Any]:
-        """Return the fitted attributes that prediction needs, from parameters for rows of these columns or all."""
+        """Return the attributes for prediction from parameters for these columns (None: all)."""
         weights = self._of_columns(parameters[:, :-1].copy(), columns)
         return {"classes_": classes, "coef_": weights, "intercept_": parameters[:, -1].copy()}

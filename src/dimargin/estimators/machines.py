@@ -1,4 +1,4 @@
-"""The machines that have a name: that of their loss, on the command line, in model files and on Spark."""
+"""Names of the machines on the command line, in model files and on Spark."""
 
 from __future__ import annotations
 
@@ -13,4 +13,4 @@ MACHINES: dict[str, type[MarginClassifier]] = {
     "squared_hinge": SVMClassifier,
     "linear_odm": LinearODMClassifier,
 }
-"""Machines by the name of their loss; the first is the command line's default."""
+"""Machines by the name of their loss; the first is the default of the command line."""

@@ -1,4 +1,4 @@
-"""Base class of all margin classifiers: limits, certificate, prediction of labels."""
+"""Base class of all margin classifiers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def unchanged_on_failure(estimator: Any) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        # the callback machinery tears down by attributes of its own, set during the fit
+        # Callbacks need the attributes that they set during the fit for their teardown.
         own = {k: v for k, v in estimator.__dict__.items() if k.startswith(("_skl_callback", "_callback"))}
         estimator.__dict__ = before | own
         raise
@@ -49,16 +49,16 @@ def unchanged_on_failure(estimator: Any) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class PreparedFit:
-    """Fit whose parameters and data have been checked.
+    """Fit with checked parameters and data.
 
     Attributes
     ----------
     n_levels : int
-        Levels that will be reported.
+        Number of levels that will be reported.
     model_attributes : callable
-        Returns the fitted attributes of a model that was found on the way.
+        Returns the fitted attributes for an intermediate model.
     train : callable
-        Trains within limits, with reports of progress; returns the fitted attributes, and why training ended.
+        Trains within limits; returns the fitted attributes and why training ended.
     """
 
     n_levels: int
@@ -67,7 +67,7 @@ class PreparedFit:
 
 
 class MarginClassifier(PlainNumbers, CertificateDiagram, CallbackSupportMixin, ClassifierMixin, BaseEstimator, ABC):
-    """Base class of all classifiers, with the parameters and attributes that they have.
+    """Base class of all classifiers, with their common parameters and attributes.
 
     Parameters
     ----------
@@ -75,8 +75,9 @@ class MarginClassifier(PlainNumbers, CertificateDiagram, CallbackSupportMixin, C
         Seconds after which the best model so far is returned, with a ConvergenceWarning.
     class_weight : dict, "balanced" or None, default=None
     n_jobs : int or None, default=None
-        Threads; None is one for every processor that the process may use, by affinity and by the quota of its
-        container, -2 all but one. At most what OpenMP and threadpoolctl allow. The result does not depend on it.
+        Number of threads. None is one for every processor that the affinity and the container quota
+        of the process allow, -2 all but one. OpenMP and threadpoolctl may limit it. Results do not
+        depend on it.
     random_state : int, RandomState or None, default=None
 
     Attributes
@@ -86,9 +87,10 @@ class MarginClassifier(PlainNumbers, CertificateDiagram, CallbackSupportMixin, C
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only when X had column names.
     status_ : {"converged", "above_tol", "max_iter", "max_time", "stopped", "precision"}
-        Whether `duality_gap_`, that of the problem which `certificate_` names, is within `tol`: "converged". If it is
-        not, why the fit ended; "above_tol" if it ended by itself, as landmarks and partitions do whose own gap was
-        within `tol`, until `certify` finds that the global one is not.
+        "converged": `duality_gap_` of the problem that `certificate_` names is within `tol`.
+        "above_tol": it is not, although the fit ended by its own rule, for example after `certify`
+        has found that the global gap of a model with landmarks or partitions is larger. Other
+        values: why the fit ended.
     """
 
     tol: float
@@ -110,7 +112,7 @@ class MarginClassifier(PlainNumbers, CertificateDiagram, CallbackSupportMixin, C
         y : array-like of shape (n_samples,)
             Class labels of any type, two classes or more.
         sample_weight : array-like of shape (n_samples,), optional
-            Non-negative; a weight of two equals the row given twice, zero equals leaving it out.
+            Non-negative weights; weight two equals giving the row twice, zero equals omitting it.
 
         Returns
         -------
@@ -119,25 +121,25 @@ class MarginClassifier(PlainNumbers, CertificateDiagram, CallbackSupportMixin, C
         Raises
         ------
         ValueError, TypeError
-            For a parameter or data out of range; the message names the parameter, row or column.
+            If a parameter or value is out of range; the message names the parameter, row or column.
         MemoryError
-            Before the work begins, when the machine's memory, or a kernel machine's `memory_limit`, cannot suffice.
+            Before training, if the memory or the `memory_limit` of a kernel machine is too small.
 
         Warns
         -----
         ConvergenceWarning
-            When the tolerance was not reached; ``status_`` says why.
+            If the tolerance was not reached; ``status_`` holds the reason.
         """
         return self._fit(X, y, sample_weight=sample_weight)
 
     def _fit(self, X: Any, y: Any, **metadata: Any) -> Self:
-        """Train the machine; what differs from class to class is in `_prepare`."""
+        """Train the machine; subclasses implement `_prepare`."""
         began = time.perf_counter()
         with unchanged_on_failure(self), single_threaded_blas():
             self._check_parameters()
             fit = self._prepare(X, y, **metadata)
             monitor: Monitor = self.__dict__.get("_monitor") or Monitor()
-            # the levels of a tree count down, and their numbers are the names of their tasks
+            # Subtasks are not sequential, because ids are level numbers, which count down.
             context = self._init_callback_context(max_subtasks=fit.n_levels, sequential_subtasks=False)
             hooks = {"X": X, "y": y, "metadata": metadata}
             context.call_on_fit_task_begin(estimator=self, **hooks)
@@ -152,7 +154,7 @@ class MarginClassifier(PlainNumbers, CertificateDiagram, CallbackSupportMixin, C
 
     @abstractmethod
     def _prepare(self, X: Any, y: Any, sample_weight: Any = None) -> PreparedFit:
-        """Check the data, and that there is memory; return what is left to do."""
+        """Check the data and the available memory, and return the fit to run."""
 
     def _check_limits(self) -> None:
         check_number("tol", self.tol, 0)
@@ -164,7 +166,7 @@ class MarginClassifier(PlainNumbers, CertificateDiagram, CallbackSupportMixin, C
 
     def _certificate_attributes(self, objectives: Objectives, scope: str, status: str) -> dict[str, Any]:
         check_objectives(objectives.primal, objectives.dual, objectives.relative_gap)
-        # Who sums up the losses of decision values in another order must not find an objective above this one.
+        # Summing the losses in another order must not give an objective above this one.
         objectives = objectives.raised(self.tol)
         return {
             "objective_": per_class(objectives.primal),
@@ -175,8 +177,8 @@ class MarginClassifier(PlainNumbers, CertificateDiagram, CallbackSupportMixin, C
         }
 
     def _set_global_certificate(self, objectives: Objectives) -> None:
-        """Set the certificate that `certify` has computed, and the status that belongs to it."""
-        before = vars(self).get("status_", "above_tol")  # models of other writers may hold none
+        """Set the certificate that `certify` has computed, and the corresponding status."""
+        before = vars(self).get("status_", "above_tol")  # Models of other writers may have no status.
         status = "converged" if objectives.worst_gap <= self.tol else before
         self.__dict__.update(self._certificate_attributes(objectives, "global", status))
 
@@ -194,16 +196,16 @@ class MarginClassifier(PlainNumbers, CertificateDiagram, CallbackSupportMixin, C
             )
 
     def _plan(self, n_rows: int) -> str:
-        """Return how a fit of so many rows is done, in a few words."""
+        """Describe the training of `n_rows` rows in a few words, or return an empty string."""
         return ""
 
     def _advice(self) -> str:
-        """Return what to do instead, as a sentence behind others, where a fit has ended far from its tolerance."""
+        """Suggest better settings after a fit far from its tolerance, with a space before."""
         return ""
 
     @abstractmethod
     def _check_parameters(self) -> None:
-        """Raise an error for any parameter out of its range."""
+        """Raise an error if a parameter is out of range."""
 
     @abstractmethod
     def _can_resume_on(self, X: Any) -> bool:
@@ -212,47 +214,47 @@ class MarginClassifier(PlainNumbers, CertificateDiagram, CallbackSupportMixin, C
     @property
     @abstractmethod
     def _facts(self) -> dict[str, Any]:
-        """Facts about the model in numbers, and in words (``privacy``) what it holds of its training rows."""
+        """Sizes of the model, and as ``privacy`` a sentence on the training rows in it."""
 
     @property
     def predict_proba(self) -> NoReturn:
-        """Absent, for `hasattr` too: machines have no probabilities, and the error says how to get them."""
+        """Absent, also for `hasattr`; the error explains how to get probabilities."""
         raise no_probabilities(self)
 
     @abstractmethod
     def decision_function(self, X: Any) -> Floats:
-        """Return decision values of shape (n_samples,) for two classes, else (n_samples, n_classes)."""
+        """Compute decision values; with more than two classes, there is a column per class."""
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict class labels, of shape (n_samples,)."""
         return self._decide(self.decision_function(X))
 
     def _decide(self, values: Floats) -> NDArray[Any]:
-        """Return the class labels that decision values stand for."""
+        """Return the class labels for decision values."""
         return np.asarray(self.classes_[codes_of(values)])
 
 
 def no_probabilities(estimator: Any) -> AttributeError:
-    """Return the error for `predict_proba` of a machine, as ``VotingClassifier(voting="soft")`` asks for it."""
+    """Return the error for `predict_proba`, which ``VotingClassifier(voting="soft")`` raises."""
     kind = type(estimator).__name__
     return AttributeError(
-        f"{kind} has no predict_proba: decision values are no probabilities. CalibratedClassifierCV({kind}(...), "
-        "ensemble=False) makes probabilities of them, for soft voting too: see docs/probabilities.md",
+        f"{kind} has no predict_proba; use CalibratedClassifierCV({kind}(...), ensemble=False) to turn decision "
+        "values into probabilities, also for soft voting (docs/probabilities.md)",
         name="predict_proba",
         obj=estimator,
     )
 
 
 def status_of_gap(gap: float, tol: float, status: str) -> str:
-    """Return the status of a model with this gap, of which its fit has said another or the same: see ``status_``."""
+    """Return ``status_`` for the gap of a model and the status of its solver."""
     return "above_tol" if status == "converged" and gap > tol else status
 
 
 def per_class(values: Floats) -> Any:
-    """Return the value of the only output as a number, or those of several as an array."""
+    """Return the value of a single output as a number, or the array of several values."""
     return float(values[0]) if len(values) == 1 else values
 
 
 def history_attribute(history: History) -> History:
-    """Return the history with its objectives in the form of the attribute ``objective_``."""
+    """Return the history with objectives in the form of ``objective_``."""
     return [{**entry, "objective": per_class(np.asarray(entry["objective"]))} for entry in history]

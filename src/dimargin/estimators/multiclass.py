@@ -1,4 +1,4 @@
-"""Kernel classifiers that separate more than two classes each from the rest, or every pair of them."""
+"""One-against-rest and one-against-one classification with kernels."""
 
 from __future__ import annotations
 
@@ -27,69 +27,78 @@ from dimargin.system.arrays import Floats, Indices
 from dimargin.system.memory import check_memory
 from dimargin.system.threads import effective_n_threads
 
-_WAYS = "auto", "one_vs_rest", "one_vs_one"
-_VALUES_AT_ONCE, _MIN_ROWS = 2**21, 32
-"""Decision values of pairs that are computed at once, 16 MiB, but those of 32 rows at least."""
-
 
 class MulticlassKernelClassifier(KernelMarginClassifier):
-    """Base class of the kernel classifiers that choose how more than two classes are separated.
+    """Base class of the one-against-rest and one-against-one kernel classifiers.
 
     Parameters
     ----------
     multi_class : {"auto", "one_vs_rest", "one_vs_one"}, default="auto"
-        For more than two classes: "one_vs_rest" separates each class from all others, "one_vs_one" every pair of
-        classes on their rows alone, as LIBSVM and SVC do, each exactly (`strategy` "auto" or "exact"). With `lam`, a
-        pair's mean loss is that of its own rows, and "balanced" class weights are those of all rows. "auto" takes
-        "one_vs_one" where pairs have up to 100,000 rows, and "one_vs_rest" where they have more or the strategy is
-        another one.
+        For more than two classes, "one_vs_rest" separates each class from all others. "one_vs_one"
+        separates every pair of classes on their own rows, as LIBSVM and SVC do, and solves each
+        pair exactly (`strategy` "auto" or "exact"); with `lam`, the mean loss of a pair is over its
+        rows, and "balanced" class weights are computed from all rows. "auto" is "one_vs_one" if
+        pairs have at most 100,000 rows and the strategy is exact, else "one_vs_rest".
 
     Attributes
     ----------
     support_ : ndarray of shape (n_SV,)
-        Indices of the support vectors in X: the union over the outputs, with "one_vs_one" class by class.
+        Indices of the support vectors in X: the union over the outputs, with "one_vs_one" by class.
+        Equal rows of a class may be merged into the first, with summed weights and coefficients.
     dual_coef_ : ndarray of shape (n_outputs, n_SV), or (n_classes - 1, n_SV) with "one_vs_one"
-        ``y_i gamma_i``; zero where a support vector belongs to other outputs only. With "one_vs_one" in the layout of
-        SVC: a support vector's coefficients against the other classes, in their order; here the second class of a pair
-        is the positive one, in SVC the first.
+        ``y_i gamma_i``; zero for outputs that a support vector does not belong to. With
+        "one_vs_one", the layout is that of SVC: a support vector has one coefficient against each
+        other class, in their order. The positive class of a pair is the second, in SVC the first.
     objective_, dual_objective_ : float, or ndarray of shape (n_outputs,) for more than two classes
-        Primal objective (positive) and the dual one below it, of the problem that `certificate_` names. For
-        "partitioned" they are weighted means over partitions that represent the whole ("diodm", "cascade", "dip"), and
-        sums over clusters ("dc"). With "one_vs_one" pairs are in the order of `itertools.combinations`.
+        Primal (positive) and dual objective of the problem that `certificate_` names. For
+        "partitioned", they are weighted means over partitions ("diodm", "cascade", "dip") or sums
+        over clusters ("dc"). With "one_vs_one", pairs are in the order of `itertools.combinations`.
     duality_gap_ : float
-        ``(objective_ - dual_objective_) / objective_``, of the worst output and the worst partition, rounding included.
-        Rounding is bounded: always for "linear", "poly" and own kernels, with ``tol < 1e-4``, for pairs of up to 4,096
-        rows with the hinge or its square, and where that takes no more than a tenth of the fit or some milliseconds (up
-        to some thousand rows). Else, for "rbf" and "laplacian", it is measured on a sample of rows, plus five standard
+        ``(objective_ - dual_objective_) / objective_`` of the worst output and the worst partition,
+        including rounding. Rounding is bounded for "linear", "poly" and user-defined kernels, with
+        ``tol < 1e-4``, for pairs of up to 4,096 rows with the hinge or its square, and if the bound
+        takes at most a tenth of the fit or a few milliseconds (up to a few thousand rows). Else,
+        for "rbf" and "laplacian", it is measured on a sample of rows, plus five standard
         deviations.
     n_iter_ : int
-        Passes over the rows, summed over the levels; with "one_vs_one", of the pair that took most.
+        Passes over the rows, summed over the levels; with "one_vs_one", maximum over the pairs.
+    history_ : list of dict
+        One entry per level (strategy "exact": per check of the gap; "landmark": per Newton step;
+        pairs of classes: one in total) with ``level``, ``partitions``, ``seconds`` and
+        ``kernel_evaluations`` of this entry, ``objective`` (as `objective_`) and ``relative_gap``.
+        Strategy "exact" adds ``factorizations`` of large kernel matrices in this entry (not for
+        pairs of classes), "landmark" ``rows``, "cascade" ``round``, "dc" ``clustering_seconds``.
+        ``DivideAndConquer(theorem_1=True)``, for the hinge without intercept, adds
+        ``theorem_1_bound``, a bound on the distance between the dual objective of the level's
+        coefficients and the optimum of the whole problem, and ``theorem_1_bound_sampled``: False if
+        it is exact, True if it is the upper end of a 99% interval, as for more than 2,048 rows.
     """
 
     multi_class: str
 
     @property
     def _is_one_vs_one(self) -> bool:
-        """Return whether the fitted model has a decision function for every pair of more than two classes."""
+        """Return whether the model has a decision function for each pair of three or more classes."""
         return len(self.dual_coef_) < len(self.classes_) and len(self.classes_) > 2
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.multi_class not in _WAYS:
-            raise ValueError(f"multi_class must be one of {', '.join(map(repr, _WAYS))}, got {self.multi_class!r}")
+        ways = "auto", "one_vs_rest", "one_vs_one"
+        if self.multi_class not in ways:
+            raise ValueError(f"multi_class must be one of {', '.join(map(repr, ways))}, got {self.multi_class!r}")
         if self.multi_class != "one_vs_one":
             return
         strategy = self._check_strategy()
         if strategy is not None and type(strategy) is not Exact:
             raise ValueError(
-                f"multi_class='one_vs_one' solves every pair of classes exactly, and strategy {self.strategy!r} does "
-                "something else: leave strategy at 'auto', or set multi_class='one_vs_rest'"
+                f"multi_class='one_vs_one' needs strategy 'auto' or 'exact', got {self.strategy!r}; change it, or "
+                "set multi_class='one_vs_rest'"
             )
         for name in ("n_levels", "stop_level"):
             if getattr(self, name) != getattr(TreeShape(), name):
                 raise ValueError(
-                    f"{name}={getattr(self, name)!r} asks for a tree of parts, which multi_class='one_vs_one' does not "
-                    f"build: leave {name} at its default, or set multi_class='one_vs_rest'"
+                    f"{name}={getattr(self, name)!r} was set, but multi_class='one_vs_one' does not use it; leave it "
+                    "at its default, or set multi_class='one_vs_rest'"
                 )
 
     # ---- training ------------------------------------------------------------------------------------------------
@@ -123,7 +132,7 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
         return PreparedFit(1, model_attributes, train)
 
     def _takes_pairs(self, data: TrainingData) -> bool:
-        """Return whether more than two classes are separated one against one."""
+        """Return whether to separate more than two classes one against one."""
         if self.multi_class != "auto":
             return self.multi_class == "one_vs_one"
         if self.warm_start and hasattr(self, "dual_coef_"):
@@ -132,7 +141,7 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
         return type(self._choose(self._check_strategy(), largest_pair)) is Exact
 
     def _pairs(self, data: TrainingData, order: Indices, transform: Transform, n_threads: int) -> ClassPairs:
-        """Return the problems of all pairs, over rows in this order, which is that of their classes."""
+        """Return the problems of all pairs, for rows sorted by class in this order."""
         bounds = np.searchsorted(data.y[order], np.arange(len(data.classes) + 1))
         kernel = kernel_matrix(transform, data.X, n_threads=n_threads).take(order)
         return ClassPairs(data.weights[order], bounds, self._loss(), self._has_intercept, kernel)
@@ -143,7 +152,7 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
         return super()._previous_dual(data, order)
 
     def _previous_signed(self, data: TrainingData, order: Indices) -> Floats | None:
-        """Return the coefficients times labels of the previous fit, in this order of the rows."""
+        """Return coefficients times labels of the previous fit, for rows in this order."""
         if not self.warm_start or not hasattr(self, "dual_coef_"):
             return None
         self._check_same_rows(data)
@@ -153,7 +162,7 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
 
     def _refuse_other_start(self, before: str) -> None:
         now = next(way for way in ("one_vs_one", "one_vs_rest") if way != before)
-        raise ValueError(f"warm_start=True needs a previous fit with {now!r}; that of this machine was with {before!r}")
+        raise ValueError(f"warm_start=True needs a previous fit with {now!r}, but it was with {before!r}")
 
     # ---- fitted attributes ---------------------------------------------------------------------------------------
 
@@ -193,7 +202,7 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
     # ---- prediction ----------------------------------------------------------------------------------------------
 
     def decision_function(self, X: Any) -> Floats:
-        """Return the decision values of rows.
+        """Compute the decision values of rows.
 
         Parameters
         ----------
@@ -202,9 +211,9 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
         Returns
         -------
         ndarray of shape (n_samples,) for two classes, else (n_samples, n_classes)
-            Positive means ``classes_[1]``. With more classes and "one_vs_rest", the values of each against the rest;
-            with "one_vs_one", the votes for each class plus less than half for the sum of its values, as in
-            scikit-learn's `OneVsOneClassifier`.
+            Positive values mean ``classes_[1]``. With more classes and "one_vs_rest", each column
+            is one class against the rest; with "one_vs_one", a column holds the votes for a class,
+            plus less than one half for the sum of its values, as in `OneVsOneClassifier`.
         """
         if not hasattr(self, "dual_coef_") or not self._is_one_vs_one:
             return super().decision_function(X)
@@ -212,7 +221,8 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
         values, numbers = np.empty((n_rows, len(self.classes_))), pair_numbers(len(self.classes_))
         for batch, part in batches:
             of_batch = values[batch]
-            for piece in gen_batches(part.shape[0], max(_MIN_ROWS, _VALUES_AT_ONCE // len(self.intercept_))):
+            # A piece has 16 MiB of decision values of pairs, but at least 32 rows.
+            for piece in gen_batches(part.shape[0], max(32, 2**21 // len(self.intercept_))):
                 of_batch[piece] = votes_of(self._values_of_batch(part[piece]), numbers)
         return values
 
@@ -228,10 +238,10 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
         return self._sums_of_pairs(self.n_features_in_, lambda rows, factors: factors @ self.support_vectors_[rows])
 
     def _sums_of_pairs(self, width: int, sums: Callable[[Indices, Floats], Floats]) -> Floats:
-        """Return sums over the support vectors of each pair, of shape (n_pairs, width).
+        """Compute sums over the support vectors of each pair, of shape (n_pairs, width).
 
-        The function `sums` returns them for some support vectors and rows of coefficients. One call for the support
-        vectors of a class serves all its pairs.
+        The function `sums` takes indices of support vectors and rows of coefficients. It is called
+        once per class, for all pairs of this class.
         """
         found = np.zeros((len(self.intercept_), width))
         of_class = np.split(np.arange(len(self.support_)), np.cumsum(self.n_support_)[:-1])

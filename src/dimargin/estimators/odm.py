@@ -18,54 +18,52 @@ from dimargin.strategies import Strategy
 class ODMClassifier(MulticlassKernelClassifier):
     r"""Kernel Optimal margin Distribution Machine.
 
-    Minimises ``1/2 |w|^2 + lam/(2 W (1-theta)^2) sum_i s_i [ (1-theta-m_i)_+^2 + upsilon (m_i-1-theta)_+^2 ]`` over
-    margins ``m_i = y_i f(x_i)``, ``s_i`` the weight of row i and ``W`` their sum: not the smallest margin but the
-    whole distribution of margins is drawn to one (DiODM paper, section 2). Every model carries a certificate, the
-    relative duality gap.
+    Minimises
+    ``1/2 |w|^2 + lam/(2 W (1-theta)^2) sum_i s_i [ (1-theta-m_i)_+^2 + upsilon (m_i-1-theta)_+^2 ]``
+    over margins ``m_i = y_i f(x_i)``, where ``s_i`` is the weight of row i and ``W`` the sum of the
+    weights. It pulls every margin towards one, instead of maximising only the smallest (DiODM
+    paper, section 2). Every model carries a certificate, the relative duality gap.
 
-    For K classes there are ``n_outputs = 1`` binary problems if K = 2, else ``K (K - 1) / 2``, one for each pair, whose
-    second class is the positive one, or K, one against the rest: see `multi_class`.
+    For K classes, there is ``n_outputs = 1`` binary problem if K = 2. Else there are
+    ``K (K - 1) / 2``, one for each pair with its second class as the positive one, or K, one
+    against the rest: see `multi_class`.
 
     Parameters
     ----------
     %(kernel, gamma, degree, coef0)s
     lam : float or "auto", default="auto"
-        Weight of the loss; larger is less regularised. The paper's lambda (its ``lambda/2M`` convention; twice that
-        of libodm). It weighs the mean loss, so that a row weighs less where there are more; "auto" is ``20 W``, for 20
-        a row, which over ten data sets did as well as any number at 20,000 rows, and better at fewer and at more. The
-        three defaults are those that came closest to a tuned model (docs).
+        Weight of the loss; larger is less regularised. This is lambda in the ``lambda/2M``
+        convention of the paper, twice that of libodm. It weights the mean loss, so the weight of a
+        row falls with the number of rows; "auto" is ``20 W``, which is 20 for each row. On ten data
+        sets, "auto" was as accurate as the best constant at 20,000 rows, and more accurate with
+        fewer or more rows. The defaults of `lam`, `upsilon` and `theta` came closest to a tuned
+        model (docs/defaults.md).
     upsilon : float, default=0.5
         Weight of margins beyond ``1 + theta``, in (0, 1].
     theta : float, default=0.3
-        Half width of the band around one in which margins cost nothing, in [0, 1).
+        Half width of the band of margins around one without loss, in [0, 1).
     %(multi_class)s
     %(strategy, branching, n_levels, n_landmarks, stop_level, tol, max_iter, max_time, class_weight, warm_start)s
     memory_limit : int or None, default=None
-        Bytes that the fit may need beside the data; it refuses before it begins if they cannot suffice.
+        Bytes that the fit may use besides the data; too few raise a MemoryError at the start.
     %(n_jobs, random_state, verbose)s
 
     Attributes
     ----------
     %(classes_, n_features_in_, feature_names_in_, support_, support_vectors_, dual_coef_)s
     intercept_ : ndarray of shape (n_outputs,)
-        Zeros: the machine has no intercept.
+        Zeros, because the machine has no intercept.
     %(coef_)s
-    %(n_support_, objective_, duality_gap_, certificate_, status_, n_iter_)s
-    history_ : list of dict
-        One entry a level (strategy "exact": a check of the gap; pairs of classes: one in all) with ``level``,
-        ``partitions``, ``seconds``, ``kernel_evaluations`` (both of this entry alone), ``objective`` (as
-        `objective_`), ``relative_gap``. Strategy "exact" adds ``factorizations``, of large kernel matrices (also of
-        this entry alone; not for pairs of classes), "landmark" (one entry a
-        Newton step) ``rows``, "cascade" ``round``, "dc" ``clustering_seconds``.
+    %(n_support_, objective_, duality_gap_, certificate_, status_, n_iter_, history_)s
 
     See Also
     --------
-    MarginDistributionDisplay : Picture of what the machine does to the margins.
-    ConvergenceDisplay : Picture of how objective and gap fell.
+    MarginDistributionDisplay : Plot of the margin distribution.
+    ConvergenceDisplay : Plot of objective and gap during the fit.
 
     Notes
     -----
-    A small problem (at most 512 rows) is solved in float64 to rounding, whatever `tol` is.
+    A problem of at most 512 rows is solved in float64 to rounding error, regardless of `tol`.
 
     References
     ----------
@@ -112,7 +110,7 @@ class ODMClassifier(MulticlassKernelClassifier):
 
 
 def odm_loss(estimator: Any) -> ODMLoss:
-    """Validate the parameters of an estimator's loss, and return it."""
+    """Return the loss of an estimator after validating its parameters."""
     by_row = isinstance(estimator, ODMClassifier) and isinstance(estimator.lam, str)
     if by_row and estimator.lam != "auto":
         raise TypeError(f"lam must be a finite number in (0, inf) or 'auto', got {estimator.lam!r}")

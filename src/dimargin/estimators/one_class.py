@@ -1,4 +1,4 @@
-"""The one-class machine on a core-set, as a scikit-learn outlier detector."""
+"""The one-class support vector machine as a scikit-learn outlier detector."""
 
 from __future__ import annotations
 
@@ -18,27 +18,30 @@ from dimargin.system.arrays import Floats
 class OneClassCoreSetSVM(CoreSetDetector):
     r"""One-class support vector machine with squared slack, on a core-set.
 
-    Minimises ``1/2 |w|^2 - rho + C/2 sum_i s_i (rho - w.phi(x_i))_+^2`` over w and rho: the plane farthest from the
-    origin that has what is usual beyond it (core-set paper, section II, with all labels one and no intercept;
-    Schoelkopf et al., "Estimating the support of a high-dimensional distribution", Neural Computation 2001, with
-    squared slack). The dual is the smallest ball around points with the products ``k(x_i, x_j) + delta_ij / (C s_i)``,
-    all taken as equally long.
+    Minimises ``1/2 |w|^2 - rho + C/2 sum_i s_i (rho - w.phi(x_i))_+^2`` over w and rho. The
+    solution is the hyperplane farthest from the origin with the inliers on its other side (core-set
+    paper, section II, with all labels one and no intercept; Schoelkopf et al., "Estimating the
+    support of a high-dimensional distribution", Neural Computation 2001, with squared slack). The
+    dual is the smallest ball around points with the inner products
+    ``k(x_i, x_j) + delta_ij / (C s_i)``, treated as if all had the same norm.
 
     Parameters
     ----------
     C : float, default=1.0
-        The larger, the fewer rows are outside: ``sum_i s_i (rho - w.phi(x_i))_+`` is ``1 / C`` at the optimum.
+        Weight of the slack; larger leaves fewer rows outside. ``sum_i s_i (rho - w.phi(x_i))_+`` is
+        ``1 / C`` at the optimum.
     epsilon : float or None, default=None
-        None: the core-set grows until the relative duality gap is within `tol`. A number, in (0, 1]: until every row is
-        within ``1 + epsilon`` times the radius of the core-set's ball.
+        None: the core-set grows until the relative duality gap is within `tol`. A number in (0, 1]:
+        the core-set grows until every row is within ``1 + epsilon`` times the radius of its ball.
     kernel : {"linear", "poly", "rbf", "laplacian", "precomputed"} or callable, default="rbf"
     %(gamma, degree, coef0)s
     contamination : "auto" or float, default="auto"
-        Share of the training rows that are called outliers, in (0, 0.5]. "auto": those on the origin's side by more
-        than twice the mean over all rows, ``2 / (C sum_i s_i)`` at the optimum; half of the rows at most.
+        Share of the training rows to classify as outliers, in (0, 0.5]. "auto": rows whose slack is
+        more than twice the mean slack over all rows (``2 / (C sum_i s_i)`` at the optimum), which
+        are at most half of the rows.
     %(tol)s
     max_iter : int, default=1000
-        Rounds in which the core-set grows, each with a pass over the rows.
+        Maximum number of rounds; the core-set grows once per round, after a pass over the rows.
     %(max_time, n_jobs, random_state, n_sites, topology, shards)s
 
     Attributes
@@ -46,20 +49,20 @@ class OneClassCoreSetSVM(CoreSetDetector):
     %(n_features_in_, feature_names_in_)s
     %(support_, support_vectors_)s
     dual_coef_ : ndarray of shape (1, n_SV)
-        Weights of sum one: w is their mean of the core-set.
+        Weights with sum one; w is the weighted mean of the core-set.
     offset_ : float
-        rho less what `contamination` allows: scores ``w.phi(x)`` below are outliers'.
+        rho minus a margin that follows from `contamination`; outliers have a lower ``w.phi(x)``.
     objective_, dual_objective_ : float
-        Objective of the same machine scaled to rho = 1, ``1/2 |w|^2 + C/2 sum_i s_i (1 - w.phi(x_i))_+^2``, and a bound
-        below it.
+        Objective of the machine scaled to rho = 1,
+        ``1/2 |w|^2 + C/2 sum_i s_i (1 - w.phi(x_i))_+^2``, and a lower bound of its optimum.
     %(duality_gap_, certificate_, status_)s
     n_iter_ : int
-        Rounds.
+        Number of rounds.
     %(history_)s
 
     See Also
     --------
-    CoreSetSVDD : A ball instead of a plane.
+    CoreSetSVDD : Detector with a ball instead of a hyperplane.
 
     Examples
     --------
@@ -84,7 +87,7 @@ class OneClassCoreSetSVM(CoreSetDetector):
     def _judged(self, rows: RowsToFit, found: CoreSetFit, evaluation: Evaluation) -> dict[str, Any]:
         x, core = found.weights, found.indices
         rho = evaluation.square + float((x**2 / (self.C * rows.weights[core])).sum())
-        # scaled so that rho is one, and the dual objective of x as large as it can be
+        # Scaling to rho = 1 maximises the dual objective over multiples of x.
         slack = np.maximum(1 - evaluation.products / rho, 0.0)
         primal = 0.5 * evaluation.square / rho**2 + 0.5 * self.C * float(rows.weights @ slack**2)
         square_error = evaluation.square_error(core, x) + ROUNDINGS * rho
@@ -102,4 +105,4 @@ class OneClassCoreSetSVM(CoreSetDetector):
         return evaluation.errors[1]
 
     def _diagonal_of(self, X: Any) -> Floats:
-        return np.empty(0)  # not used, and for precomputed kernel values not known
+        return np.empty(0)  # Scores do not use it, and it is unknown for precomputed kernel values.

@@ -1,4 +1,4 @@
-"""Checks of the parameters that spread rows over the sites of a simulated network."""
+"""Validation of the parameters of simulated networks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PACKAGES = ("msgspec", "networkx")
 
 
 def check_sites(name: str, n_sites: int, topology: Any, shards: Any) -> None:
-    """Raise ValueError or TypeError for a parameter out of its range, MissingExtra without the network's packages.
+    """Raise an error if a parameter is out of range, or MissingExtra without the packages.
 
     Parameters
     ----------
@@ -33,26 +33,26 @@ def check_sites(name: str, n_sites: int, topology: Any, shards: Any) -> None:
 
 
 def check_graph(algorithm: Any, graph: Any) -> None:
-    """Raise ValueError for a network on which the algorithm of sites cannot run, or with which it could do nothing."""
+    """Raise ValueError if the algorithm cannot run on the network or would have no effect."""
     if graph.is_directed() and algorithm.needs_answers:
         name = type(algorithm).__name__
-        raise ValueError(f"topology must have undirected edges: sites that run {name} wait for answers")
-    least, (site, degree) = algorithm.min_neighbours, min(graph.degree, key=lambda pair: pair[1])
-    if degree < least:
+        raise ValueError(f"topology must have undirected edges, because sites that run {name} wait for answers")
+    needed, (site, degree) = algorithm.min_neighbours, min(graph.degree, key=lambda pair: pair[1])
+    if degree < needed:
         raise ValueError(
-            f"topology must give every site {least} neighbours or more for {algorithm!r}, but site{site} has {degree}: "
+            f"topology must give every site {needed} neighbours or more for {algorithm!r}; site{site} has {degree}: "
             "choose a smaller f, or a topology with more edges"
         )
 
 
 def check_alone(n_sites: int, **given: bool) -> None:
-    """Raise ValueError for a parameter that was set and that several sites do not use."""
+    """Raise ValueError if a parameter was set that several sites do not use."""
     for name, is_set in given.items():
         if is_set:
             raise ValueError(f"{name} was set, but n_sites={n_sites} does not use it; leave it at its default")
 
 
 def check_named(n_sites: int, kernel: Any) -> None:
-    """Raise ValueError for a kernel that sites cannot compute by themselves."""
+    """Raise ValueError unless the kernel has a name, by which sites can compute it."""
     if callable(kernel) or kernel == "precomputed":
-        raise ValueError(f"kernel must have a name for n_sites={n_sites}: sites compute it of rows that they are sent")
+        raise ValueError(f"kernel must have a name for n_sites={n_sites}, because sites compute kernel values")

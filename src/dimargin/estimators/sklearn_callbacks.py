@@ -1,6 +1,6 @@
-"""Scikit-learn's callbacks, which it has had since version 1.9; with an earlier one fits report to none.
+"""scikit-learn's callback support, with stand-ins for versions before 1.9, which have no callbacks.
 
-Estimators take `CallbackSupportMixin` and `with_callbacks` from here, whatever version is installed.
+Estimators import `CallbackSupportMixin` and `with_callbacks` from here for any installed version.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ except ModuleNotFoundError:
     Fit = TypeVar("Fit", bound=Callable[..., Any])
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Stand-in for scikit-learn's mixin: an estimator without callbacks."""
+        """Stand-in for scikit-learn's mixin, for estimators without callbacks."""
 
         def set_callbacks(self, *callbacks: Any) -> Self:
             """Warn that callbacks are not called."""
             if callbacks:
                 warnings.warn(
-                    f"callbacks are not called: scikit-learn has had them since version 1.9, and "
-                    f"{sklearn.__version__} is installed",
+                    f"callbacks are not called: they need scikit-learn 1.9 or newer, and {sklearn.__version__} is "
+                    "installed",
                     UserWarning,
                     stacklevel=2,
                 )
@@ -34,11 +34,11 @@ except ModuleNotFoundError:
             return _NoContext()
 
     def with_callbacks(fit: Fit) -> Fit:
-        """Return the method that trains as it is."""
+        """Return the method unchanged."""
         return fit
 
     class _NoContext:
-        """Stand-in for the context of a task, to which nobody listens."""
+        """Stand-in for the context of a task without listeners."""
 
         def subcontext(self, **given: Any) -> _NoContext:
             return self

@@ -14,21 +14,20 @@ from dimargin.kernels.user import KernelFunction
 from dimargin.problems.losses import HingeLoss, Loss, SquaredHingeLoss
 from dimargin.strategies import Strategy
 
-_LOSSES = {"hinge": HingeLoss, "squared_hinge": SquaredHingeLoss}
-
 
 @documented
 @dataclass(eq=False, repr=False)
 class SVMClassifier(MulticlassKernelClassifier):
     r"""Kernel support vector machine.
 
-    Minimises ``1/2 |w|^2 + C sum_i s_i (1 - m_i)_+`` (``loss="squared_hinge"``: ``(1 - m_i)_+^2``) over margins
-    ``m_i = y_i f(x_i)``, ``s_i`` the weight of row i: without an intercept, as in the DC-SVM paper (equation 1), or
-    with one that is not regularised, as in LIBSVM and scikit-learn's SVC. Every model carries a certificate, the
-    relative duality gap.
+    Minimises ``1/2 |w|^2 + C sum_i s_i (1 - m_i)_+`` (``loss="squared_hinge"``: ``(1 - m_i)_+^2``)
+    over margins ``m_i = y_i f(x_i)``, where ``s_i`` is the weight of row i. The decision function
+    has no intercept, as in the DC-SVM paper (equation 1), or an unregularised one, as in LIBSVM and
+    scikit-learn's SVC. Every model carries a certificate, the relative duality gap.
 
-    For K classes there are ``n_outputs = 1`` binary problems if K = 2, else ``K (K - 1) / 2``, one for each pair, whose
-    second class is the positive one, or K, one against the rest: see `multi_class`.
+    For K classes, there is ``n_outputs = 1`` binary problem if K = 2. Else there are
+    ``K (K - 1) / 2``, one for each pair with its second class as the positive one, or K, one
+    against the rest: see `multi_class`.
 
     Parameters
     ----------
@@ -36,16 +35,17 @@ class SVMClassifier(MulticlassKernelClassifier):
         Weight of the loss of each row; larger is less regularised.
     loss : {"hinge", "squared_hinge"}, default="hinge"
     fit_intercept : bool, default=False
-        Whether the decision function has an unregularised intercept; True gives the model of LIBSVM and SVC (for two
-        classes: theirs are one against one). Far from all support vectors the intercept decides alone, which costs
-        accuracy where partitions are models of their own.
+        Whether the decision function has an unregularised intercept. True gives the model of LIBSVM
+        and SVC, which are one against one for more than two classes. Far from all support vectors,
+        only the intercept determines the prediction, which costs accuracy if partitions have models
+        of their own.
     %(kernel, gamma, degree, coef0)s
     %(multi_class)s
     %(strategy, branching, n_levels, n_landmarks, stop_level, tol, max_iter, max_time, class_weight, warm_start)s
     memory_limit : int or None, default=None
-        Bytes that the fit may need beside the data; it refuses before it begins if they cannot suffice, and remembers
-        kernel rows in what is left, where kernel values are expensive: of rows of more than 128 numbers, and of Python
-        functions. None means 2 GiB.
+        Bytes that the fit may use besides the data; too few raise a MemoryError at the start.
+        Remaining memory caches kernel rows if kernel values are expensive: for rows of more than
+        128 numbers, and for Python functions. None means 2 GiB.
     %(n_jobs, random_state, verbose)s
 
     Attributes
@@ -54,26 +54,16 @@ class SVMClassifier(MulticlassKernelClassifier):
     intercept_ : ndarray of shape (n_outputs,)
         Zeros without `fit_intercept`.
     %(coef_)s
-    %(n_support_, objective_, duality_gap_, certificate_, status_, n_iter_)s
-    history_ : list of dict
-        One entry a level (strategy "exact": a check of the gap; pairs of classes: one in all) with ``level``,
-        ``partitions``, ``seconds``, ``kernel_evaluations`` (both of this entry alone), ``objective`` (as
-        `objective_`), ``relative_gap``. Strategy "exact" adds ``factorizations``, of large kernel matrices (also of
-        this entry alone; not for pairs of classes), "landmark" (one entry a
-        Newton step) ``rows``, "cascade" ``round``; "dc" adds ``clustering_seconds`` and,
-        with ``DivideAndConquer(theorem_1=True)``, the hinge and no intercept, ``theorem_1_bound``: how far the dual
-        objective of the level's coefficients can be from the optimum of the whole problem. Then
-        ``theorem_1_bound_sampled`` says whether that is the upper end of a 99% confidence interval, as beyond 2,048
-        rows, or exact.
+    %(n_support_, objective_, duality_gap_, certificate_, status_, n_iter_, history_)s
 
     See Also
     --------
-    MarginDistributionDisplay : Picture of what the machine does to the margins.
-    ConvergenceDisplay : Picture of how objective and gap fell.
+    MarginDistributionDisplay : Plot of the margin distribution.
+    ConvergenceDisplay : Plot of objective and gap during the fit.
 
     Notes
     -----
-    A small problem (at most 512 rows) is solved in float64 to rounding, whatever `tol` is.
+    A problem of at most 512 rows is solved in float64 to rounding error, regardless of `tol`.
 
     References
     ----------
@@ -123,6 +113,6 @@ class SVMClassifier(MulticlassKernelClassifier):
         check_magnitude("C", self.C)
         if not isinstance(self.fit_intercept, (bool, np.bool_)):
             raise TypeError(f"fit_intercept must be True or False, got {self.fit_intercept!r}")
-        if self.loss not in _LOSSES:
-            raise ValueError(f"loss must be one of {', '.join(map(repr, _LOSSES))}, got {self.loss!r}")
-        return _LOSSES[self.loss](float(self.C))
+        if self.loss not in ("hinge", "squared_hinge"):
+            raise ValueError(f"loss must be one of 'hinge', 'squared_hinge', got {self.loss!r}")
+        return HingeLoss(float(self.C)) if self.loss == "hinge" else SquaredHingeLoss(float(self.C))

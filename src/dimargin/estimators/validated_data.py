@@ -1,4 +1,4 @@
-"""Validation of training data, and their conversion to the form that solvers take."""
+"""Validation of training data and their conversion for solvers."""
 
 from __future__ import annotations
 
@@ -31,17 +31,14 @@ from dimargin.system.arrays import Floats, Indices
 
 STORED_DTYPES = [np.float64, np.float32]
 THINNED_KERNELS = ("rbf", "laplacian", "poly")
-"""Kernels of which one-hot rows are better sparse."""
-_ROWS_AT_ONCE = 65_536  # bounds the scratch memory
-_MANY_ROWS, _MANY_COLUMNS, _THIN = 2048, 32, 0.5  # from which, and part of numbers up to which, sparse rows are faster
-_DIFFERENT = 0.95  # part of the rows, up to which those that are different are worth a copy of their own
-_ROUNDED_VARIANCE = 1e-26  # Relative to the square of the mean, which sums of equal numbers miss by about 1e-16.
-_LARGEST_IN_FLOAT32 = 1e15  # of a feature, whose squares are summed
+"""Kernels that are computed faster for sparse one-hot rows than for dense ones."""
+_MAX_BATCH_ROWS = 65_536  # Batches bound the scratch memory.
+_MIN_COMPACTED_ROWS = 2048  # A compact copy (`thinned` or `merged`) of fewer rows does not pay off.
 
 
 @dataclass(frozen=True)
 class TrainingData:
-    """Validated training data, without the rows of zero weight.
+    """Validated training data without rows of zero weight.
 
     Attributes
     ----------
@@ -49,23 +46,23 @@ class TrainingData:
     y : ndarray of shape (n,)
         Indices in `classes`.
     classes : ndarray
-        Labels that occur.
+        Labels that occur, sorted.
     weights : ndarray of shape (n,)
         Row weights times class weights.
     row_weights : ndarray of shape (n,)
     kept : ndarray of shape (n,)
         Indices of these rows in the caller's X.
     n_given : int
-        Rows of the caller's X.
+        Number of rows of the caller's X.
     is_thinned : bool
-        Whether X is sparse although the caller's is dense, see `thinned`.
+        Whether X is a sparse copy of the caller's dense X, see `thinned`.
     standing_for : ndarray of shape (n_kept,) or None
-        Index, for every row with weight of the caller, of the row that stands for it, see `merged`; None where each
-        stands for itself.
+        Index of the row that each of the caller's rows with weight was merged into, see `merged`;
+        None if no rows were merged.
     kept_before : ndarray of shape (n_kept,) or None
-        Indices of those in the caller's X.
+        Indices of the rows of `standing_for` in the caller's X.
     columns : KeptColumns or None
-        Columns that X has kept of the caller's, see `narrow`; None where it has them all.
+        Columns of the caller's X that are kept in X, see `narrow`; None if all are.
     """
 
     X: Any
@@ -87,13 +84,14 @@ class TrainingData:
 
     @cached_property
     def labels(self) -> Floats:
-        """Labels of plus or minus one, of shape (n_outputs, n), with one output for two classes, else one a class."""
+        """Labels +1 or -1 of shape (n_outputs, n), with one output if there are two classes."""
         return labels_of(self.y, len(self.classes))
 
     def sums(self, indices: Indices, values: Floats) -> Floats:
-        """Return sums of values over the rows that each row stands for, of shape (n_outputs, n).
+        """Sum values over the rows merged into each row, to shape (n_outputs, n).
 
-        The values, of shape (n_outputs, len(indices)), are those of rows of the caller; rows of no weight have no part.
+        `values`, of shape (n_outputs, len(indices)), belong to the caller's rows with these
+        indices; rows without weight are ignored.
         """
         given = np.zeros((len(values), self.n_given))
         given[:, indices] = values
@@ -104,21 +102,20 @@ class TrainingData:
 
 @dataclass(frozen=True)
 class Origin:
-    """Origin of the rows that a strategy trains on.
+    """Relation between the rows that a strategy trains on and the caller's rows.
 
     Attributes
     ----------
     classes : ndarray
     n_rows, n_given : int
-        Rows with positive weight, and all that the caller gave.
+        Number of rows with positive weight, and of all rows of the caller.
     transform : RowTransform or UserKernel
     indices : ndarray of shape (n_rows,) or None
-        Indices of the rows among the caller's, in the order in which the strategy has them; None where the caller's
-        have no order.
+        Indices of the caller's rows, in the order of the strategy; None if these have no order.
     is_thinned : bool
-        Whether the rows are sparse although the caller's are dense.
+        Whether the rows are a sparse copy of the caller's dense rows.
     columns : KeptColumns or None
-        Columns that the rows have of the caller's; None where they have them all.
+        Columns of the caller's rows that are kept; None if all are.
     """
 
     classes: NDArray[Any]
@@ -131,10 +128,10 @@ class Origin:
 
 
 def canonical(X: Any) -> Any:
-    """Return sparse rows as a CSR array with sorted columns and no duplicates, and dense rows as they are.
+    """Return sparse rows as a CSR array in canonical format; dense rows are unchanged.
 
-    Indices are of 32 bits where these suffice: scikit-learn's clustering takes no others. The caller's matrix is not
-    changed.
+    Indices have 32 bits if possible, because scikit-learn's clustering accepts no others. The
+    caller's matrix is not changed.
     """
     if not sp.issparse(X):
         return X
@@ -148,25 +145,24 @@ def canonical(X: Any) -> Any:
 
 
 def with_room(X: Any, bound: float) -> Any:
-    """Return rows in float64 where sums of their squares may overflow float32; `bound` is from `check_finite`."""
-    if X.dtype != np.float32 or bound <= _LARGEST_IN_FLOAT32 or largest_magnitude(X) <= _LARGEST_IN_FLOAT32:
+    """Return rows in float64 if sums of squares may overflow; see `check_finite` for `bound`."""
+    max_float32 = 1e15
+    if X.dtype != np.float32 or bound <= max_float32 or largest_magnitude(X) <= max_float32:
         return X
     return X.astype(np.float64)
 
 
 def validated(estimator: Any, X: Any, y: Any = "no_validation", linear: bool = False, **options: Any) -> Any:
-    """Return rows for training, or rows and labels, that scikit-learn and the checks of this package accept.
+    """Validate rows for training, and labels if given, with scikit-learn and further checks.
 
-    Raises ValueError or TypeError naming what is wrong. Rows are those of a square matrix for
-    ``kernel="precomputed"``. With `linear`, features whose squares overflow are refused, too; kernels have limits of
-    their own. `options` are those of scikit-learn's `validate_data`.
+    Raises ValueError or TypeError naming what is wrong. Rows must be a square matrix for
+    ``kernel="precomputed"``. With `linear`, features whose squares overflow are also refused;
+    kernels have their own limits. `options` are those of scikit-learn's `validate_data`.
     """
     pairwise = getattr(estimator, "kernel", None) == "precomputed"
     with columns_named(X, type(estimator).__name__):
-        found = validate_data(
-            estimator, X, y, accept_sparse=False if pairwise else "csr", dtype=STORED_DTYPES, order="C",
-            ensure_all_finite=False, accept_large_sparse=True, **options,
-        )  # fmt: skip
+        options |= {"accept_sparse": False if pairwise else "csr", "accept_large_sparse": True}
+        found = validate_data(estimator, X, y, dtype=STORED_DTYPES, order="C", ensure_all_finite=False, **options)
     X, *labels = found if isinstance(found, tuple) else (found,)
     if pairwise and X.shape[0] != X.shape[1]:
         raise ValueError(f"kernel='precomputed' needs a square matrix of kernel values, got shape {X.shape}")
@@ -179,7 +175,7 @@ def validated(estimator: Any, X: Any, y: Any = "no_validation", linear: bool = F
 
 
 def queries(estimator: Any, X: Any, order: str | None = "C") -> Any:
-    """Return rows for prediction that scikit-learn and the checks of this package accept."""
+    """Validate rows for prediction with scikit-learn and further checks."""
     check_is_fitted(estimator)
     with columns_named(X, type(estimator).__name__):
         X = validate_data(
@@ -201,8 +197,8 @@ def training_data(
 
     Raises ValueError or TypeError naming what is wrong; see `validated`.
     """
-    go_on = classes is not None and hasattr(estimator, "classes_")
-    X, y = validated(estimator, X, y, linear, reset=not go_on)
+    is_continued = classes is not None and hasattr(estimator, "classes_")
+    X, y = validated(estimator, X, y, linear, reset=not is_continued)
     check_classification_targets(y)
     given = sample_weights(sample_weight, X)
     kept = np.flatnonzero(given > 0)
@@ -223,7 +219,7 @@ def training_data(
 
 
 def with_class_weight(data: TrainingData, class_weight: Any) -> TrainingData:
-    """Return data with the weights of the rows times those of their classes; raises ValueError naming what is wrong."""
+    """Multiply row weights by class weights; raises ValueError naming what is wrong."""
     weights = data.row_weights
     if class_weight is not None:
         totals = np.bincount(data.y, weights, len(data.classes)).astype(np.float64)
@@ -233,7 +229,7 @@ def with_class_weight(data: TrainingData, class_weight: Any) -> TrainingData:
 
 
 def narrow(data: TrainingData) -> TrainingData:
-    """Return data of wide sparse rows without the columns that do not occur, and other data as they are."""
+    """Drop columns without values from wide sparse rows; return other data unchanged."""
     if not is_wide(data.X):
         return data
     columns = KeptColumns.of(data.X)
@@ -241,9 +237,10 @@ def narrow(data: TrainingData) -> TrainingData:
 
 
 def on_stored_columns(data: TrainingData, more: Indices | None = None) -> tuple[TrainingData, Indices | None]:
-    """Return data of sparse rows with the columns that occur and these, if columns outnumber the stored values.
+    """Drop empty columns, except `more`, of sparse rows with more columns than values.
 
-    The second value holds the indices of these columns, ascending; it is None for other data, which stay as they are.
+    The second result holds the sorted indices of the kept columns. It is None for other data, which
+    are returned unchanged.
     """
     X = data.X
     if not sp.issparse(X) or X.shape[1] <= X.nnz:
@@ -254,42 +251,46 @@ def on_stored_columns(data: TrainingData, more: Indices | None = None) -> tuple[
 
 
 def thinned(data: TrainingData) -> TrainingData:
-    """Return data of many dense rows of zeros and ones, or of zeros and another number, as sparse rows.
+    """Convert dense rows of zeros and ones, or of zeros and another number, to sparse rows.
 
-    The compiled core counts the features that sparse rows of equal numbers share, which is faster for one-hot columns
-    such as those of a9a (123 columns, 11% not zero) and phishing (68, 44%). Rows are left dense where they are few,
-    have few columns, or more than half of their numbers are not zero.
+    The compiled core counts the features that sparse rows of equal numbers share, which is faster
+    for one-hot columns such as those of a9a (123 columns, 11% nonzero) and phishing (68 columns,
+    44% nonzero). Rows stay dense if they are few, have few columns, or have more than half
+    nonzeros.
     """
     X = data.X
-    if sp.issparse(X) or X.shape[0] < _MANY_ROWS or X.shape[1] < _MANY_COLUMNS:
+    if sp.issparse(X) or X.shape[0] < _MIN_COMPACTED_ROWS or X.shape[1] < 32:
         return data
     first, n_stored = None, 0
-    for batch in gen_batches(X.shape[0], _ROWS_AT_ONCE // 16):  # most data are known to be others after the first
+    # Most other data are recognised in the first batch, which is therefore small.
+    for batch in gen_batches(X.shape[0], _MAX_BATCH_ROWS // 16):
         stored = X[batch]
         stored = stored[stored != 0]
         first, n_stored = stored[:1] if first is None else first, n_stored + len(stored)
-        if n_stored > _THIN * X.size or (stored != first).any():
+        if n_stored > 0.5 * X.size or (stored != first).any():
             return data
     return replace(data, X=sp.csr_array(X), is_thinned=True)
 
 
 def merged(data: TrainingData) -> TrainingData:
-    """Return data in which one row stands for all that are equal to it and have its label, with the weight of them all.
+    """Merge equal rows with the same label into the first of them, with the sum of their weights.
 
-    Equal rows have equal margins, so that the sum of their losses is the loss of one with the sum of their weights: the
-    problem is the same, and so are its objectives. What is paid for a solve falls with the square of the rows: of
-    skin_nonskin 21% are different, of phishing 53, of a9a 80, of cod-rna 83. The row that stands for others is the
-    first of them. Data of few rows, or of few that are equal, are left as they are.
+    Equal rows have equal margins, so the sum of their losses is the loss of one row with the sum of
+    their weights: the problem and its objectives stay the same. The cost of a solve grows with the
+    square of the number of distinct rows, which are 21% of skin_nonskin, 53% of phishing, 80% of
+    a9a and 83% of cod-rna. Data with few rows, or few equal rows, are returned unchanged.
     """
     n = len(data.y)
-    if n < _MANY_ROWS:
+    if n < _MIN_COMPACTED_ROWS:
         return data
     keys = row_keys(data.X, data.y, np.zeros(n), 0)
-    order = np.lexsort((data.weights, keys))  # weights are summed in an order that goes by their values alone
+    # Weights are summed in the order of their values, so sums do not depend on the order of the
+    # rows.
+    order = np.lexsort((data.weights, keys))
     alike = np.flatnonzero(keys[order[1:]] == keys[order[:-1]])
-    if len(alike) < (1 - _DIFFERENT) * n:
+    if len(alike) < (1 - 0.95) * n:  # A copy pays off if at most 95% of the rows are distinct.
         return data
-    begins = np.ones(n, dtype=bool)  # a row that is unlike the one before
+    begins = np.ones(n, dtype=bool)  # True for rows that differ from the row before.
     begins[alike + 1] = ~_are_equal(data, order[alike], order[alike + 1])
     starts = np.flatnonzero(begins)
     first = np.minimum.reduceat(order, starts)
@@ -297,32 +298,30 @@ def merged(data: TrainingData) -> TrainingData:
     first = first[by_first]
     standing_for = np.empty(n, dtype=np.int64)
     standing_for[order] = np.argsort(by_first)[np.cumsum(begins) - 1]
-    return replace(
-        data, X=data.X[first], y=data.y[first], weights=np.add.reduceat(data.weights[order], starts)[by_first],
-        row_weights=np.add.reduceat(data.row_weights[order], starts)[by_first], kept=data.kept[first],
-        standing_for=standing_for, kept_before=data.kept,
-    )  # fmt: skip
+    weights, row_weights = (np.add.reduceat(own[order], starts)[by_first] for own in (data.weights, data.row_weights))
+    rows = {name: getattr(data, name)[first] for name in ("X", "y", "kept")} | {"kept_before": data.kept}
+    return replace(data, **rows, weights=weights, row_weights=row_weights, standing_for=standing_for)
 
 
 def _are_equal(data: TrainingData, some: Indices, others: Indices) -> NDArray[np.bool_]:
-    """Return which of some rows are equal to others, with the same label."""
+    """Compare pairs of rows with their labels."""
     equal: NDArray[np.bool_] = data.y[some] == data.y[others]
-    for batch in gen_batches(len(some), _ROWS_AT_ONCE):
+    for batch in gen_batches(len(some), _MAX_BATCH_ROWS):
         unlike = data.X[some[batch]] != data.X[others[batch]]
         equal[batch] &= np.asarray(unlike.sum(axis=1)).ravel() == 0
     return equal
 
 
 def rows_of(estimator: Any, X: Any, indices: Indices) -> Any:
-    """Return some rows, and where they are kernel values computed beforehand, their columns only."""
+    """Return some rows; with ``kernel="precomputed"``, also only their columns."""
     pairwise = getattr(estimator, "kernel", None) == "precomputed"
     return X[np.ix_(indices, indices)] if pairwise else X[indices]
 
 
 def class_factors(given: Any, classes: NDArray[Any], weights: Floats | None, name: str) -> Floats:
-    """Return the factors by which a ``class_weight`` multiplies the weights of the classes' rows.
+    """Return the factor of a ``class_weight`` for each class.
 
-    `weights` are those of the classes, without factors. Raises ValueError naming the parameter, `name`.
+    `weights` are the total weights of the classes. Raises ValueError naming the parameter, `name`.
     """
     factors = _class_weights(given, classes, classes, weights)
     if not (np.isfinite(factors).all() and (factors > 0).all()):
@@ -331,14 +330,14 @@ def class_factors(given: Any, classes: NDArray[Any], weights: Floats | None, nam
 
 
 def _class_weights(given: Any, classes: NDArray[Any], y: NDArray[Any], weights: Floats | None) -> Floats:
-    """Return a factor for every class; those of "balanced" count weights, as in the newest scikit-learn."""
+    """Return a factor per class; "balanced" counts weights, as the newest scikit-learn does."""
     if isinstance(given, str) and given == "balanced":
         counts = np.bincount(np.searchsorted(classes, y), weights, len(classes))
         with np.errstate(divide="ignore"):
             return np.asarray(counts.sum() / (len(classes) * counts))
     if not isinstance(given, dict):
         return np.asarray(compute_class_weight(given, classes=classes, y=y))
-    # not by scikit-learn, to which the texts 007 and 7 are both the class 7
+    # scikit-learn would treat the texts "007" and "7" as the same class 7.
     labels = classes.tolist()
     absent = [label for label in labels if label not in given]
     if absent and len(given) + len(absent) > len(labels):
@@ -347,9 +346,9 @@ def _class_weights(given: Any, classes: NDArray[Any], y: NDArray[Any], weights: 
 
 
 def gamma_value(gamma: str | float, X: Any, weights: Floats, columns: KeptColumns | None = None) -> float:
-    """Return the number that `gamma` stands for; "scale" is ``1 / (n_features X.var())`` with rows weighted.
+    """Return `gamma` as a number; "scale" is ``1 / (n_features X.var())`` with weighted rows.
 
-    `columns` are those that X has kept of wider rows, whose gamma it is.
+    `columns` are the columns of wider rows that are kept in X; gamma is that of the wider rows.
     """
     if columns is not None:
         X = columns.widen(X)
@@ -364,21 +363,22 @@ def gamma_value(gamma: str | float, X: Any, weights: Floats, columns: KeptColumn
             if sp.issparse(X):
                 variance = (share @ X.multiply(X)).sum() - mean**2
             else:
-                batches = gen_batches(len(X), _ROWS_AT_ONCE)
+                batches = gen_batches(len(X), _MAX_BATCH_ROWS)
                 variance = sum(float(share[s] @ np.square(X[s] - mean).sum(axis=1)) for s in batches)
             variance = beyond_rounding(variance, mean)
     return gamma_of(gamma, n_features, variance, lambda: int(occurring[largest_column(X)]))
 
 
 def beyond_rounding(variance: float, mean: float) -> float:
-    """Return the variance of values, or zero where it is nothing but the rounding of their mean."""
-    return 0.0 if variance < _ROUNDED_VARIANCE * mean**2 else variance
+    """Return a variance, or zero if it may be only the rounding of the mean."""
+    # The mean of equal numbers has a relative error of about 1e-16.
+    return 0.0 if variance < 1e-26 * mean**2 else variance
 
 
 def gamma_of(gamma: str | float, n_features: int, variance: float, largest: Callable[[], int]) -> float:
-    """Return the number that `gamma` stands for, given the variance of all values of the rows.
+    """Return `gamma` as a number, given the variance of all values of the rows.
 
-    Raises ValueError naming the largest column where "scale" needs a variance that is not finite.
+    Raises ValueError naming the largest column if "scale" is used and the variance is not finite.
     """
     if gamma == "auto":
         return 1.0 / n_features

@@ -1,4 +1,4 @@
-"""Checks of parameters and data that name what is wrong, where, and what was expected."""
+"""Checks of parameters and data; errors name what is wrong, where, and what was expected."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def check_number(
     Raises
     ------
     TypeError
-        If it is no number.
+        If it is not a number.
     ValueError
         If it is out of range, infinite or NaN.
     """
@@ -42,7 +42,7 @@ def check_number(
         raise TypeError(expected)
     try:
         number = float(value)
-    except OverflowError:  # a whole number of hundreds of digits
+    except OverflowError:  # Integers may have hundreds of digits.
         number = math.inf
     above = number >= low if low_included else number > low
     below = number <= high if high_included else number < high
@@ -51,32 +51,32 @@ def check_number(
 
 
 def sample_weights(given: Any, X: Any) -> Floats:
-    """Return weights of the rows of X, or ones; raises ValueError or TypeError if those given cannot be weights."""
+    """Return row weights, by default ones; raises ValueError or TypeError if invalid."""
     weights = _check_sample_weight(given, X, dtype=np.float64, ensure_non_negative=True)
-    if not weights.any():  # which scikit-learn before version 1.9 lets pass
+    if not weights.any():  # scikit-learn before version 1.9 does not check this.
         raise ValueError("Sample weights must contain at least one non-zero number.")
     return np.asarray(weights)
 
 
 @contextmanager
 def columns_named(X: Any, estimator: str) -> Iterator[None]:
-    """Turn an error of the block, where a column of a data frame holds no numbers, into one that names the column."""
+    """Replace errors of the block by one that names a non-numeric column, if there is one."""
     try:
         yield
     except (ValueError, TypeError) as error:
-        found = _first_of_no_number(X)
+        found = _first_non_number(X)
         if found is None:
             raise
         name, row, value = found
         raise ValueError(
-            f"column {name!r} holds {value!r} (row {row}), where numbers are expected. Turn it into numbers first, "
-            f"such as by make_pipeline(make_column_transformer((OneHotEncoder(handle_unknown='ignore'), [{name!r}]), "
+            f"column {name!r} holds {value!r} (row {row}), expected numbers. Encode the column first, for "
+            f"example with make_pipeline(make_column_transformer((OneHotEncoder(handle_unknown='ignore'), [{name!r}]), "
             f"remainder='passthrough'), {estimator}())"
         ) from error
 
 
-def _first_of_no_number(X: Any) -> tuple[Any, int, Any] | None:
-    """Return column, row and value of the first value of a data frame that is no number; None for anything else."""
+def _first_non_number(X: Any) -> tuple[Any, int, Any] | None:
+    """Return column, row and value of the first non-number in a data frame, or None."""
     if not hasattr(X, "columns") or not hasattr(X, "__getitem__"):
         return None
     for name in X.columns:
@@ -92,12 +92,12 @@ def _first_of_no_number(X: Any) -> tuple[Any, int, Any] | None:
 
 
 def check_finite(X: Any, name: str = "X", columns: NDArray[Any] | None = None) -> float:
-    """Raise ValueError naming row and column of the first NaN or infinite value, or what is wrong with a CSR array.
+    """Raise ValueError for NaN, infinite values and damaged CSR arrays, naming row and column.
 
     Returns
     -------
     float
-        A bound of the absolute values, which is infinite where it would take another pass over them.
+        Upper bound of the absolute values; infinite if it would take another pass over them.
     """
     if sp.issparse(X):
         _check_indices(X, name)
@@ -106,7 +106,7 @@ def check_finite(X: Any, name: str = "X", columns: NDArray[Any] | None = None) -
     with np.errstate(over="ignore", invalid="ignore"):
         square = float(np.dot(values, values)) if values.dtype.kind == "f" else np.inf
     if np.isfinite(square):
-        return math.nextafter(2 * square**0.5, np.inf)  # twice: rounding, of float32 too
+        return math.nextafter(2 * square**0.5, np.inf)  # The factor 2 covers rounding, also in float32.
     if bool(np.isfinite(data).all()):
         return math.inf
     row, column, value = _first(X, ~np.isfinite(data))
@@ -119,7 +119,7 @@ def check_finite(X: Any, name: str = "X", columns: NDArray[Any] | None = None) -
 
 
 def _first(X: Any, which: NDArray[np.bool_]) -> tuple[int, int, Any]:
-    """Return row, column and value of the first of the stored values that the mask selects."""
+    """Return row, column and value of the first stored value that the mask selects."""
     if sp.issparse(X):
         index = int(np.flatnonzero(which)[0])
         return int(np.searchsorted(X.indptr, index, side="right")) - 1, int(X.indices[index]), X.data[index]
@@ -128,11 +128,11 @@ def _first(X: Any, which: NDArray[np.bool_]) -> tuple[int, int, Any]:
 
 
 def check_magnitude(name: str, value: float) -> None:
-    """Raise ValueError for a positive number so large or small that products with it leave the range of float64."""
+    """Raise ValueError for a positive number whose products may leave the range of float64."""
     if not MIN_PARAMETER <= value <= MAX_PARAMETER:
         raise ValueError(
-            f"{name} must be in [{MIN_PARAMETER:g}, {MAX_PARAMETER:g}], got {value!r}: "
-            "float64 has no room for its products"
+            f"{name} must be in [{MIN_PARAMETER:g}, {MAX_PARAMETER:g}], got {value!r}, whose products may leave the "
+            "range of float64"
         )
 
 
@@ -143,28 +143,27 @@ def check_weights(weights: Floats, indices: NDArray[np.intp], by_class: bool = F
     ----------
     weights : ndarray of shape (n,)
     indices : ndarray of shape (n,)
-        Indices of their rows among the caller's.
+        Indices of the caller's rows.
     by_class : bool
-        Whether `class_weight` is in them.
+        Whether the weights include `class_weight`.
     """
     beyond = np.flatnonzero(~((weights >= MIN_PARAMETER) & (weights <= MAX_PARAMETER)))
     if len(beyond):
         name = "sample_weight times class_weight" if by_class else "sample_weight"
         raise ValueError(
             f"{name} must be 0 or in [{MIN_PARAMETER:g}, {MAX_PARAMETER:g}], got {weights[beyond[0]]:g} in row "
-            f"{indices[beyond[0]]}: "
-            "float64 has no room for its products"
+            f"{indices[beyond[0]]}, whose products may leave the range of float64"
         )
 
 
 def largest_magnitude(X: Any) -> float:
-    """Largest absolute value in dense or sparse rows."""
+    """Return the largest absolute value in dense or sparse rows."""
     data = X.data if sp.issparse(X) else X
     return max(float(data.max(initial=0.0)), -float(data.min(initial=0.0)))
 
 
 def check_features(X: Any, bound: float = math.inf, columns: NDArray[Any] | None = None) -> None:
-    """Raise ValueError naming row and column of the first value that is too large for squares and sums of them.
+    """Raise ValueError naming row and column of the first value whose squares may overflow.
 
     `bound` is what `check_finite` returned.
     """
@@ -173,26 +172,26 @@ def check_features(X: Any, bound: float = math.inf, columns: NDArray[Any] | None
     row, column, value = _first(X, np.abs(X.data if sp.issparse(X) else X) > MAX_PARAMETER)
     label = f"{column}" if columns is None else f"{column} ({columns[column]!r})"
     raise ValueError(
-        f"column {label} of X is too large: {value:g} in row {row}; values of magnitude up to {MAX_PARAMETER:g} "
-        "expected. "
+        f"column {label} of X is too large: {value:g} in row {row}; expected magnitudes up to {MAX_PARAMETER:g}. "
         "Scale the columns first."
     )
 
 
 def check_objectives(primal: Any, dual: Any, gap: Any) -> None:
-    """Raise ValueError unless objectives and gap are finite, because no other numbers may be reported."""
+    """Raise ValueError unless objectives and gap are finite."""
     if not (np.isfinite(primal).all() and np.isfinite(dual).all() and np.isfinite(gap).all()):
         raise ValueError(
-            f"objective {primal}, dual objective {dual} and gap {gap} are not finite: the values of X, the weights and "
-            "the parameters are too large, or too small, for float64 to hold their products. Scale the columns first."
+            f"objective {primal}, dual objective {dual} and gap {gap} are not finite: the values of X, the weights or "
+            "the parameters are so large or small that their products leave the range of float64. Scale the columns "
+            "first."
         )
 
 
 def _check_indices(X: Any, name: str) -> None:
-    """Raise ValueError unless every stored number of a CSR array has its row and column.
+    """Raise ValueError unless the indices of a CSR array are consistent with its shape.
 
-    SciPy checks this when an array is made, not afterwards, and its compiled functions follow any index, even out of
-    the array's memory.
+    SciPy checks this only when an array is created, and its compiled functions follow invalid
+    indices even out of the array's memory.
     """
     offsets, (n_rows, n_columns) = X.indptr, X.shape
     stored = min(len(X.indices), len(X.data))
@@ -200,15 +199,15 @@ def _check_indices(X: Any, name: str) -> None:
     if len(offsets) != n_rows + 1 or offsets[0] != 0 or offsets[-1] > stored:
         raise ValueError(
             f"{damaged}indptr has {len(offsets)} entries from {offsets[:1].tolist()} to {offsets[-1:].tolist()}; "
-            f"expected {n_rows + 1} of them, from 0 to at most {stored}, the numbers stored"
+            f"expected {n_rows + 1} entries from 0 to at most {stored}, the number of stored values"
         )
     falls = offsets[1:] < offsets[:-1]
     if falls.any():
         row = int(falls.argmax())
-        raise ValueError(f"{damaged}row {row} ends at {offsets[row + 1]}, before its begin at {offsets[row]}")
+        raise ValueError(f"{damaged}row {row} ends at {offsets[row + 1]}, before its start at {offsets[row]}")
     used = X.indices[: offsets[-1]]
-    # as unsigned numbers negative ones are the largest: one pass for both ends
+    # Negative indices are the largest unsigned numbers, so one pass checks both ends.
     if len(used) and used.view(f"u{used.itemsize}").max() >= n_columns:
         index = int(np.flatnonzero((used < 0) | (used >= n_columns))[0])
         row = int(np.searchsorted(offsets, index, side="right")) - 1
-        raise ValueError(f"{damaged}row {row} has a number in column {used[index]} of {n_columns}")
+        raise ValueError(f"{damaged}row {row} has a value in column {used[index]} of {n_columns}")

@@ -1,4 +1,4 @@
-"""Fitted attributes with a number for every column, of which models of wide sparse rows keep a few columns."""
+"""Fitted attributes with a value per column, stored sparsely for models of wide sparse rows."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from dimargin.system.arrays import Floats, Indices
 
 
 class WideArray:
-    """Attribute that is set to an array or to `SparseColumns`, and read as an array.
+    """Attribute that is set to an array or `SparseColumns`, and read as an array.
 
-    The array of `SparseColumns` is made when it is asked for, and read-only. Where it does not fit into memory the
-    attribute is absent: an error of another kind would end what looks at all attributes, as diagrams in notebooks do.
+    The array for `SparseColumns` is created on access, and read-only. If it does not fit into
+    memory, the attribute raises AttributeError, because code that looks at all attributes, such as
+    diagrams in notebooks, would fail with other errors.
     """
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -38,10 +39,10 @@ class WideArray:
 
 
 def kept_of(estimator: Any, name: str, *default: Any) -> Any:
-    """Return an attribute: if it is a `WideArray`, as it is kept. A default is for one that is not there."""
+    """Return an attribute or the default; a `WideArray` is returned as it is stored."""
     if isinstance(getattr(type(estimator), name, None), WideArray):
         own = vars(estimator)
-        for key in (f"_{name}", name):  # the latter in pickles of before
+        for key in (f"_{name}", name):  # Older pickles have the name without underscore.
             if key in own:
                 return own[key]
         if not default:
@@ -58,14 +59,14 @@ def set_attributes(estimator: Any, attributes: dict[str, Any]) -> None:
 
 
 def combination(weights: Floats, X: Any) -> Any:
-    """Return ``weights @ X`` as the value of a `WideArray`: of sparse X the columns that occur, if these are few."""
+    """Compute ``weights @ X`` as a `WideArray`, only for non-empty columns if X has few."""
     narrow, columns = narrowed(X)
     values = np.asarray(weights @ narrow, dtype=np.float64)
     return values if narrow is X else SparseColumns(values, columns, X.shape[1])
 
 
 def on(value: Any, columns: Indices | None) -> Floats:
-    """Return the numbers of these columns, or of all if these are None, of a value that `kept_of` returned."""
+    """Return the values for these columns (None: all) from a result of `kept_of`."""
     if isinstance(value, SparseColumns):
         return value.dense() if columns is None else value.on(columns)
     return np.asarray(value if columns is None else value[..., columns])

@@ -93,7 +93,7 @@ def test_importances_of_a_sample(monkeypatch):
     model = dm.SVMClassifier(random_state=0).fit(X, y)
     scores = [importances.importances(model, X, y, seed).score for seed in (0, 0, 1, 2)]
     assert scores[0] == scores[1] and len({*scores}) > 1  # of other rows, with another seed
-    monkeypatch.setattr(importances, "_WORK", 1.0)
+    monkeypatch.setattr(importances, "_MAX_MULTIPLICATIONS", 1.0)
     assert importances.importances(model, X, y, 0).n_rows == 50
     monkeypatch.setattr(importances, "MAX_ROWS", 200)
     assert importances.importances(model, X, y, 0).n_rows == importances.MIN_ROWS == 100
@@ -164,7 +164,7 @@ def test_a_fit_that_hardly_began_says_so(tmp_path):
         model = dm.SVMClassifier(C=1e6, max_time=1e-9, random_state=0).fit(X, y)
     write_report(tmp_path / "page.html", model, X, y)
     page = Page(tmp_path / "page.html")
-    assert "the time limit came before the tolerance was reached" in page.texts["certificate"]
+    assert "the time limit was reached before the tolerance" in page.texts["certificate"]
     assert '<p class="warning">The fit ended' in page.source and "far from the tolerance, 0.001" in page.source
     assert page.texts["size"] == "0" == str(len(model.support_))
 
@@ -183,7 +183,7 @@ def test_a_page_warns_of_training_rows(written, tmp_path):
     assert 'class="warning"' not in page.source
     own = dm.SVMClassifier(random_state=0).fit(X, y)
     write_report(tmp_path / "page.html", own, X, y)
-    assert '<p class="warning">The model was trained on these very rows' in (tmp_path / "page.html").read_text()
+    assert '<p class="warning">The model was trained on these rows' in (tmp_path / "page.html").read_text()
 
 
 def test_probabilities_are_compared_with_frequencies(tmp_path):
@@ -223,7 +223,7 @@ def test_a_single_class_has_no_curves(tmp_path):
     write_report(tmp_path / "page.html", model, X[only], y[only])
     page = Page(tmp_path / "page.html")
     check_alone(page)
-    assert "All rows are of one class" in page.texts["curves"]
+    assert "all rows are of one class" in page.texts["curves"]
     assert page.tables["by-class"][1][:4] == ["ham", "0", "0.0%", "—"]
     assert (
         page.texts["balanced-accuracy"] == page.texts["accuracy"] == percent((model.predict(X[only]) == "spam").mean())
@@ -237,7 +237,7 @@ def test_a_single_row(tmp_path):
     page = Page(tmp_path / "page.html")
     check_alone(page)
     assert page.texts["accuracy"] == "100.0%" and "too few rows" in page.texts["reliability"]
-    assert "No row is given another class" in page.texts["rows"]
+    assert "All predictions are correct" in page.texts["rows"]
 
 
 def test_many_classes_are_listed_by_confusion(tmp_path):
@@ -251,7 +251,7 @@ def test_many_classes_are_listed_by_confusion(tmp_path):
     rows = [[int(cell) for cell in row] for row in page.tables["confusion"][1:]]
     assert [count for *_, count in rows] == np.sort(wrong, axis=None)[::-1][: len(rows)].tolist()
     assert all(wrong[true, other] == count for true, other, count in rows)
-    assert "the 5 of the smallest area" in page.source
+    assert "the 5 with the smallest area" in page.source
 
 
 def test_outliers_need_no_labels(tmp_path):
@@ -297,9 +297,9 @@ def test_sparse_rows_with_many_features(tmp_path):
     write_report(tmp_path / "page.html", model, X, y)
     page = Page(tmp_path / "page.html")
     assert page.tables["importance"][1][0] == "feature 4322" and "sparse: 0.1" in page.texts["n-features"]
-    assert "Of 50,000 columns, those 40 were tried" in page.texts["importances"]
+    assert "Of 50,000 columns, only the 40 that vary most were tried" in page.texts["importances"]
     fullest = int(np.diff(X.indptr).argmax())
-    assert f"The fullest is row {fullest + 1:,} with {np.diff(X.indptr)[fullest]} values" in page.texts["rows"]
+    assert f"Row {fullest + 1:,} has the most, {np.diff(X.indptr)[fullest]};" in page.texts["rows"]
     assert len(page.source) < 200_000
 
 

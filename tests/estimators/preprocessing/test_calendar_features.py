@@ -62,7 +62,7 @@ def test_what_is_no_date_is_named():
         CalendarFeatures().fit(pd.DataFrame({"since": ["1999-12-24", "24.12.99"]}))
     with pytest.raises(ValueError, match="column 'x1' has no dates"):
         CalendarFeatures().fit([["2020-01-01", ""], ["2020-01-01", None]])
-    with pytest.raises(ValueError, match="which is no date"):
+    with pytest.raises(ValueError, match="which is not a date"):
         CalendarFeatures().fit([["0001-01-01T00:00+05:00"]])
     for format in ("", "%q", "%d%d", 3, "%d" * 100):
         with pytest.raises(ValueError, match="format must be 'iso'"):

@@ -108,10 +108,13 @@ MISSING[17] = None
     ("given", "match"),
     [
         ({"groups": PATIENTS[:-1]}, "groups must have an entry for each of the 600 rows, got 599"),
-        ({"groups": MISSING}, "groups holds no group for row 17, but None"),
-        ({"groups": np.where(np.arange(600) == 3, np.nan, 1.0)}, "groups holds no group for row 3, but .*nan"),
-        ({"groups": np.zeros(600)}, "groups must hold two groups or more of rows with weight, got one"),
-        ({"groups": PATIENTS, "sample_weight": (PATIENTS == 3) * 1.0}, "groups must hold two groups or more"),
+        ({"groups": MISSING}, "groups must have a group for every row, got None for row 17"),
+        (
+            {"groups": np.where(np.arange(600) == 3, np.nan, 1.0)},
+            "groups must have a group for every row, got .*nan.* for row 3",
+        ),
+        ({"groups": np.zeros(600)}, "groups must have two groups or more among rows with positive weight, got one"),
+        ({"groups": PATIENTS, "sample_weight": (PATIENTS == 3) * 1.0}, "groups must have two groups or more"),
         ({"groups": np.ones((600, 2))}, "1d array"),
     ],
 )

@@ -60,7 +60,7 @@ def test_a_score_is_that_of_weighted_rows(scoring):
 
 
 def test_a_scoring_of_probabilities_is_refused_by_what_there_is_instead(moons):
-    with pytest.raises(ValueError, match="choose a scoring of labels or decision values, such as 'roc_auc'"):
+    with pytest.raises(ValueError, match="scoring must use labels or decision values, such as 'roc_auc'"):
         ODMClassifierCV(**SMALL, scoring="neg_log_loss").fit(*moons)
 
 

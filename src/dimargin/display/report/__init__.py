@@ -1,4 +1,4 @@
-"""A page of HTML about a model and how it does on rows; jinja2 and matplotlib are imported when it is written."""
+"""HTML reports about models and their predictions, which import jinja2 and matplotlib on use."""
 
 from dimargin.display.report.page import Source, write_report
 

@@ -1,4 +1,4 @@
-"""Content of the page: numbers, sentences and pictures, by the names that the template knows them by."""
+"""Values, sentences and pictures for the template of the page."""
 
 from __future__ import annotations
 
@@ -17,14 +17,11 @@ from dimargin.display.report.words import bound, plain
 from dimargin.display.unwrap import innermost
 from dimargin.estimators import CoreSetDetector
 
-_MAX_CLASSES = 12  # of a table of confusions; of more classes the most frequent confusions are listed
-_MAX_CONFUSIONS = 20
-_MAX_IN_TABLE = 100  # classes
-_SHOWN_IMPORTANCES = 20
+_MAX_TABLE_CLASSES = 100
 
 
 def content_of(model: Any, X: Any, y: Any, names: Callable[[int], str], random_state: int) -> dict[str, Any]:
-    """Return all that the template shows of a model and rows; parameters and errors are those of `write_report`."""
+    """Return the variables of the template; parameters and errors are those of `write_report`."""
     fitted = model_facts.uncalibrated(model)
     machine = innermost(fitted)
     certificate = model_facts.certificate_of(fitted)
@@ -47,42 +44,44 @@ def content_of(model: Any, X: Any, y: Any, names: Callable[[int], str], random_s
     if isinstance(machine, CoreSetDetector):
         return content | {"is_detector": True} | _of_outliers(model, X, names)
     if y is None:
-        raise ValueError(f"y must be given: a report compares the answers of a {type(machine).__name__} with labels")
+        raise ValueError(f"y must be given: the report compares predictions of {type(machine).__name__} with labels")
     return content | {"is_detector": False} | _of_classes(model, X, np.asarray(y), names, random_state)
 
 
 def _of_classes(model: Any, X: Any, y: Any, names: Callable[[int], str], random_state: int) -> dict[str, Any]:
     found = predictions_of(model, X, y)
     is_training, relation = model_facts.relation_to_training(model_facts.uncalibrated(model), X)
-    important = importances(model, X, y, random_state)
-    of_classes, of_scores = class_curves(found), reliability(found)
+    column_importances = importances(model, X, y, random_state)
+    curves, calibration = class_curves(found), reliability(found)
     theta = figures.theta_of(model, found)
-    margins, said_of_margins = figures.margins(found.margins, theta, len(found.classes) > 2)
-    triples = zip(important.columns.tolist(), important.means, important.deviations, strict=True)
+    margins, margin_summary = figures.margins(found.margins, theta, len(found.classes) > 2)
+    triples = zip(
+        column_importances.columns.tolist(), column_importances.means, column_importances.deviations, strict=True
+    )
     return {
         "classes": [plain(name) for name in found.classes],
         "found": found,
-        "class_rows": _class_rows(found, of_classes),
-        "n_classes_left_out": max(0, len(found.classes) - _MAX_IN_TABLE),
+        "class_rows": _class_rows(found, curves),
+        "n_classes_left_out": max(0, len(found.classes) - _MAX_TABLE_CLASSES),
         "is_training": is_training,
         "relation": relation,
         "interval": interval(found.n_right, found.n_rows),
         "most_frequent": int(found.counts.max()) / found.n_rows,
         "confusions": _confusions(found),
-        "curves": of_classes,
+        "curves": curves,
         "max_curves": figures.MAX_CURVES,
-        "roc": figures.roc(of_classes, found.classes) if of_classes else None,
-        "precision_recall": figures.precision_recall(of_classes, found.classes) if of_classes else None,
-        "reliability": of_scores,
-        "calibration": None if of_scores is None else _calibration(found, of_scores),
+        "roc": figures.roc(curves, found.classes) if curves else None,
+        "precision_recall": figures.precision_recall(curves, found.classes) if curves else None,
+        "reliability": calibration,
+        "calibration": None if calibration is None else _calibration_figure(found, calibration),
         "margins": margins,
-        "said_of_margins": said_of_margins,
+        "margin_summary": margin_summary,
         "theta": theta,
-        "importances": important,
-        "importance_rows": [(names(int(column)), mean, width) for column, mean, width in triples][:_SHOWN_IMPORTANCES],
+        "importances": column_importances,
+        "importance_rows": [(names(int(column)), mean, width) for column, mean, width in triples][:20],
         "repeats": REPEATS,
-        "least_certain": notable_rows.least_certain(found, X, names, important.columns),
-        "most_wrong": notable_rows.most_wrong(found, X, names, important.columns),
+        "least_certain": notable_rows.least_certain(found, X, names, column_importances.columns),
+        "most_wrong": notable_rows.most_wrong(found, X, names, column_importances.columns),
         "seconds": found.seconds,
         "speed": _speed(model, X),
     }
@@ -106,29 +105,30 @@ def _of_outliers(model: Any, X: Any, names: Callable[[int], str]) -> dict[str, A
 
 
 def _class_rows(found: Predictions, curves: list[ClassCurves]) -> list[dict[str, Any]]:
-    """Return the line of every class in the table of classes, those of most rows if there are many, in their order."""
-    precision, recall, f1 = found.by_class
+    """Return one table line per class; with many classes, only for those with the most rows."""
+    measures = dict(zip(("precision", "recall", "f1"), found.by_class, strict=True))
     areas = {curve.index: curve for curve in curves}
-    chosen = np.sort(np.argsort(-found.counts, kind="stable")[:_MAX_IN_TABLE]).tolist()
+    chosen = np.sort(np.argsort(-found.counts, kind="stable")[:_MAX_TABLE_CLASSES]).tolist()
     return [
         {
-            "name": plain(found.classes[k]), "rows": int(found.counts[k]), "precision": float(precision[k]),
-            "recall": float(recall[k]), "f1": float(f1[k]),
+            "name": plain(found.classes[k]),
+            "rows": int(found.counts[k]),
+            **{name: float(values[k]) for name, values in measures.items()},
             "area": areas[k].area if k in areas else float("nan"),
             "average_precision": areas[k].average_precision if k in areas else float("nan"),
         }
         for k in chosen
-    ]  # fmt: skip
+    ]
 
 
 def _confusions(found: Predictions) -> dict[str, Any]:
-    """Return the table of confusions, with the share of each row's class, or of many classes the most frequent ones."""
+    """Return the confusion matrix, or with many classes the most frequent confusions."""
     confusion = found.confusion
-    if len(found.classes) <= _MAX_CLASSES:
+    if len(found.classes) <= 12:
         share = confusion / np.maximum(confusion.sum(axis=1, keepdims=True), 1)
         return {"counts": confusion.tolist(), "shares": share.tolist(), "pairs": []}
     wrong = confusion - np.diag(np.diag(confusion))
-    order = np.argsort(-wrong, axis=None, kind="stable")[:_MAX_CONFUSIONS]
+    order = np.argsort(-wrong, axis=None, kind="stable")[:20]
     pairs = [np.unravel_index(k, wrong.shape) for k in order if wrong.flat[k]]
     return {
         "counts": [],
@@ -139,27 +139,28 @@ def _confusions(found: Predictions) -> dict[str, Any]:
     }
 
 
-def _calibration(found: Predictions, of_scores: Reliability) -> str:
+def _calibration_figure(found: Predictions, groups: Reliability) -> str:
     two, second = len(found.classes) == 2, plain(found.classes[1], 24)
-    came_true = f"share of {second}" if two else "share of right answers"
-    if of_scores.is_probability:
-        return figures.calibration(of_scores, f"probability of {second}" if two else "largest probability", came_true)
-    return figures.calibration(of_scores, "decision value" if two else "best decision value less the next", came_true)
+    outcome = f"share of {second}" if two else "share of correct predictions"
+    if groups.is_probability:
+        return figures.calibration(groups, f"probability of {second}" if two else "largest probability", outcome)
+    score = "decision value" if two else "largest decision value minus the second"
+    return figures.calibration(groups, score, outcome)
 
 
 def _speed(model: Any, X: Any) -> str:
-    """Return what the time of a prediction depends on."""
+    """Return a sentence about what the time of a prediction depends on."""
     machine = innermost(model_facts.uncalibrated(model))
     what = (
-        f"A prediction computes kernel values with {len(machine.support_):,} support vectors, whatever the row"
+        f"Every prediction computes kernel values with {len(machine.support_):,} support vectors"
         if hasattr(machine, "support_")
-        else "A prediction multiplies the row with coefficients, whatever is in it"
+        else "Every prediction multiplies the row by the coefficients"
     )
     if not sp.issparse(X):
-        return f"{what}, so that no row is slower than another."
+        return f"{what}, so all rows take the same time."
     filled = np.diff(X.indptr)
     fullest = int(filled.argmax())
     return (
-        f"{what}; rows with more values take longer. The fullest is row {fullest + 1:,} with {filled[fullest]:,} "
-        f"values, where the mean row has {filled.mean():,.1f}."
+        f"{what}; rows with more nonzero values take longer. Row {fullest + 1:,} has the most, "
+        f"{filled[fullest]:,}; the mean is {filled.mean():,.1f}."
     )

@@ -1,4 +1,4 @@
-"""Curves of a classifier: what they are, as few points as a picture needs, and the figures below them."""
+"""ROC, precision-recall and calibration curves of a classifier, thinned for plotting."""
 
 from __future__ import annotations
 
@@ -11,36 +11,34 @@ from sklearn.metrics import auc, average_precision_score, precision_recall_curve
 from dimargin.display.report.predictions import Predictions, interval
 from dimargin.system.arrays import Floats
 
-POINTS = 400  # of a curve, beyond which a picture looks no different
-_BINS, _ROWS_OF_A_BIN = 10, 20
+POINTS = 400  # More points would not change how a curve looks.
 
 
 @dataclass(frozen=True)
 class ClassCurves:
     """Curves of one class against all others."""
 
-    index: int  # of the class
-    roc: tuple[Floats, Floats]  # share of other rows, and of its own, that are taken for it
-    area: float  # below it
-    precision_recall: tuple[Floats, Floats]  # recall and precision
+    index: int
+    roc: tuple[Floats, Floats]  # False and true positive rates.
+    area: float
+    precision_recall: tuple[Floats, Floats]  # Recall comes before precision, as plots need it.
     average_precision: float
 
 
 @dataclass(frozen=True)
 class Reliability:
-    """How often predictions of about the same score come true, in groups of equally many rows.
+    """Observed frequencies of predictions in groups of equal size, sorted by score.
 
     Attributes
     ----------
     score, share : ndarray of shape (n_groups,)
-        Mean score of the rows of a group, and the share that came true.
+        Mean score and observed frequency of each group.
     low, high : ndarray of shape (n_groups,)
-        95% interval of the share.
+        95% interval of the observed frequency.
     is_probability : bool
-        Whether scores are probabilities, which the shares should equal, or decision values.
+        Whether scores are probabilities (which frequencies should match) or decision values.
     brier : float or None
-        Mean squared distance of the probabilities from what came true, summed over the classes if there are more than
-        two.
+        Brier score; with more than two classes, squared distances are summed over the classes.
     """
 
     score: Floats
@@ -52,7 +50,7 @@ class Reliability:
 
 
 def thinned(x: Floats, y: Floats, points: int = POINTS) -> tuple[Floats, Floats]:
-    """Return at most so many points of a curve, in equal steps along it, the first and the last among them."""
+    """Thin a curve to at most `points` evenly spaced points, with both ends."""
     if len(x) <= points:
         return x, y
     steps = np.zeros(len(x))
@@ -66,7 +64,7 @@ def thinned(x: Floats, y: Floats, points: int = POINTS) -> tuple[Floats, Floats]
 
 
 def class_curves(found: Predictions) -> list[ClassCurves]:
-    """Return the curves of every class that there are rows of, and other rows."""
+    """Return the curves of every class for which there are rows of this class and of others."""
     curves = []
     for index in np.flatnonzero((found.counts > 0) & (found.counts < found.n_rows)).tolist():
         is_it = found.true == index
@@ -81,11 +79,12 @@ def class_curves(found: Predictions) -> list[ClassCurves]:
 
 
 def reliability(found: Predictions) -> Reliability | None:
-    """Return how often predictions come true, or None for too few rows to tell.
+    """Return observed frequencies in up to ten groups of scores, or None with fewer than 40 rows.
 
-    Of two classes, what may come true is the second one; of more, the one that was predicted.
+    With two classes, the frequency is that of the second class; with more, that of correct
+    predictions.
     """
-    n_groups = min(_BINS, found.n_rows // _ROWS_OF_A_BIN)
+    n_groups = min(10, found.n_rows // 20)
     if n_groups < 2:
         return None
     two = len(found.classes) == 2

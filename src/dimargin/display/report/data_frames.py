@@ -1,4 +1,4 @@
-"""Data frames of pandas and tables of Arrow, whose columns may hold texts, and nothing in some rows."""
+"""Access to pandas data frames and Arrow tables, which may hold text and missing values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dimargin.system.arrays import Indices
 
 
 def is_table(X: Any) -> bool:
-    """Return whether rows are a data frame or a table, and no array."""
+    """Return whether rows are a data frame or a table instead of an array."""
     return hasattr(X, "columns")
 
 
@@ -18,7 +18,7 @@ def names_of_columns(X: Any) -> list[Any]:
 
 
 def value_of(X: Any, row: int, column: int) -> Any:
-    """Return a single value of a table, None where there is none."""
+    """Return one value of a table, or None if it is missing."""
     if hasattr(X, "column_names"):
         return X.column(column)[row].as_py()
     value = X.iloc[row, column]
@@ -26,7 +26,7 @@ def value_of(X: Any, row: int, column: int) -> Any:
 
 
 def with_columns_from(X: Any, rows: Indices) -> Any:
-    """Return a table each of whose values is taken from the row whose index stands in its place in `rows`."""
+    """Return a table whose value at (i, k) is that of the given table at (rows[i, k], k)."""
     if hasattr(X, "column_names"):
         for k, name in enumerate(X.column_names):
             X = X.set_column(k, name, X.column(k).take(rows[:, k]))

@@ -1,4 +1,4 @@
-"""The pictures of the page, each as an SVG element; without matplotlib each is an empty text."""
+"""Pictures of the page as SVG elements, or empty strings if matplotlib is missing."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ from dimargin.display.report.words import percent, plain
 from dimargin.display.unwrap import innermost
 from dimargin.system.arrays import Floats
 
-MAX_CURVES = 5  # in one picture
-_SIZE = (4.4, 3.3)  # inches: readable across a phone
-_BINS = 40
-_NAME = 24  # characters
+MAX_CURVES = 5  # More curves in one picture are hard to distinguish.
+_MAX_NAME_LENGTH = 24
+_UNIT_SQUARE = {"xlim": (-0.03, 1.03), "ylim": (-0.03, 1.03)}
 
 
 def can_draw() -> bool:
@@ -38,20 +37,20 @@ def _drawn(draw: Callable[..., str]) -> Callable[..., str]:
 
 
 def convergence(model: Any) -> tuple[str, str]:
-    """Draw the history of the fit; also return what its levels are."""
+    """Draw the history of the fit; also return a description of its levels."""
     if not can_draw():
         return "", ""
     with page_style():
         figure, axes = _axes(2, height=4.4)
         display = ConvergenceDisplay.from_estimator(model, ax=axes, name="")
-        axes[0].set_xlim(right=1.05 * axes[0].get_xlim()[1])  # the last disc is drawn whole
+        axes[0].set_xlim(right=1.05 * axes[0].get_xlim()[1])  # The last disc must fit.
         _without_legends(axes)
         svg = inline(figure, "history", "Objective and relative gap against the seconds of the fit")
         return svg, str(display.lines_[0].get_label())
 
 
 def margins(found: Floats, theta: float | None, multiclass: bool) -> tuple[str, str]:
-    """Draw the distribution of margins; also return what is said of them."""
+    """Draw the distribution of margins; also return its statistics as text."""
     if not can_draw():
         return "", ""
     with page_style():
@@ -59,68 +58,69 @@ def margins(found: Floats, theta: float | None, multiclass: bool) -> tuple[str, 
         display = MarginDistributionDisplay(margins=[found], name="", theta=theta, multiclass=multiclass).plot(ax)
         for line in display.lines_:
             line.set_data(*thinned(*line.get_data()))
-        said = str(display.lines_[0].get_label()).removeprefix(": ")
+        summary = str(display.lines_[0].get_label()).removeprefix(": ")
         _without_legends([ax])
-        right = ax.get_xlim()[1]
-        ax.set(xlim=(min(ax.get_xlim()[0], -0.12 * abs(right)), right), ylim=(-0.03, 1.03))  # room left of zero
-        return inline(figure, "margins", f"Cumulative distribution of the margins: {said}"), said
+        right = ax.get_xlim()[1]  # The axis always shows some negative margins.
+        ax.set(xlim=(min(ax.get_xlim()[0], -0.12 * abs(right)), right), ylim=(-0.03, 1.03))
+        return inline(figure, "margins", f"Cumulative distribution of the margins: {summary}"), summary
 
 
 @_drawn
 def roc(curves: Sequence[ClassCurves], classes: Sequence[Any]) -> str:
-    """Draw receiver operating characteristics, those of the smallest areas if there are many."""
+    """Draw ROC curves; if there are many, only those with the smallest areas."""
     with page_style(names=True):
         figure, (ax,) = _axes()
         ax.plot([0, 1], [0, 1], linestyle=":", linewidth=1, color="#808080")
-        drawn = (
-            curves[-1:] if len(classes) == 2 else worst(curves, [c.area for c in curves])
-        )  # of two, one mirrors the other
+        # With two classes, one curve is the mirror image of the other.
+        drawn = curves[-1:] if len(classes) == 2 else worst(curves, [c.area for c in curves])
         for curve in drawn:
-            ax.plot(*curve.roc, label=f"{plain(classes[curve.index], _NAME)}: {curve.area:.3f}")
-        ax.set(xlabel="share of other rows taken for the class", ylabel="share of its rows found", **_UNIT_SQUARE)
-        _legend(ax, "area below", "lower right")
-        areas = ", ".join(f"{plain(classes[c.index], _NAME)} {c.area:.3f}" for c in curves[:MAX_CURVES])
+            ax.plot(*curve.roc, label=f"{plain(classes[curve.index], _MAX_NAME_LENGTH)}: {curve.area:.3f}")
+        ax.set(xlabel="false positive rate", ylabel="true positive rate", **_UNIT_SQUARE)
+        _legend(ax, "ROC area", "lower right")
+        areas = ", ".join(f"{plain(classes[c.index], _MAX_NAME_LENGTH)} {c.area:.3f}" for c in curves[:MAX_CURVES])
         return inline(figure, "roc", f"Receiver operating characteristic; areas: {areas}")
 
 
 @_drawn
 def precision_recall(curves: Sequence[ClassCurves], classes: Sequence[Any]) -> str:
-    """Draw precision against recall, the curves of the smallest average precision if there are many."""
+    """Draw precision against recall; of many curves, those of the smallest average precision."""
     with page_style(names=True):
         figure, (ax,) = _axes()
         for curve in worst(curves, [c.average_precision for c in curves]):
-            label = f"{plain(classes[curve.index], _NAME)}: {curve.average_precision:.3f}"
+            label = f"{plain(classes[curve.index], _MAX_NAME_LENGTH)}: {curve.average_precision:.3f}"
             ax.plot(*curve.precision_recall, label=label)
         ax.set(xlabel="recall", ylabel="precision", **_UNIT_SQUARE)
         _legend(ax, "average precision", "lower left")
-        averages = ", ".join(f"{plain(classes[c.index], _NAME)} {c.average_precision:.3f}" for c in curves[:MAX_CURVES])
+        averages = ", ".join(
+            f"{plain(classes[c.index], _MAX_NAME_LENGTH)} {c.average_precision:.3f}" for c in curves[:MAX_CURVES]
+        )
         return inline(figure, "precision-recall", f"Precision against recall; average precision: {averages}")
 
 
 @_drawn
-def calibration(found: Reliability, score: str, came_true: str) -> str:
-    """Draw how often predictions of about the same score come true."""
+def calibration(found: Reliability, score: str, outcome: str) -> str:
+    """Draw the observed frequency for groups of similar scores."""
     with page_style(names=True):
         figure, (ax,) = _axes()
         if found.is_probability:
             ax.plot([0, 1], [0, 1], linestyle=":", linewidth=1, color="#808080")
         errors = np.abs([found.share - found.low, found.high - found.share])
         ax.errorbar(found.score, found.share, yerr=errors, marker="o", markersize=4, capsize=2, elinewidth=1)
-        ax.set(xlabel=plain(score), ylabel=plain(came_true), ylim=(-0.03, 1.03))
+        ax.set(xlabel=plain(score), ylabel=plain(outcome), ylim=(-0.03, 1.03))
         pairs = ", ".join(f"{percent(share)} at {at:.2g}" for at, share in zip(found.score, found.share, strict=True))
-        return inline(figure, "calibration", f"Share that came true: {pairs}")
+        return inline(figure, "calibration", f"Observed frequency by score: {pairs}")
 
 
 @_drawn
 def histogram(values: Floats) -> str:
-    """Draw how many rows have which decision value of a detector of outliers."""
+    """Draw a histogram of the decision values of an outlier detector."""
     with page_style():
         figure, (ax,) = _axes()
-        counts, edges = np.histogram(values, bins=_BINS)
+        counts, edges = np.histogram(values, bins=40)
         ax.stairs(counts, edges, fill=True, alpha=0.75)
         ax.axvline(0, color="#808080", linewidth=1)
-        ax.annotate("outliers", (0, 1), (-4, 0), xycoords=("data", "axes fraction"), textcoords="offset points",
-                    ha="right", va="top", fontsize="small", color="#808080")  # fmt: skip
+        place: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
+        ax.annotate("outliers", (0, 1), (-4, 0), **place, ha="right", va="top", fontsize="small", color="#808080")
         ax.set(xlabel="decision value", ylabel="rows")
         n_outliers = int((values < 0).sum())
         return inline(
@@ -129,24 +129,22 @@ def histogram(values: Floats) -> str:
 
 
 def theta_of(model: Any, found: Predictions) -> float | None:
-    """Return the half width of the band of margins without loss, if the machine has one, of two classes, to draw."""
+    """Return the half width of the band of margins without loss; None without a band."""
     theta = getattr(innermost(model), "theta", None)
     return float(theta) if len(found.classes) == 2 and theta is not None else None
 
 
 def worst(curves: Sequence[ClassCurves], scores: Sequence[float]) -> list[ClassCurves]:
-    """Return the curves of the smallest scores, as many as a picture holds, in the order of the classes."""
+    """Return the `MAX_CURVES` curves with the smallest scores, in the order of the classes."""
     order: NDArray[np.intp] = np.sort(np.argsort(scores, kind="stable")[:MAX_CURVES])
     return [curves[k] for k in order]
 
 
-_UNIT_SQUARE = {"xlim": (-0.03, 1.03), "ylim": (-0.03, 1.03)}
-
-
-def _axes(n: int = 1, height: float = _SIZE[1]) -> tuple[Any, Any]:
+def _axes(n: int = 1, height: float = 3.3) -> tuple[Any, Any]:
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(_SIZE[0], height), layout="constrained")
+    # A width of 4.4 inches is readable on the screen of a phone.
+    figure = Figure(figsize=(4.4, height), layout="constrained")
     axes = np.ravel(figure.subplots(n, 1, sharex=True))
     for ax in axes:
         ax.grid(alpha=0.5, linewidth=0.6)
@@ -154,7 +152,7 @@ def _axes(n: int = 1, height: float = _SIZE[1]) -> tuple[Any, Any]:
 
 
 def _without_legends(axes: Any) -> None:
-    """Remove legends, which are too large for small pictures; the captions say the same."""
+    """Remove legends, which are too large for small pictures and repeat the captions."""
     for ax in axes:
         if ax.get_legend() is not None:
             ax.get_legend().remove()

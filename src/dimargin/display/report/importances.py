@@ -1,4 +1,4 @@
-"""Permutation importances of columns, on as many rows and columns as a bounded amount of work allows."""
+"""Permutation importances of columns, computed within a fixed budget of work."""
 
 from __future__ import annotations
 
@@ -22,24 +22,22 @@ from dimargin.system.arrays import Floats, Indices
 
 REPEATS = 5
 MAX_COLUMNS, MAX_ROWS, MIN_ROWS = 40, 1000, 100
-_WORK = 5e10  # multiplications, about ten seconds on two cores
-_KERNEL = 16  # multiplications that a kernel value takes beside one for every feature
-_VOTE = 40  # multiplications that a decision value takes to be stored, read and counted as a vote
+_MAX_MULTIPLICATIONS = 5e10  # This many multiplications take about ten seconds on two cores.
 
 
 @dataclass(frozen=True)
 class Importances:
-    """Importances of some columns, the greatest first.
+    """Importances of columns, in descending order.
 
     Attributes
     ----------
     columns : ndarray of int of shape (n_columns,)
     means, deviations : ndarray of shape (n_columns,)
-        Balanced accuracy that is lost when a column is shuffled: its mean and standard deviation over `REPEATS`.
+        Mean and standard deviation, over `REPEATS` permutations, of the loss in balanced accuracy.
     score : float
-        Balanced accuracy on these rows as they are.
+        Balanced accuracy without shuffling.
     n_rows : int
-        Rows that were drawn.
+        Number of sampled rows.
     """
 
     columns: Indices
@@ -56,9 +54,8 @@ def importances(model: Any, X: Any, y: NDArray[Any], random_state: int) -> Impor
     ----------
     model : fitted classifier
     X : ndarray, CSR array, data frame or table of shape (n, n_features)
-        Of more than `MAX_COLUMNS` columns, those are taken which move the model's input most when they are shuffled:
-        of the largest variance behind the scaler, times the squared coefficients of a linear machine. Of a table all
-        are taken.
+        An array with more than `MAX_COLUMNS` columns is reduced to those with the largest variance
+        after preprocessing (for a linear machine, times its squared coefficients). Tables keep all.
     y : ndarray of shape (n,)
     random_state : int
 
@@ -69,13 +66,13 @@ def importances(model: Any, X: Any, y: NDArray[Any], random_state: int) -> Impor
     rng = np.random.default_rng(random_state)
     n, width = X.shape
     n_columns = width if is_table(X) else min(width, MAX_COLUMNS)
-    affordable = int(_WORK / (n_columns * REPEATS * _work_of_row(model, X)))
+    affordable = int(_MAX_MULTIPLICATIONS / (n_columns * REPEATS * _work_of_row(model, X)))
     n_rows = min(n, MAX_ROWS, max(MIN_ROWS, affordable))
     chosen = np.sort(rng.choice(n, n_rows, replace=False))
     rows, labels = _safe_indexing(X, chosen), np.asarray(y)[chosen]
-    columns = np.arange(width) if n_columns == width else _moving_most(model, rows, n_columns)
+    columns = np.arange(width) if n_columns == width else _most_varying_columns(model, rows, n_columns)
     wrapped = _WithShuffledColumns(model, rows, columns)
-    own = np.tile(np.arange(n_rows)[:, None], len(columns))  # shuffling these indices shuffles the values
+    own = np.tile(np.arange(n_rows)[:, None], len(columns))  # Shuffling these indices shuffles the values.
     found = permutation_importance(
         wrapped, own, labels, scoring=_balanced_accuracy, n_repeats=REPEATS, random_state=random_state
     )
@@ -85,21 +82,24 @@ def importances(model: Any, X: Any, y: NDArray[Any], random_state: int) -> Impor
 
 
 def _balanced_accuracy(model: Any, X: Any, y: NDArray[Any]) -> float:
-    _, codes = np.unique(y, return_inverse=True)  # scikit-learn's recall_score would take longer than many a prediction
+    # scikit-learn's recall_score would often take longer than the prediction.
+    _, codes = np.unique(y, return_inverse=True)
     return float((np.bincount(codes, weights=model.predict(X) == y) / np.bincount(codes)).mean())
 
 
 def _work_of_row(model: Any, X: Any) -> float:
-    """Return how many multiplications, about, the prediction of a row takes."""
+    """Return the approximate cost of predicting a row, in multiplications."""
     per_row = X.nnz / X.shape[0] if sp.issparse(X) else X.shape[1]
     machine = innermost(uncalibrated(model))
     n_support = max(1, len(getattr(machine, "support_", [])))
-    of_vector = per_row + _KERNEL + len(getattr(machine, "dual_coef_", []))
-    return float(n_support * of_vector + _VOTE * len(getattr(machine, "intercept_", [])))
+    # Evaluating the kernel function costs as much as 16 multiplications; storing a decision value
+    # and counting it as a vote costs as much as 40.
+    per_vector = per_row + 16 + len(getattr(machine, "dual_coef_", []))
+    return float(n_support * per_vector + 40 * len(getattr(machine, "intercept_", [])))
 
 
-def _moving_most(model: Any, rows: Any, n_columns: int) -> Indices:
-    """Return the columns whose shuffling moves the input of the machine most."""
+def _most_varying_columns(model: Any, rows: Any, n_columns: int) -> Indices:
+    """Return the columns whose shuffling changes the input of the machine most."""
     inside = model[:-1].transform(rows) if isinstance(model, Pipeline) and len(model) > 1 else rows
     inside, occurring = narrowed(inside)
     mean = np.asarray(inside.mean(axis=0)).ravel()
@@ -112,7 +112,7 @@ def _moving_most(model: Any, rows: Any, n_columns: int) -> Indices:
 
 
 class _WithShuffledColumns(ClassifierMixin, BaseEstimator):
-    """A classifier of fixed rows, which is told for each row and column from which other row the value is taken."""
+    """Classifier for fixed rows; its input selects the row to take each value from."""
 
     def __init__(self, model: Any, rows: Any, columns: Indices) -> None:
         self.model, self.rows, self.columns = model, rows, columns
@@ -129,11 +129,11 @@ class _WithShuffledColumns(ClassifierMixin, BaseEstimator):
             self._places = sp.csr_array((np.ones(len(k)), (k, places)), shape=(len(k), narrow.shape[1]))
 
     def fit(self, X: Any, y: Any) -> _WithShuffledColumns:
-        """Do nothing: the model is fitted."""
+        """Do nothing, because the model is already fitted."""
         return self
 
     def predict(self, X: Any) -> Any:
-        """Predict the class of each row, whose columns come from the rows with the indices in X."""
+        """Predict the class of each row, with the value of column k taken from row ``X[i, k]``."""
         if sp.issparse(self.rows):
             values = sp.csr_array(np.take_along_axis(self._values, X, axis=0))
             narrow = sp.csr_array(self._others + values @ self._places)

@@ -1,4 +1,4 @@
-"""Facts about a model, and the meaning of its certificate, in words."""
+"""Facts about a model, and explanations of its certificate."""
 
 from __future__ import annotations
 
@@ -15,71 +15,71 @@ from dimargin.display.unwrap import innermost
 from dimargin.estimators import KernelMarginClassifier, MarginClassifier
 from dimargin.estimators.wide_attributes import kept_of
 
-_STATUS = {
+_STATUS_MEANINGS = {
     "converged": "the tolerance was reached",
-    "above_tol": "what it had to solve was solved, though the gap of this certificate is above the tolerance",
-    "max_time": "the time limit came before the tolerance was reached",
-    "max_iter": "the limit of passes over the rows came before the tolerance was reached",
-    "precision": "rounding hides what is left, so that no further step could be judged",
-    "stopped": "it was stopped before the tolerance was reached",
+    "above_tol": "its own stopping rule was met, although the gap of this certificate is above the tolerance",
+    "max_time": "the time limit was reached before the tolerance",
+    "max_iter": "the limit on passes over the rows was reached before the tolerance",
+    "precision": "the remaining gap is within rounding error, so further progress cannot be measured",
+    "stopped": "it was stopped before it reached the tolerance",
 }
-_OF_TRAINING_ROWS = "It speaks of the training rows; how good the model is on other rows, the sections below measure."
-_SCOPES = {
-    "global": "The lowest objective that any model of this kind can have on the same training rows, with these "
-    f"parameters, is at most {{gap}} below that of this model. {_OF_TRAINING_ROWS}",
-    "landmark": "Among all functions that the landmarks span, the lowest objective on the training rows is at most "
-    "{gap} below that of this model; functions outside of that space may be better. dimargin info --certify, with the "
-    "training rows, computes the gap among all.",
-    "partitioned": "In the worst of the parts that the training rows were dealt to, the lowest objective is at most "
-    "{gap} below that of its model. This says nothing of all rows together; dimargin info --certify, with the training "
-    "rows, computes the gap of these.",
-    "estimated": "By what the site knew when it wrote the file, the lowest objective on the rows of all sites is "
-    "about {gap} below that of this model. No site knows all rows, so this is an estimate; dimargin info --certify, "
-    "with the rows of all sites, computes a bound.",
+_SCOPE_MEANINGS = {
+    "global": "The optimal objective on the same training rows, with these parameters, is at most {gap} below the "
+    "objective of this model. This is a statement about the training rows; the sections below measure how good the "
+    "model is on other rows.",
+    "landmark": "The optimal objective on the training rows, among all functions that the landmarks span, is at most "
+    "{gap} below the objective of this model. Functions outside that space may be better; dimargin info --certify, "
+    "given the training rows, computes the gap among all functions.",
+    "partitioned": "The training rows were split into parts with a model each. In the worst part, the optimal "
+    "objective is at most {gap} below the objective of its model. This does not bound the gap on all rows together; "
+    "dimargin info --certify, given the training rows, computes it.",
+    "estimated": "When the site wrote the file, it estimated that the optimal objective on the rows of all sites is "
+    "about {gap} below the objective of this model. It is only an estimate because no site knows all rows; dimargin "
+    "info --certify, given the rows of all sites, computes a bound.",
 }
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """The certificate of a model as its file holds it; None where there is none."""
+    """The certificate stored in a model, with an explanation; missing values are None."""
 
     gap: float | None
     scope: str | None
     status: str | None
     tol: float | None
     meaning: str
-    ending: str | None  # why the fit ended
-    advice: str = ""  # what would do better, as a sentence behind others
+    ending: str | None  # A sentence about why the fit ended.
+    advice: str = ""  # A sentence about better settings, with a space before it, or an empty string.
 
     @property
     def is_far(self) -> bool:
-        """Return whether the gap is ten times the tolerance, or more."""
+        """Return whether the gap is at least ten times the tolerance."""
         return self.gap is not None and self.tol is not None and self.gap >= 10 * self.tol
 
 
 def uncalibrated(model: Any) -> Any:
-    """Return the model inside a `CalibratedClassifierCV` that has fitted it once, or else the model itself."""
+    """Return the single model inside a `CalibratedClassifierCV`, else the model itself."""
     inside = getattr(model, "calibrated_classifiers_", [])
     return inside[0].estimator if len(inside) == 1 else model
 
 
 def certificate_of(model: Any) -> Certificate:
-    """Return the certificate of a model, and what it means."""
+    """Return the certificate of a model with its explanation."""
     machine = innermost(model)
     gap, scope, status = (getattr(machine, name, None) for name in ("duality_gap_", "certificate_", "status_"))
     tol = getattr(machine, "tol", None)
-    ending = None if status is None else f"The fit ended because {_STATUS.get(status, plain(status))}."
-    meaning = _SCOPES.get(scope or "")
+    ending = None if status is None else f"The fit ended because {_STATUS_MEANINGS.get(status, plain(status))}."
+    meaning = _SCOPE_MEANINGS.get(scope or "")
     if gap is None or meaning is None:
-        return Certificate(None, None, status, tol, "The model has no certificate: nothing bounds how far it is from "
-                           "the lowest objective.", ending)  # fmt: skip
+        meaning = "The model has no certificate: there is no bound on its distance from the optimal objective."
+        return Certificate(None, None, status, tol, meaning, ending)
     gap = float(gap)
     advice = machine._advice() if isinstance(machine, MarginClassifier) else ""
     return Certificate(gap, scope, status, tol, meaning.format(gap=bound(gap)), ending, advice)
 
 
 def parameters_of(machine: Any) -> list[tuple[str, str, bool]]:
-    """Return name and value of each parameter, and whether it is not the default."""
+    """Return the name and value of each parameter, and whether it differs from the default."""
     given, defaults = machine.get_params(deep=False), _defaults(type(machine))
     return [(name, plain(_text(value)), _text(value) != defaults.get(name)) for name, value in given.items()]
 
@@ -95,7 +95,7 @@ def _text(value: Any) -> str:
 
 
 def sizes_of(model: Any) -> list[tuple[str, str]]:
-    """Return how large a model is: name and number of what it is made of."""
+    """Return named sizes of a model, such as its number of support vectors."""
     machine = innermost(model)
     facts = []
     if hasattr(machine, "support_"):
@@ -105,36 +105,36 @@ def sizes_of(model: Any) -> list[tuple[str, str]]:
     elif (coefficients := kept_of(machine, "coef_", None)) is not None:
         facts.append(("Coefficients", count(math.prod(coefficients.shape))))
     if isinstance(model, Pipeline) and len(model) > 1:
-        facts.append(("Before the machine", ", ".join(type(step).__name__ for _, step in model.steps[:-1])))
+        facts.append(("Preprocessing", ", ".join(type(step).__name__ for _, step in model.steps[:-1])))
     return facts
 
 
 def relation_to_training(model: Any, X: Any) -> tuple[bool, str]:
-    """Return whether these are the rows that the model was trained on, as far as can be known, and that in words.
+    """Return whether these are known to be the training rows of the model, and a sentence about it.
 
-    A kernel machine holds its support vectors with their places among the training rows.
+    A kernel machine keeps its support vectors and their indices among the training rows.
     """
     machine = innermost(model)
     if not isinstance(machine, KernelMarginClassifier) or machine.kernel == "precomputed":
         return False, (
-            "Whether the model was trained on these rows is not known: it holds none of its training rows in their "
-            "places. On rows that it was trained on, a model does better than on new ones."
+            "It is unknown whether the model was trained on these rows, because it keeps no training rows. Scores "
+            "on training rows are better than on new rows."
         )
     inside = model[:-1].transform(X) if isinstance(model, Pipeline) and len(model) > 1 else X
     if not is_table(inside) and machine._can_resume_on(inside):
         return True, (
-            "The model was trained on these very rows: its support vectors are among them, in their places. What "
-            "follows says how well it fits them. On new rows it will do worse."
+            "The model was trained on these rows: they hold its support vectors at the same positions. The scores "
+            "below describe the fit to the training rows; expect worse scores on new rows."
         )
     return False, (
-        "The support vectors of the model are not in their places here, so that this is not the file that it was "
-        "trained on, or not as it was then. Whether it was trained on single rows of it is not known. On rows that it "
-        "was trained on, a model does better than on new ones."
+        "These are not the training rows of the model, at least not in their original order: its support vectors are "
+        "not at their positions here. Some of the rows may still be training rows; scores on these are better than "
+        "on new rows."
     )
 
 
 def history_of(machine: Any) -> tuple[bool, str]:
-    """Return whether the history of a machine can be drawn, and otherwise why not."""
+    """Return whether the history of a machine can be drawn, and a sentence about it if not."""
     history = getattr(machine, "history_", None)
     if not history:
         return False, "The model keeps no history of its fit."
@@ -147,8 +147,8 @@ def history_of(machine: Any) -> tuple[bool, str]:
         return True, ""
     last = [f"{plain(name).replace('_', ' ')} {value:.4g}" for name, value in history[-1].items() if _is_finite(value)]
     return False, (
-        f"The model keeps a history of {count(len(history))} entries, which are not those of levels and objectives "
-        f"that a picture is drawn of. The last one: {', '.join(last)}."
+        f"The history of the fit has {count(len(history))} entries without the levels and objectives that a plot "
+        f"needs. The last entry: {', '.join(last)}."
     )
 
 

@@ -1,4 +1,4 @@
-"""Single rows that are worth a look, with their values."""
+"""Rows that deserve inspection, with their values."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from dimargin.display.report.predictions import Predictions
 from dimargin.display.report.words import number, plain
 from dimargin.system.arrays import Floats, Indices
 
-SHOWN = 10  # rows of a list
-VALUES = 8  # of a row
+SHOWN = 10  # A list has at most this many rows.
+VALUES = 8  # A row is shown with at most this many values.
 
 
 @dataclass(frozen=True)
 class ShownRow:
-    """One row: its place, counted from one, its labels, and its values as text."""
+    """A row with its position from 1, labels, and pairs of column name and formatted value."""
 
     place: int
     true: Any
     predicted: Any
     score: float
-    values: list[tuple[str, str]]  # names of columns, and what is in them
-    n_left_out: int  # values that are not shown
+    values: list[tuple[str, str]]
+    n_left_out: int
 
 
 def least_certain(found: Predictions, X: Any, names: Callable[[int], str], first: Indices) -> list[ShownRow]:
-    """Return the rows whose predictions hang by the smallest difference, whether or not they are right."""
+    """Return the rows whose predictions are least certain, whether or not they are correct."""
     indices = np.argsort(found.certainty, kind="stable")[:SHOWN]
     return _shown(found, X, names, first, indices, found.certainty)
 
@@ -47,7 +47,7 @@ def most_wrong(found: Predictions, X: Any, names: Callable[[int], str], first: I
 def by_score(
     score: Floats, X: Any, names: Callable[[int], str], first: Indices, shown_score: Floats | None = None
 ) -> list[ShownRow]:
-    """Return the rows of the smallest scores, which they are shown with unless there are others to show."""
+    """Return the rows with the smallest scores, shown with `shown_score` if it is given."""
     indices = np.argsort(score, kind="stable")[:SHOWN]
     shown = score if shown_score is None else shown_score
     return [
@@ -75,9 +75,9 @@ def _shown(
 def values_of(
     X: Any, names: Callable[[int], str], first: Indices, indices: Indices
 ) -> list[tuple[list[tuple[str, str]], int]]:
-    """Return the values of some rows as text, those of the columns `first` before others, and how many are left out.
+    """Return names and formatted values for some rows, and how many values are left out.
 
-    Of sparse rows, values that are zero are not shown and not counted.
+    Columns in `first` come before others. Zeros of sparse rows are neither shown nor counted.
     """
     rows = _safe_indexing(X, indices)
     place = {int(column): k for k, column in enumerate(first)}

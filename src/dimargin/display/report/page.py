@@ -1,4 +1,4 @@
-"""The page: what is on it, and how it is written."""
+"""The function that writes an HTML report."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from dimargin.display.report.rendering import rendered
 from dimargin.system.writing import write_file
 from dimargin.version import __version__
 
-NO_PICTURE = 'The picture is left out: it needs the extra "report": pip install "dimargin[report]"'
+NO_PICTURE = 'The picture is left out because matplotlib is missing: pip install "dimargin[report]"'
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where a model and rows came from, as far as there are files.
+    """The files that a model and its rows were read from.
 
     Parameters
     ----------
     model, data : str, optional
-        Names of the files.
+        File names.
     model_size : int, optional
-        Bytes of the model file.
+        Size of the model file in bytes.
     written_by : str, optional
         Version that wrote the model file.
     """
@@ -51,35 +51,37 @@ def write_report(
     source: Source | None = None,
     random_state: int = 0,
 ) -> None:
-    """Write a page of HTML about a model and how it does on rows.
+    """Write an HTML report about a model and its predictions on rows.
 
-    Pictures need matplotlib (extra "report"); without it a sentence stands in the place of each.
+    Plots need matplotlib (extra "report"); without it, a sentence replaces each of them.
 
-    The page is one file, which asks nothing of any other place, and is the same for the same model, rows and seed but
-    for the time that predictions took. The rows of largest interest are on it with their values.
+    The page is one file that loads nothing from elsewhere. The same model, rows and seed give the
+    same page, except for the measured prediction time. It shows the values of some rows, such as
+    the least certain ones.
 
     Parameters
     ----------
     path : path-like
-        An existing file is replaced. It is written whole or not at all.
+        An existing file is replaced. After an error, it is unchanged.
     model : fitted classifier or outlier detector
-        Of this package, or a pipeline or search around one. With a ``predict_proba``, such as that of scikit-learn's
-        `CalibratedClassifierCV`, the page compares probabilities with frequencies.
+        An estimator of this package, or a pipeline or search around one. If it has a
+        ``predict_proba``, as scikit-learn's `CalibratedClassifierCV` does, the page compares
+        probabilities with observed frequencies.
     X : ndarray, sparse matrix, data frame of pandas or table of Arrow of shape (n_samples, n_features)
-        Rows, best ones that the model was not trained on.
+        Rows to predict, preferably rows that the model was not trained on.
     y : array-like of shape (n_samples,), optional
-        Labels, which a classifier's page needs; an outlier detector's page does without.
+        Labels. A classifier needs them; an outlier detector ignores them.
     feature_names : sequence of str of length n_features, optional
-        By default those of a data frame, or "feature 1" and so on.
+        By default the column names of a data frame, else "feature 1" and so on.
     source : Source, optional
-        Names of the files that all this came from.
+        The files that model and rows were read from.
     random_state : int, default=0
-        Seed of the rows that permutation importances are computed on, and of the permutations.
+        Seed for permutation importances: it selects their rows and the permutations.
 
     Raises
     ------
     ValueError
-        If a classifier has no labels to be compared with, or these are not of its classes; for no rows at all.
+        If `X` has no rows, or `y` is missing for a classifier or has unknown labels.
     OSError
         If the file cannot be written.
 
@@ -99,7 +101,7 @@ def write_report(
     """
     check_consistent_length(X, y)
     if not X.shape[0]:
-        raise ValueError("X has no rows, of which a report could say anything")
+        raise ValueError("X has no rows; a report needs at least one")
     X = sp.csr_array(X) if sp.issparse(X) else X
     names = _names(X, feature_names)
     with warnings.catch_warnings():
@@ -117,10 +119,10 @@ def write_report(
 
 @dataclass(frozen=True)
 class FeatureNumbers(Sequence[str]):
-    """Names of features by their numbers, made one by one: sparse rows may have billions of them."""
+    """Numbered feature names, created on access because there may be billions of them."""
 
     width: int
-    first: int = 1  # number of the first
+    first: int = 1
 
     def __len__(self) -> int:
         return self.width
@@ -130,7 +132,7 @@ class FeatureNumbers(Sequence[str]):
 
 
 def _names(X: Any, given: Sequence[str] | None) -> Callable[[int], str]:
-    """Return the function from columns to their names as the page shows them."""
+    """Return a function from a column index to the name that the page shows."""
     default = names_of_columns(X) if is_table(X) else FeatureNumbers(X.shape[1])
     known = default if given is None else given
     if len(known) != X.shape[1]:

@@ -1,4 +1,4 @@
-"""Answers of a model to rows, and how many of them are right."""
+"""Predictions of a classifier, and their scores."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Predictions:
-    """Answers of a classifier to labelled rows.
+    """Predictions of a classifier for labelled rows.
 
     Attributes
     ----------
     classes : list
-        Labels that the classifier knows; everything else here counts them from zero.
+        Labels; the other attributes hold indices into this list.
     true, predicted : ndarray of int of shape (n,)
     values : ndarray of shape (n,) for two classes, else (n, n_classes)
-        Decision values, or without a ``decision_function`` probabilities (less one half for two classes).
+        Decision values; without a ``decision_function`` probabilities (two classes: minus 1/2).
     score : str
-        What these values are called.
+        Name of these values.
     probabilities : ndarray of shape (n, n_classes) or None
         None if the model has no ``predict_proba``.
     seconds : float
-        Time that the decision values, or else the probabilities, took.
+        Time that the predictions took.
     """
 
     classes: list[Any]
@@ -47,27 +47,27 @@ class Predictions:
 
     @property
     def n_rows(self) -> int:
-        """Return the number of rows."""
+        """Number of rows."""
         return len(self.true)
 
     @property
     def n_right(self) -> int:
-        """Return the number of rows whose class was predicted."""
+        """Number of correct predictions."""
         return int((self.true == self.predicted).sum())
 
     @cached_property
     def counts(self) -> NDArray[np.int64]:
-        """Rows of each class."""
+        """Number of rows of each class."""
         return np.bincount(self.true, minlength=len(self.classes))
 
     @cached_property
     def confusion(self) -> NDArray[np.int64]:
-        """Rows of each class by predicted class."""
+        """Confusion matrix of shape (n_classes, n_classes), with true classes as rows."""
         return np.asarray(confusion_matrix(self.true, self.predicted, labels=np.arange(len(self.classes))))
 
     @cached_property
     def by_class(self) -> tuple[Floats, Floats, Floats]:
-        """Precision, recall and F1 of each class; NaN where nothing is divided by nothing."""
+        """Precision, recall and F1 of each class; NaN where they are undefined (0/0)."""
         found = precision_recall_fscore_support(
             self.true, self.predicted, labels=np.arange(len(self.classes)), zero_division=np.nan
         )
@@ -75,12 +75,12 @@ class Predictions:
 
     @property
     def balanced_accuracy(self) -> float:
-        """Return the mean recall of the classes that there are rows of."""
+        """Mean recall of the classes that occur in the rows."""
         return float(self.by_class[1][self.counts > 0].mean())
 
     @cached_property
     def certainty(self) -> Floats:
-        """How far each row is from being given another class, whichever is true."""
+        """Distance of each prediction from that of another class, whether or not it is correct."""
         if self.values.ndim == 1:
             return np.abs(self.values)
         two = np.partition(self.values, -2, axis=1)[:, -2:]
@@ -89,18 +89,18 @@ class Predictions:
 
     @cached_property
     def margins(self) -> Floats:
-        """Margin of each row, negative where its class was not predicted."""
+        """Margin of each row, negative if the prediction is wrong."""
         return margins_of(self.true, self.values, np.arange(len(self.classes)))
 
 
 def interval(n_right: int, n_rows: int) -> tuple[float, float]:
-    """Return Wilson's 95% interval of a share, of rows that are drawn independently of each other."""
+    """Return Wilson's 95% interval for the share of independently drawn rows that are correct."""
     found = binomtest(int(n_right), int(n_rows)).proportion_ci(CONFIDENCE, method="wilson")
     return float(found.low), float(found.high)
 
 
 def predictions_of(model: Any, X: Any, y: Any) -> Predictions:
-    """Let a classifier answer rows; raises ValueError for labels that it does not know."""
+    """Predict rows with a classifier; raises ValueError for labels that it does not know."""
     classes = np.asarray(model.classes_).tolist()
     place = {label: k for k, label in enumerate(classes)}
     labels, inverse = np.unique(np.asarray(y), return_inverse=True)
@@ -117,7 +117,7 @@ def predictions_of(model: Any, X: Any, y: Any) -> Predictions:
         if probabilities is None:
             raise TypeError(f"model must have a decision_function or predict_proba; {type(model).__name__} has none")
         values = probabilities[:, 1] - 0.5 if len(classes) == 2 else probabilities
-        score = "probability less one half" if len(classes) == 2 else "probability"
+        score = "probability minus one half" if len(classes) == 2 else "probability"
     seconds = time.perf_counter() - began
     predicted = (values > 0).astype(np.int64) if values.ndim == 1 else values.argmax(axis=1)
     return Predictions(classes, true, predicted, values, score, probabilities, seconds)

@@ -1,4 +1,4 @@
-"""Pages of HTML from a template and what it shows."""
+"""Rendering of HTML templates."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dimargin.display.report import words
 
 
 def rendered(package: str, **content: Any) -> str:
-    """Return the page of a package's template ``page.html.j2``, which may include ``style.css`` of this package.
+    """Render ``page.html.j2`` of a package, which may include ``style.css`` of this package.
 
-    All that is text is escaped, but for pictures, which are SVG.
+    The template escapes all content except what it marks as safe, which are the SVG pictures.
     """
     from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 

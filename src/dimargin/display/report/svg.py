@@ -1,4 +1,4 @@
-"""Pictures of matplotlib's as SVG inside a page: in the page's colours and font, with no reference out of it."""
+"""Conversion of matplotlib figures to inline SVG with the colours and fonts of the page."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ from io import StringIO
 from typing import Any
 from xml.etree import ElementTree
 
-# Colours in which pictures are drawn, and what of the page's stands in their place: those of dark paper too.
-_INK, _PALE, _GREY, _WHITE = "#010203", "#a0a1a2", "#808080", "#ffffff"  # grey and white as the displays have them
-_SERIES = ("#1f5fa8", "#c2500a", "#0b7a5c", "#8b4fa3", "#8f6c00")
-_OF_PAGE = {
-    _INK: "var(--ink)", _PALE: "var(--line)", _GREY: "var(--muted)", _WHITE: "var(--paper)",
-    **{color: f"var(--series-{k})" for k, color in enumerate(_SERIES, 1)},
-}  # fmt: skip
-_STYLE = {
-    "svg.fonttype": "none",  # text stays text, in the reader's fonts
-    "svg.hashsalt": "dimargin",  # the same picture has the same bytes
+# Figures are drawn in these colours. `inline` replaces them with CSS variables of the page, which
+# has a light and a dark scheme. Grey and white are the values that the displays use.
+_INK, _PALE, _GREY, _WHITE = "#010203", "#a0a1a2", "#808080", "#ffffff"
+_SERIES_COLORS = ("#1f5fa8", "#c2500a", "#0b7a5c", "#8b4fa3", "#8f6c00")
+_CSS_VARIABLES = {_INK: "var(--ink)", _PALE: "var(--line)", _GREY: "var(--muted)", _WHITE: "var(--paper)"}
+_CSS_VARIABLES |= {color: f"var(--series-{k})" for k, color in enumerate(_SERIES_COLORS, 1)}
+_MATPLOTLIB_STYLE = {
+    "svg.fonttype": "none",  # Text stays text and is shown in the reader's fonts.
+    "svg.hashsalt": "dimargin",  # A fixed salt makes the bytes of a picture reproducible.
     "font.size": 10,
     "axes.titlesize": 10,
     "text.color": _INK,
@@ -43,40 +42,40 @@ _STYLE = {
 
 @contextmanager
 def page_style(names: bool = False) -> Iterator[None]:
-    """Draw in the colours that `inline` exchanges for the page's, whatever the user's settings of matplotlib are.
+    """Apply the style that `inline` expects, regardless of the user's matplotlib settings.
 
-    In a picture with names of classes, a dollar is a dollar.
+    With `names`, math mode is off, because class names may contain dollar signs.
     """
     import matplotlib.style
     from matplotlib.rcsetup import cycler
 
-    lines = cycler(color=_SERIES) + cycler(linestyle=["-", "--", "-.", ":", (0, (6, 2))])
+    lines = cycler(color=_SERIES_COLORS) + cycler(linestyle=["-", "--", "-.", ":", (0, (6, 2))])
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from")  # the reader's fonts draw them
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")  # The browser has its own fonts.
         with matplotlib.style.context(
-            ["default", {**_STYLE, "axes.prop_cycle": lines, "text.parse_math": not names}], after_reset=True
+            ["default", {**_MATPLOTLIB_STYLE, "axes.prop_cycle": lines, "text.parse_math": not names}], after_reset=True
         ):
             yield
 
 
 def inline(figure: Any, name: str, described: str) -> str:
-    """Return a figure as an SVG element.
+    """Convert a figure to an SVG element.
 
     Parameters
     ----------
     figure : matplotlib Figure
-        Drawn, and saved, within `page_style`.
+        Must be drawn, and converted, within `page_style`.
     name : str
-        Goes before the ids that are used in the picture, which are the page's.
+        Prefix that makes the ids of the picture unique on the page.
     described : str
-        What there is to see, for those who do not.
+        Description for screen readers.
     """
     file = StringIO()
     figure.savefig(file, format="svg", metadata={"Date": None})
     root = ElementTree.fromstring(file.getvalue())
     for parent in list(root.iter()):
         for child in list(parent):
-            if child.tag.rpartition("}")[2] in ("metadata", "style"):  # a style would be that of the whole page
+            if child.tag.rpartition("}")[2] in ("metadata", "style"):  # A style element would apply to the whole page.
                 parent.remove(child)
     attributes = [(element, key.rpartition("}")[2], value) for element in root.iter() for key, value in element.items()]
     used = {id_ for _, key, value in attributes for id_ in _used_ids(key, value)}
@@ -85,7 +84,7 @@ def inline(figure: Any, name: str, described: str) -> str:
         element.attrib.clear()
     for element, key, value in attributes:
         if key != "id":
-            element.set(key, _of_page(key, value, name))
+            element.set(key, _page_value(key, value, name))
         elif value in used:
             element.set("id", f"{name}-{value}")
     root.attrib = {"viewBox": root.attrib["viewBox"], "role": "img", "aria-label": described}
@@ -93,13 +92,13 @@ def inline(figure: Any, name: str, described: str) -> str:
 
 
 def _used_ids(key: str, value: str) -> list[str]:
-    """Return the ids that an attribute refers to."""
+    """Return the ids that an attribute references."""
     return [value[1:]] if key == "href" else re.findall(r"url\(#([^)]+)\)", value)
 
 
-def _of_page(key: str, value: str, name: str) -> str:
-    """Return the value of an attribute with the ids and colours of the page."""
+def _page_value(key: str, value: str, name: str) -> str:
+    """Return an attribute value with ids prefixed and colours replaced by CSS variables."""
     if key == "href":
         return f"#{name}-{value[1:]}"
     value = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", value)
-    return re.sub(r"#[0-9a-f]{6}\b", lambda found: _OF_PAGE.get(found[0], found[0]), value)
+    return re.sub(r"#[0-9a-f]{6}\b", lambda found: _CSS_VARIABLES.get(found[0], found[0]), value)

@@ -1,4 +1,4 @@
-"""Numbers and names as the page shows them."""
+"""Numbers and names, formatted for the page."""
 
 from __future__ import annotations
 
@@ -6,41 +6,39 @@ import math
 from decimal import ROUND_CEILING, Decimal, localcontext
 from typing import Any
 
-_LONGEST = 60  # characters of a name
-_LEAST = Decimal("0.0001")  # percent of a bound
 
+def plain(text: Any, max_length: int = 60) -> str:
+    r"""Return a text without unprintable characters, cut to `max_length` characters.
 
-def plain(text: Any, most: int = _LONGEST) -> str:
-    r"""Return a text without characters that cannot be printed, and not longer than `most`.
-
-    Control characters are not allowed in SVG, and those that turn the direction of writing would disguise a name.
+    SVG does not allow control characters, and characters that reverse the direction of writing
+    could disguise a name.
 
     Examples
     --------
     >>> plain("ham\n"), plain("x" * 100, 5)
     ('ham\ufffd', 'xxxx…')
     """
-    shown = "".join(c if c.isprintable() else "\ufffd" for c in str(text)[: most + 1])
-    return shown if len(shown) <= most else f"{shown[: most - 1]}…"
+    shown = "".join(c if c.isprintable() else "\ufffd" for c in str(text)[: max_length + 1])
+    return shown if len(shown) <= max_length else f"{shown[: max_length - 1]}…"
 
 
 def count(number: float) -> str:
-    """Return a whole number with its thousands apart."""
+    """Format a whole number with thousands separators."""
     return f"{int(number):,}"
 
 
 def number(value: float, digits: int = 4) -> str:
-    """Return a number with so many significant digits, or a dash if it is not defined."""
+    """Format a number with `digits` significant digits, or as a dash if it is NaN."""
     return "—" if math.isnan(value) else f"{value:.{digits}g}"
 
 
 def score(value: float) -> str:
-    """Return a number between zero and one with three decimals, or a dash if it is not defined."""
+    """Format a score between 0 and 1 with three decimals, or as a dash if it is NaN."""
     return "—" if math.isnan(value) else f"{value:.3f}"
 
 
 def percent(share: float, n_rows: int = 0) -> str:
-    """Return a share in percent, with a digit more where `n_rows` rows tell such shares apart.
+    """Format a share in percent, with a second decimal from 10,000 rows, or as a dash if it is NaN.
 
     Examples
     --------
@@ -54,7 +52,7 @@ def percent(share: float, n_rows: int = 0) -> str:
 
 
 def bound(share: float) -> str:
-    """Return an upper bound of a share in percent, with two digits, rounded up.
+    """Format an upper bound in percent, rounded up to two significant digits; at least 0.0001%.
 
     Examples
     --------
@@ -62,16 +60,16 @@ def bound(share: float) -> str:
     ('0.088%', '0.0001%', '50%', '300%')
     """
     with localcontext(prec=2, rounding=ROUND_CEILING):
-        return f"{+max(100 * Decimal(share), _LEAST):f}%"
+        return f"{+max(100 * Decimal(share), Decimal('0.0001')):f}%"
 
 
 def size(n_bytes: int) -> str:
-    """Return a number of bytes in the unit that suits it."""
+    """Format a number of bytes in kB or MB."""
     return f"{n_bytes / 1e6:.1f} MB" if n_bytes >= 1e6 else f"{max(n_bytes / 1e3, 0.1):.3g} kB"
 
 
 def seconds(value: float) -> str:
-    """Return a duration in the unit that suits it.
+    """Format a duration in seconds, or in a smaller unit if it is below one second.
 
     Examples
     --------

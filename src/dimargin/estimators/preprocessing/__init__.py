@@ -1,4 +1,4 @@
-"""Columns that are no numbers, as features; transformers of tables; features of a kernel."""
+"""Transformers for dates, tables and sparse rows, and features that approximate a kernel."""
 
 from typing import TYPE_CHECKING
 

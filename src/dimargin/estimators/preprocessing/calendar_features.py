@@ -1,4 +1,4 @@
-"""Dates and times as numbers."""
+"""A scikit-learn transformer from dates and times to numbers."""
 
 from __future__ import annotations
 
@@ -13,34 +13,32 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dimargin.system.arrays import Floats
 
-_DAY = np.timedelta64(1, "D")
-_LONGEST = 100  # letters of a format
-_MONDAY = 3  # days from a Monday to 1970-01-01
+_ONE_DAY = np.timedelta64(1, "D")
 
 
 class CalendarFeatures(TransformerMixin, BaseEstimator):
-    """Dates and times as numbers that a kernel can compare: how long ago, and where in the year, week and day.
+    """Transformer of dates and times to a time axis and positions in the year, week and day.
 
-    Every column becomes its days since 1970-01-01, and the sine and cosine of the angle at which it stands in its year
-    and in its week; a column with times of the day also those of the angle in the day. Days that are near each other in
-    the year, such as the last of December and the first of January, are so near in these.
+    Every column becomes its days since 1970-01-01, and the sine and cosine of its angle in the
+    cycle of the year and of the week; a column with times also those in the cycle of the day.
+    Adjacent days, such as the last of December and the first of January, therefore have similar
+    features.
 
     Parameters
     ----------
     format : str, default="iso"
-        Of dates that are text: "iso" for ISO 8601 (``2026-11-24``, ``2026-11-24 18:30``), or as in
-        `datetime.datetime.strptime`, such as "%d.%m.%Y". Times with a zone are taken in UTC.
+        Format of dates as text: "iso" for ISO 8601 (``2026-11-24``, ``2026-11-24 18:30``), or a
+        format of `datetime.datetime.strptime`, such as "%d.%m.%Y". Zoned times become UTC.
 
     Attributes
     ----------
     days_ : ndarray of shape (n_features_in_,)
-        Mean of each column, in days since 1970-01-01, which stands for missing dates. Their angles are (0, 0), the
-        centre of the circle.
+        Mean of each column, in days, which replaces missing dates; their sines and cosines are 0.
     has_times_ : ndarray of shape (n_features_in_,)
-        Whether a value of the column was not midnight.
+        Whether each column has a value with a time other than midnight.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, where the input has some.
+        Only when X had column names.
 
     Examples
     --------
@@ -57,18 +55,18 @@ class CalendarFeatures(TransformerMixin, BaseEstimator):
         self.format = format
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Take note of the mean date of each column, and of whether it has times of the day.
+        """Compute the mean date of each column, and whether it has times.
 
         Parameters
         ----------
         X : array-like or data frame of shape (n_samples, n_features)
-            Dates as text, `datetime` objects or ``datetime64``; None, NaN, NaT and empty text are missing.
+            Dates as text, `datetime` objects or ``datetime64``; None, NaN, NaT and "" are missing.
         y : ignored
 
         Raises
         ------
         ValueError
-            For a text that is no date of this format, a format that is none, and a column without any date.
+            If the format is invalid, a value is not such a date, or a column has no dates.
         """
         check_format(self.format)
         days = self._days(X, reset=True)
@@ -80,12 +78,12 @@ class CalendarFeatures(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> Floats:
-        """Return the features of dates.
+        """Compute the features of dates.
 
         Parameters
         ----------
         X : array-like or data frame of shape (n_samples, n_features)
-            As for `fit`.
+            As in `fit`.
 
         Returns
         -------
@@ -94,14 +92,14 @@ class CalendarFeatures(TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            For a text that is no date of this format.
+            If a value is not a date in this format.
         """
         check_is_fitted(self)
         days = self._days(X, reset=False)
         return np.column_stack([part for k in range(days.shape[1]) for part in self._parts(days[:, k], k)])
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Return the names of the features: those of the columns with what each is."""
+        """Return the names of the features: the name of the column and the kind of the feature."""
         check_is_fitted(self)
         names = []
         for k in range(self.n_features_in_):
@@ -119,18 +117,19 @@ class CalendarFeatures(TransformerMixin, BaseEstimator):
         dates = (np.floor(days).astype(np.int64)).astype("M8[D]")
         year = dates.astype("M8[Y]")
         begin, end = year.astype("M8[D]"), (year + 1).astype("M8[D]")
-        turns = [((dates - begin) / _DAY + days % 1) / ((end - begin) / _DAY), (np.floor(days) + _MONDAY) % 7 / 7]
+        # Three days before 1970-01-01 was a Monday.
+        turns = [((dates - begin) / _ONE_DAY + days % 1) / ((end - begin) / _ONE_DAY), (np.floor(days) + 3) % 7 / 7]
         if self.has_times_[column]:
             turns.append(days % 1)
         waves = [wave(2 * np.pi * turn) for turn in turns for wave in (np.sin, np.cos)]
         return [days, *(np.where(missing, 0.0, wave) for wave in waves)]
 
     def _days(self, X: Any, reset: bool) -> Floats:
-        """Return days since 1970-01-01, NaN for what is missing."""
+        """Return days since 1970-01-01, with NaN for missing dates."""
         X = validate_data(self, X if hasattr(X, "shape") else np.asarray(X), reset=reset, skip_check_array=True)
         values = np.asarray(X)
         if values.dtype.kind == "M":
-            days: Floats = (values - np.datetime64(0, "D")) / _DAY
+            days: Floats = (values - np.datetime64(0, "D")) / _ONE_DAY
             return days
         days = np.full(values.shape, np.nan)
         for k in range(values.shape[1]):
@@ -146,35 +145,35 @@ class CalendarFeatures(TransformerMixin, BaseEstimator):
     def _day(self, value: Any, column: int, row: int) -> float:
         try:
             moment = _moment(value, self.format)
-        except (ValueError, OverflowError):  # the latter of a zone at the ends of the calendar
+        except (ValueError, OverflowError):  # Zones can overflow at the ends of the calendar.
             expected = "ISO 8601, such as 2026-11-24" if self.format == "iso" else self.format
             raise ValueError(
-                f"column {self._name(column)!r} holds {value!r} (row {row}), which is no date; {expected} expected"
+                f"column {self._name(column)!r} holds {value!r} (row {row}), which is not a date; expected {expected}"
             ) from None
-        return float((np.datetime64(moment, "us") - np.datetime64(0, "D")) / _DAY)
+        return float((np.datetime64(moment, "us") - np.datetime64(0, "D")) / _ONE_DAY)
 
 
 def check_format(format: Any) -> None:
-    """Raise ValueError unless dates can be read in this format."""
+    """Raise ValueError unless the format can read dates."""
     example = datetime(2026, 11, 24, 18, 30)
     try:
-        sound = format == "iso" or (
-            "%" in format and len(format) <= _LONGEST and datetime.strptime(example.strftime(format), format)
+        is_valid = format == "iso" or (
+            "%" in format and len(format) <= 100 and datetime.strptime(example.strftime(format), format)
         )
     except (ValueError, TypeError, re.error):
-        sound = False
-    if not sound:
-        raise ValueError(f"format must be 'iso' or one of datetime.strptime such as '%d.%m.%Y', got {format!r}")
+        is_valid = False
+    if not is_valid:
+        raise ValueError(f"format must be 'iso' or a format of datetime.strptime such as '%d.%m.%Y', got {format!r}")
 
 
 def _moment(value: Any, format: str) -> datetime:
-    """Return a moment in UTC; raises ValueError for what is none."""
+    """Convert a date or time to UTC; raises ValueError if it is neither."""
     if isinstance(value, date) and not isinstance(value, datetime):
         return datetime.combine(value, time())
     if isinstance(value, datetime):
         moment = value
     elif not isinstance(value, str):
-        raise ValueError("no date")
+        raise ValueError("not a date")
     else:
         moment = datetime.fromisoformat(value) if format == "iso" else datetime.strptime(value, format)
     return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)

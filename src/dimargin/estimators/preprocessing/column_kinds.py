@@ -1,4 +1,4 @@
-"""Tables as scikit-learn's ColumnTransformer takes them, and what kinds of columns one expects."""
+"""Helpers for scikit-learn's ColumnTransformer and its kinds of columns."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from dimargin.estimators.preprocessing.calendar_features import CalendarFeatures
 
 
 def check_version() -> None:
-    """Raise ValueError where scikit-learn is too old for tables of Arrow."""
+    """Raise ValueError if scikit-learn is too old for Arrow tables."""
     if tuple(map(int, sklearn.__version__.split(".")[:2])) < (1, 7):
-        raise ValueError(f"columns that are no numbers need scikit-learn 1.7 or newer; this is {sklearn.__version__}")
+        raise ValueError(f"non-numeric columns need scikit-learn 1.7 or newer; {sklearn.__version__} is installed")
 
 
 def numbers_as_they_are() -> FunctionTransformer:
-    """Return a transformer that gives numbers as they are; "passthrough" cannot do so with tables of Arrow."""
+    """Return an identity transformer; "passthrough" does not work with Arrow tables."""
     return FunctionTransformer(validate=True, feature_names_out="one-to-one")
 
 
 def columns_of(transformer: ColumnTransformer) -> tuple[list[str], list[str]]:
-    """Return the names of the columns that a fitted transformer takes as numbers, and of those it takes as text."""
+    """Return the names of the columns that a fitted transformer reads as numbers, and as text."""
     numbers, texts = list[str](), list[str]()
     for _, step, columns in transformer.transformers_:
         if isinstance(step, OneHotEncoder):

@@ -1,4 +1,4 @@
-"""Random Fourier features as a scikit-learn transformer, so that linear machines are kernel machines."""
+"""Random Fourier features as a scikit-learn transformer."""
 
 from __future__ import annotations
 
@@ -16,21 +16,23 @@ from dimargin.system.plain_numbers import PlainNumbers
 
 @dataclass(eq=False, repr=False)
 class FourierFeatures(PlainNumbers, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    r"""Orthogonal random Fourier features of the RBF kernel: a linear machine behind them is a kernel machine.
+    r"""Orthogonal random Fourier features, which approximate the RBF kernel for linear machines.
 
-    No row is in such a machine, and its features depend on the seed and the number of columns only: sites that share
-    the seed learn a kernel machine by gossip of its weights, and no row leaves them
-    (``dimargin site --program gadget --kernel rbf``, whose model files have this step).
+    The features depend only on the seed and the number of columns, and the model contains no
+    training rows. Sites with the same seed therefore train a kernel machine by gossiping its
+    weights, and no row leaves them
+    (``dimargin site --program gadget --kernel rbf``; its model files contain this step).
 
     Parameters
     ----------
     gamma : float, default=1.0
-        Of the kernel ``exp(-gamma |x - z|^2)``.
+        Parameter of the kernel ``exp(-gamma |x - z|^2)``.
     n_components : int, default=500
-        Frequencies. Each gives a cosine and a sine, so that there are twice as many features, as in `FastFood`. Kernel
-        values err by ``(2 n_components) ** -0.5`` at most, as a standard deviation.
+        Number of frequencies. Each gives a cosine and a sine, so there are twice as many features,
+        as in `FastFood`. The standard deviation of a kernel value is at most
+        ``(2 n_components) ** -0.5``.
     random_state : int, default=0
-        Seed of the frequencies, that all sites share.
+        Seed of the frequencies, which all sites must share.
 
     Attributes
     ----------
@@ -41,7 +43,7 @@ class FourierFeatures(PlainNumbers, ClassNamePrefixFeaturesOutMixin, Transformer
 
     See Also
     --------
-    dimargin_bench.kernel_rivals.FastFood : Features of many columns in less time.
+    dimargin_bench.kernel_rivals.FastFood : Faster features for many columns.
 
     References
     ----------
@@ -80,7 +82,7 @@ class FourierFeatures(PlainNumbers, ClassNamePrefixFeaturesOutMixin, Transformer
         Raises
         ------
         ValueError, TypeError
-            For a parameter or data out of range.
+            If a parameter or value is out of range.
         """
         check_number("gamma", self.gamma, 0)
         check_number("n_components", self.n_components, 1, low_included=True, whole=True)
@@ -92,7 +94,7 @@ class FourierFeatures(PlainNumbers, ClassNamePrefixFeaturesOutMixin, Transformer
         return self
 
     def transform(self, X: Any) -> Floats:
-        """Return the features of rows.
+        """Compute the features of rows.
 
         Parameters
         ----------
@@ -101,7 +103,7 @@ class FourierFeatures(PlainNumbers, ClassNamePrefixFeaturesOutMixin, Transformer
         Returns
         -------
         ndarray of shape (n_samples, 2 * n_components)
-            Rows of length one: all cosines, then all sines.
+            Rows of norm one: all cosines, then all sines.
         """
         check_is_fitted(self)
         return fourier_features(
@@ -109,7 +111,7 @@ class FourierFeatures(PlainNumbers, ClassNamePrefixFeaturesOutMixin, Transformer
         )
 
     def __sklearn_tags__(self) -> Any:
-        """Return scikit-learn's tags: rows may be sparse."""
+        """Return scikit-learn's tags, with support for sparse rows."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags

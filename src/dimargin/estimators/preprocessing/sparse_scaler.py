@@ -1,4 +1,4 @@
-"""Scaling of sparse rows, of which most columns may never occur, as a scikit-learn transformer."""
+"""A scikit-learn transformer that scales sparse rows with very many columns."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ SCALERS: dict[str, Any] = {"maxabs": MaxAbsScaler(), "standard": StandardScaler(
 
 @dataclass(eq=False, repr=False)
 class SparseScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """Scaler of sparse rows that keeps a number for every column that occurs in training, and none for the others.
+    """Scaler of sparse rows that stores scales only for columns with values in the training rows.
 
-    Rows are scaled as by scikit-learn's MaxAbsScaler or StandardScaler(with_mean=False), and so are those to predict;
-    columns that did not occur are left as they are. Rows of hashed features may have billions of columns.
+    Rows are scaled as by scikit-learn's MaxAbsScaler or StandardScaler(with_mean=False); other
+    columns are left unchanged. Rows of hashed features may have billions of columns.
 
     Parameters
     ----------
     method : {"maxabs", "standard"}, default="maxabs"
-        Every column is divided by its largest absolute value, or by its standard deviation.
+        Divide every column by its largest absolute value, or by its standard deviation.
 
     Attributes
     ----------
@@ -35,9 +35,9 @@ class SparseScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only when X had column names.
     columns_ : ndarray of shape (n_columns,)
-        Indices of the columns that occur, ascending.
+        Sorted indices of the columns with values.
     scale_ : ndarray of shape (n_columns,)
-        What they are divided by.
+        Divisors of these columns.
 
     Examples
     --------
@@ -57,7 +57,7 @@ class SparseScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return tags
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Find the scale of every column that occurs.
+        """Compute the scale of every column with values.
 
         Parameters
         ----------
@@ -77,7 +77,7 @@ class SparseScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> Any:
-        """Return rows as a CSR array, of which the columns that occurred in training are scaled."""
+        """Scale the columns that had values in training, and return a CSR array."""
         check_is_fitted(self)
         X = self._checked(X, reset=False)
         places, known = places_of(X.indices, self.columns_)

@@ -1,4 +1,4 @@
-"""Choice of parameters by cross-validation."""
+"""Parameter search by cross-validation."""
 
 from dimargin.estimators.search.odm_cv import ODMClassifierCV
 

@@ -1,11 +1,12 @@
-"""Folds whose training rows are nested samples, and the training of candidates on them.
+"""Folds with nested training samples, and the training of candidates on them.
 
-On a part of the rows the loss of a row keeps its weight in the whole: the mass is that of all rows, not of the part.
-For the mean loss the best `lam` of 1,000 rows was a tenth to a hundredth of that of 9,000 (phishing and ijcnn1, gamma
-fixed): parts would choose too small a `lam`.
+On a sample, the loss of a row has the same weight as in the problem of all rows: its mass is that
+of all rows. With the mean loss, the best `lam` for 1,000 rows was a tenth to a hundredth of that
+for 9,000 (phishing and ijcnn1, gamma fixed), so samples would choose a too small `lam`.
 
-Candidates of one kernel are solved one after the other along `lam`, each from the solution before; they share rows, and
-in the space of landmarks kernel values and their factor. Rows and landmarks of a round are among those of the next.
+Candidates with the same kernel are solved along `lam`, each with a warm start from the previous
+solution. They share rows and, in the space of landmarks, kernel values and their factor. Rows and
+landmarks of a round are a subset of those of the next.
 """
 
 from __future__ import annotations
@@ -33,11 +34,9 @@ from dimargin.solvers import BlockCoordinateDescent, Limits, LinearFeatures, New
 from dimargin.solvers.landmark_features import independent_landmarks
 from dimargin.system.arrays import Floats, Indices
 
-_MIN_QUERIES = 4000
-
 
 def nested_order(y: Indices, rng: np.random.Generator) -> Indices:
-    """Return a random order of the rows, in every beginning of which the classes are as frequent as in the whole.
+    """Return a random order in which every prefix has the class frequencies of all rows.
 
     Examples
     --------
@@ -63,24 +62,22 @@ class Fold:
 
 @dataclass(frozen=True)
 class Sample:
-    """Rows of a fold that a round trains on, and indices of those that it is scored on."""
+    """All data, training rows in nested order, and indices of the test rows of a round."""
 
-    data: TrainingData  # of all rows
-    training: TrainingData  # in nested order
+    data: TrainingData
+    training: TrainingData
     test: Indices
 
     @classmethod
     def of(cls, data: TrainingData, fold: Fold, n_rows: int, may_merge: bool) -> Sample:
-        """Take `n_rows` training rows, and as many test rows but at least 4,000, as far as there are.
+        """Take at most `n_rows` training rows, and as many test rows or up to 4,000.
 
-        Where they may be merged, one row stands for all that are equal to it, see `merged`.
+        With `may_merge`, equal training rows are merged, see `merged`.
         """
         few = fold.train[:n_rows]
-        training = replace(
-            data, X=data.X[few], y=data.y[few], weights=data.weights[few], row_weights=data.row_weights[few],
-            kept=data.kept[few],
-        )  # fmt: skip
-        return cls(data, merged(training) if may_merge else training, fold.test[: max(_MIN_QUERIES, n_rows)])
+        rows = {name: getattr(data, name)[few] for name in ("X", "y", "weights", "row_weights", "kept")}
+        training = replace(data, **rows)
+        return cls(data, merged(training) if may_merge else training, fold.test[: max(4000, n_rows)])
 
     @property
     def rows(self) -> Any:
@@ -98,51 +95,51 @@ class Sample:
         return MarginLosses(self.training.labels, self.training.weights, loss, mass, mass, intercept)
 
     def score(self, values: Floats, scorer: Any, weights: Floats) -> float:
-        """Return the score of decision values of shape (n_outputs, n_queries).
+        """Compute the score of decision values of shape (n_outputs, n_queries).
 
-        Without a scorer it is the accuracy with these weights of all rows.
+        Without a scorer, it is the accuracy weighted by `weights`, which are those of all rows.
         """
         truth = self.data.classes[self.data.y[self.test]]
-        machine, given = _Known(self.data.classes), values[0] if len(values) == 1 else values.T
+        machine, given = _DecisionValueClassifier(self.data.classes), values[0] if len(values) == 1 else values.T
         if scorer is None:
             return float(np.average(machine.predict(given) == truth, weights=weights[self.test]))
         return float(scorer(machine, given, truth))
 
 
-class _Known(ClassifierMixin, BaseEstimator):
-    """Classifier for scikit-learn's scorers, whose rows are the decision values themselves."""
+class _DecisionValueClassifier(ClassifierMixin, BaseEstimator):
+    """Classifier for scikit-learn's scorers, which takes decision values in place of rows."""
 
     def __init__(self, classes: NDArray[Any]) -> None:
         self.classes = classes
         self.classes_ = classes
 
     def decision_function(self, values: Floats) -> Floats:
-        """Return the decision values that were given."""
+        """Return the given decision values."""
         return values
 
     def predict(self, values: Floats) -> NDArray[Any]:
-        """Return the labels that decision values stand for."""
+        """Return the labels for decision values."""
         return np.asarray(self.classes[codes_of(values)])
 
     def predict_proba(self, values: Floats) -> NoReturn:
-        """Raise ValueError: no candidate has probabilities."""
+        """Raise ValueError, because candidates have no probabilities."""
         raise ValueError(
-            "this scoring needs probabilities, and the machines have decision values only: choose a scoring of labels "
-            "or decision values, such as 'roc_auc', or search CalibratedClassifierCV(...) with GridSearchCV"
+            "scoring must use labels or decision values, such as 'roc_auc', because the machines have no "
+            "probabilities; or search CalibratedClassifierCV(...) with GridSearchCV"
         )
 
 
-# ---- ways to train a candidate ---------------------------------------------------------------------------------------
+# ---- trainers of candidates ------------------------------------------------------------------------------------------
 
 
 class Trainer(ABC):
-    """Trainer of candidates with the same kernel on a sample, each of which starts from the solution before."""
+    """Trainer of candidates with the same kernel on a sample, with warm starts."""
 
     evaluations = 0
 
     @abstractmethod
     def values(self, loss: Loss, limits: Limits) -> Floats:
-        """Return decision values of the machine with this loss, of shape (n_outputs, n_queries)."""
+        """Train with this loss, and return decision values of shape (n_outputs, n_queries)."""
 
 
 class ExactTrainer(Trainer):
@@ -151,7 +148,7 @@ class ExactTrainer(Trainer):
     def __init__(self, sample: Sample, transform: Transform, intercept: bool) -> None:
         self._sample, self._intercept = sample, intercept
         self._kernel = kernel_matrix(transform, sample.rows)
-        self._asked = kernel_matrix(transform, sample.rows, queries=sample.queries)
+        self._test_kernel = kernel_matrix(transform, sample.rows, queries=sample.queries)
         self._start: Floats | None = None
 
     def values(self, loss: Loss, limits: Limits) -> Floats:
@@ -161,11 +158,11 @@ class ExactTrainer(Trainer):
         solution = solve(problem, BlockCoordinateDescent(), self._start, limits)
         self._start = solution.dual
         self.evaluations += solution.kernel_evaluations
-        return self._asked.multiply(*problem.support(solution.dual)) + solution.objectives.intercept[:, None]
+        return self._test_kernel.multiply(*problem.support(solution.dual)) + solution.objectives.intercept[:, None]
 
 
 class SpaceTrainer(Trainer):
-    """Trainer that uses Newton's method, in the space of landmarks or of the features themselves."""
+    """Trainer that uses Newton's method in the space of landmarks or features."""
 
     def __init__(
         self, sample: Sample, train: Any, test: Any, factor: Floats | None, explicit: bool, intercept: bool
@@ -173,25 +170,25 @@ class SpaceTrainer(Trainer):
         self._sample, self._intercept = sample, intercept
         self._train, self._test = LinearFeatures(StoredRows(train)), LinearFeatures(StoredRows(test))
         self._newton = Newton(train.shape[1], intercept, factor, explicit)
-        self._index = np.zeros((len(sample.data.labels), train.shape[1] + 1))
+        self._start = np.zeros((len(sample.data.labels), train.shape[1] + 1))
 
     @classmethod
     def of_landmarks(cls, sample: Sample, transform: Transform, n_landmarks: int, intercept: bool) -> SpaceTrainer:
-        """Make a trainer on kernel values with landmarks, which are the first of the training rows."""
+        """Create a trainer in the space of landmarks, which are the first training rows."""
         kernel: KernelMatrix = kernel_matrix(transform, sample.rows).in_float64()
         landmarks, factor = independent_landmarks(kernel, np.arange(min(n_landmarks, sample.rows.shape[0])))
         train = kernel.block(np.arange(sample.rows.shape[0]), landmarks)
-        asked = kernel_matrix(transform.in_float64(), sample.rows[landmarks], queries=sample.queries)
-        test = asked.block(np.arange(len(sample.test)), np.arange(len(landmarks)))
+        test_kernel = kernel_matrix(transform.in_float64(), sample.rows[landmarks], queries=sample.queries)
+        test = test_kernel.block(np.arange(len(sample.test)), np.arange(len(landmarks)))
         trainer = cls(sample, train, test, factor, explicit=True, intercept=intercept)
-        trainer.evaluations = kernel.evaluations + asked.evaluations
+        trainer.evaluations = kernel.evaluations + test_kernel.evaluations
         return trainer
 
     def values(self, loss: Loss, limits: Limits) -> Floats:
         """See `Trainer.values`."""
         losses = self._sample.losses(loss, self._intercept)
         shards = LocalEngine(1, Event()).scatter([Shard(self._train, losses)])
-        solution = solve(shards, self._newton, self._index, limits)
+        solution = solve(shards, self._newton, self._start, limits)
         intercept = solution.objectives.intercept[:, None]
-        self._index = np.hstack([solution.weights, intercept])
+        self._start = np.hstack([solution.weights, intercept])
         return self._test.scores(self._newton.coefficients(solution.weights)) + intercept

@@ -1,6 +1,6 @@
 """Successive halving: all candidates on few rows, the best of them on more (Jamieson and Talwalkar, AISTATS 2016).
 
-It knows no machine; the caller computes the scores of candidates.
+The module is independent of the machines; the caller computes the scores of candidates.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dimargin.system.arrays import Floats, Indices
 
 @dataclass(frozen=True)
 class Rung:
-    """Numbers of candidates, of training rows of a fold, and of folds (the first ones) in a round."""
+    """Numbers of candidates, training rows per fold, and folds (the first ones) in a round."""
 
     number: int
     n_candidates: int
@@ -24,11 +24,12 @@ class Rung:
     n_folds: int
 
 
-def plan(n_candidates: int, n_rows: int, n_folds: int, factor: float, least: int, finalists: int) -> list[Rung]:
+def plan(n_candidates: int, n_rows: int, n_folds: int, factor: float, min_rows: int, finalists: int) -> list[Rung]:
     """Plan rounds with `factor` times fewer candidates and more rows each, up to the finalists on all rows.
 
-    A round has `least` rows at least, and rounds that would have the same rows are merged into one. The number of folds
-    grows as that of rows does, and is one at least, because few rows mislead all folds in the same way.
+    A round has at least `min_rows` rows, and rounds that would have the same rows are merged into
+    one. The number of folds grows from at least one like the number of rows, because small samples
+    bias all folds in the same way.
 
     Examples
     --------
@@ -40,7 +41,7 @@ def plan(n_candidates: int, n_rows: int, n_folds: int, factor: float, least: int
     rounds, left = [(n_candidates, n_rows, n_folds)], n_candidates
     while left > finalists:
         left = max(finalists, min(left - 1, round(left / factor)))
-        rounds = [(count, max(least, round(rows / factor)), math.ceil(folds / factor)) for count, rows, folds in rounds]
+        rounds = [(k, max(min_rows, round(rows / factor)), math.ceil(folds / factor)) for k, rows, folds in rounds]
         rounds.append((left, n_rows, n_folds))
     merged: list[Rung] = []
     for count, rows, folds in rounds:
@@ -53,15 +54,15 @@ def plan(n_candidates: int, n_rows: int, n_folds: int, factor: float, least: int
 
 @dataclass(frozen=True)
 class Round:
-    """Candidates of a rung and their scores."""
+    """Candidates and their scores of shape (n_candidates, n_folds), NaN if time ran out."""
 
     rung: Rung
     candidates: Indices
-    scores: Floats  # of shape (n_candidates, n_folds of the rung); NaN where time ran out
+    scores: Floats
 
     @property
     def means(self) -> Floats:
-        """Means over the folds that were scored, minus infinity for candidates without any."""
+        """Mean scores over the scored folds, or minus infinity for candidates without scores."""
         counted = ~np.isnan(self.scores)
         with np.errstate(invalid="ignore"):
             means = np.where(counted, self.scores, 0.0).sum(axis=1) / counted.sum(axis=1)
@@ -69,17 +70,17 @@ class Round:
 
     @property
     def ranked(self) -> Indices:
-        """Candidates, the best first, and equally good ones in the order of the grid."""
+        """Candidates by descending score; ties are in the order of the grid."""
         return self.candidates[np.lexsort((self.candidates, -self.means))]
 
     @property
     def complete(self) -> bool:
-        """Return whether every candidate has every score."""
+        """Return whether every candidate has all scores."""
         return not bool(np.isnan(self.scores).any())
 
 
 def successive_halving(rungs: list[Rung], evaluate: Callable[[Rung, Indices], Floats]) -> list[Round]:
-    """Run the rounds of successive halving, the last of them incomplete if time ran out in it.
+    """Run the rounds of successive halving; the last one is incomplete if time ran out.
 
     The function `evaluate` returns the scores of candidates on a rung, of shape (n_candidates, n_folds).
 

@@ -49,58 +49,60 @@ from dimargin.system.arrays import Floats
 from dimargin.system.plain_numbers import PlainNumbers
 from dimargin.system.threads import effective_n_threads, single_threaded_blas
 
-_BANDS = [(0.5, 0.3), (0.1, 0.1), (0.5, 0.8)]  # upsilon and theta of the default grid
-_LOOSE = 0.01  # tolerance of the last fit, where the caller has not given one
-_LINEAR_BANDS = [(0.5, 0.95)]  # wide: a linear machine cannot draw all margins near one
-
 
 class ODMClassifierCV(
     PlainNumbers, CertificateDiagram, CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixin, BaseEstimator
 ):
-    """Machine whose parameters are chosen by cross-validation: by default the Optimal margin Distribution Machine.
+    """Classifier with parameters chosen by cross-validation and successive halving.
 
-    In successive halving, all candidates are scored on few rows of a fold, the best third of them on three times as
-    many, and so on, until few are left for `max_rows` rows of every fold. The best of these is trained on all rows by
-    the estimator's own strategy. Candidates are solved exactly, or in the space of landmarks if that is the estimator's
-    strategy and there are more than twice as many rows. Those with the same kernel are solved one after the other along
-    `lam` or `C`, each from the solution before. On part of the rows the loss of a row keeps its weight in the whole,
-    since the best `lam` for the mean loss grows with the rows.
+    All candidates are scored on few rows of a fold, the best third of them on three times as many
+    rows, and so on, until the finalists are scored on `max_rows` rows of every fold. The best
+    finalist is trained on all rows with the estimator's own strategy. Candidates are solved
+    exactly, or in the space of landmarks if the estimator has strategy "landmark" and there are
+    more than twice as many rows. Candidates with the same kernel are solved along `lam` or `C`,
+    with warm starts. On a sample, the loss of a row has the same weight as in the problem of all
+    rows, because the best `lam` for the mean loss grows with the number of rows.
 
     Parameters
     ----------
     estimator : ODMClassifier, SVMClassifier or LinearODMClassifier, default=None
-        Classifier to tune; None is ``ODMClassifier(tol=0.01)``: a smaller gap of the last fit costs up to half as much
-        time again, and moved the accuracy by less than a hundredth of a point on average (docs/defaults.md). All that
-        is not in the grid is taken from it. More than two classes are separated each from the rest.
+        Classifier to tune, which defines all parameters that are not in the grid. None is
+        ``ODMClassifier(tol=0.01)``, because a smaller gap of the last fit takes up to 50% more
+        time, and changed the accuracy by less than a hundredth of a percentage point on average
+        (docs/defaults.md). More than two classes are separated one against the rest.
     param_grid : dict or list of dict, default=None
-        Values of those of ``gamma`` (numbers, "scale" or "auto"), ``lam``, ``upsilon``, ``theta``, ``C``, ``loss``,
-        ``fit_intercept``, ``class_weight``, ``kernel``, ``degree``, ``coef0`` to try that the estimator has, all
-        combinations of a dict, as in scikit-learn's GridSearchCV. None: gamma from a quarter of "scale" to 64 times it,
-        with lam from 1e4 to 1e6 and three pairs of upsilon and theta, or with C from 0.1 to 1000; linear: lam from 10
-        to 1e6 and one pair.
+        Values to try, in all combinations of a dict as in scikit-learn's GridSearchCV, for
+        parameters of the estimator among ``gamma`` (numbers, "scale" or "auto"), ``lam``,
+        ``upsilon``, ``theta``, ``C``, ``loss``, ``fit_intercept``, ``class_weight``, ``kernel``,
+        ``degree`` and ``coef0``. None is gamma from a quarter of "scale" to 64 times "scale", with
+        lam from 1e4 to 1e6 and three pairs of upsilon and theta, or with C from 0.1 to 1000; for
+        the linear machine, lam from 10 to 1e6 and one pair.
     cv : int or cross-validation splitter, default=3
-        Folds, stratified and shuffled by `random_state`; fewer where all classes are smaller. With `groups` each group
-        is in one fold, and there are no more folds than groups. A splitter of scikit-learn's decides for itself.
+        Number of folds, which are stratified and shuffled by `random_state`; fewer if all classes
+        have fewer rows. With `groups`, each group is in one fold, and the number of folds is at
+        most that of the groups. A splitter of scikit-learn defines its own folds.
     factor : float, default=3
-        So many times fewer candidates go on to so many times more rows.
+        Each round has this many times fewer candidates, on this many times more rows.
     finalists : int, default=2
-        Candidates of the last round.
+        Number of candidates in the last round.
     min_rows, max_rows : int, default=1000 and 10000
-        Training rows of a fold in the first and the last round, at least and at most. More rows want narrower kernels:
-        where the first round chooses too smooth ones, raise `min_rows`.
+        Minimum number of training rows of a fold in the first round, and maximum in the last. More
+        rows need narrower kernels; raise `min_rows` if the first round chooses too wide ones.
     search_tol : float, default=0.2
-        Relative duality gap to which candidates are solved, in 30 passes at most: enough to tell good ones from bad.
-        Where the best are within a twentieth of a point, as on cod-rna, a smaller one may choose better.
+        Relative duality gap of candidates, which are solved in at most 30 passes. This
+        distinguishes good candidates from bad ones; if the best ones differ by less than 0.05
+        percentage points, as on cod-rna, a smaller value may choose better.
     scoring : str, callable or None, default=None
-        As in scikit-learn; None is accuracy, with the weights of the rows and of the estimator's own `class_weight`.
+        As in scikit-learn; None is accuracy, weighted by row weights and the estimator's
+        `class_weight`.
     max_time : float or None, default=None
-        Seconds for all, the last fit included: the search takes half of it at most, and where it is cut short the
-        best candidate so far is trained.
+        Time limit in seconds, including the last fit. The search takes at most half of it; if it is
+        cut short, the best candidate so far is trained.
     n_jobs : int or None, default=None
-        Threads; the choice does not depend on them.
+        Number of threads; the result does not depend on it.
     random_state : int, RandomState or None, default=None
     verbose : int, default=0
-        1 prints a line a round.
+        1 prints one line per round.
 
     Attributes
     ----------
@@ -108,22 +110,22 @@ class ODMClassifierCV(
         Trained on all rows with the best parameters.
     best_params_ : dict
     best_score_ : float
-        Mean over the folds in the last complete round; NaN, and `best_params_` empty, where time did not suffice to
-        score any candidate.
+        Mean score over the folds in the last complete round. It is NaN, and `best_params_` is
+        empty, if there was no time to score any candidate.
     cv_results_ : dict of arrays
-        One entry a candidate and round, in the order of the rounds: ``params``, ``param_...``, ``round``, ``n_rows``,
-        ``split0_test_score`` ... (NaN for folds that a round did not ask), ``mean_test_score``, ``std_test_score``,
-        ``rank_test_score`` (within the round).
+        One entry per candidate and round, in the order of the rounds: ``params``, ``param_...``,
+        ``round``, ``n_rows``, ``split0_test_score`` ... (NaN for folds that a round does not use),
+        ``mean_test_score``, ``std_test_score``, ``rank_test_score`` (within the round).
     rounds_ : list of dict
         ``round``, ``candidates``, ``rows``, ``seconds``, ``kernel_evaluations``, ``best_score``.
     search_seconds_, refit_seconds_ : float
     n_splits_ : int
     classes_, n_features_in_, feature_names_in_, coef_, history_, duality_gap_, ...
-        Those of `best_estimator_`.
+        Attributes of `best_estimator_`.
 
     See Also
     --------
-    TuningDisplay : Picture of the candidates that were tried.
+    TuningDisplay : Plot of the candidates.
 
     Examples
     --------
@@ -135,7 +137,8 @@ class ODMClassifierCV(
     (['gamma', 'lam', 'theta', 'upsilon'], True, True)
     """
 
-    __metadata_request__fit: ClassVar[dict[str, str]] = {"groups": UNUSED}  # which are the splitter's
+    # Groups are routed to the splitter instead.
+    __metadata_request__fit: ClassVar[dict[str, str]] = {"groups": UNUSED}
 
     def __init__(
         self,
@@ -176,7 +179,7 @@ class ODMClassifierCV(
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
-        """Choose the parameters and train the machine on all rows.
+        """Search the parameters, and train the machine on all rows.
 
         Parameters
         ----------
@@ -184,10 +187,10 @@ class ODMClassifierCV(
         y : array-like of shape (n_samples,)
             Class labels of any type, two classes or more.
         sample_weight : array-like of shape (n_samples,), optional
-            As the estimator's.
+            As in `fit` of the estimator.
         groups : array-like of shape (n_samples,), optional
-            Group of every row, such as the patient: rows of a group are never trained on and scored on in the same
-            fold, neither in the first rounds nor in the last. With a splitter, what it makes of them.
+            Group of every row, such as a patient. In all rounds, the rows of a group are either
+            training or test rows of a fold. A splitter may use the groups differently.
 
         Returns
         -------
@@ -196,7 +199,7 @@ class ODMClassifierCV(
         Raises
         ------
         ValueError, TypeError
-            For a parameter, a candidate or data out of range; the message names it.
+            If a parameter, a candidate or a value is out of range; the message names it.
         """
         began = time.perf_counter()
         with unchanged_on_failure(self):
@@ -206,7 +209,7 @@ class ODMClassifierCV(
             is_linear = isinstance(estimator, LinearODMClassifier)
             data = on_stored_columns(data)[0] if is_linear else data if callable(estimator.kernel) else narrow(data)
             if len(data.classes) > 2 and isinstance(estimator, MulticlassKernelClassifier):
-                _check_way(estimator)
+                _set_one_vs_rest(estimator)
             candidates = self._candidates(estimator, data)
             folds = self._folds(data, X, y, self._groups_for_folds(data.n_given, groups))
             n_rows = min(int(self.max_rows), max(len(fold.train) for fold in folds))
@@ -217,20 +220,18 @@ class ODMClassifierCV(
             hooks = {"estimator": self, "X": X, "y": y, "metadata": {"sample_weight": sample_weight, "groups": groups}}
             context.call_on_fit_task_begin(**hooks)
             monitor: Monitor = self.__dict__.get("_monitor") or Monitor()
-            search = Search(
-                estimator=estimator, data=data, candidates=candidates, folds=folds,
-                scorer=None if self.scoring is None else check_scoring(estimator, self.scoring),
-                engine=LocalEngine(effective_n_threads(self.n_jobs), Event()), tol=float(self.search_tol),
-                deadline=None if self.max_time is None else began + self.max_time / 2,
-                report=Report(context, hooks, monitor, bool(self.verbose)),
-            )  # fmt: skip
+            scorer = None if self.scoring is None else check_scoring(estimator, self.scoring)
+            engine = LocalEngine(effective_n_threads(self.n_jobs), Event())
+            deadline = None if self.max_time is None else began + self.max_time / 2
+            report, tol = Report(context, hooks, monitor, bool(self.verbose)), float(self.search_tol)
+            search = Search(estimator, data, candidates, folds, scorer, engine, tol, deadline, report)
             with single_threaded_blas():
                 rounds = successive_halving(rungs, search.evaluate)
             self.n_splits_, self.cv_results_, self.rounds_ = len(folds), results(rounds, candidates), search.rounds
             best, self.best_score_ = choice(rounds)
             self.best_params_ = {} if best is None else candidates[best]
             if not rounds[-1].complete:
-                done = f"after {len(rounds) - 1} of {len(rungs)} rounds: the best so far is trained"
+                done = f"after {len(rounds) - 1} of {len(rungs)} rounds; the best candidate so far is trained"
                 warnings.warn(f"the search was cut short {done}", ConvergenceWarning, stacklevel=3)
             self.search_seconds_ = time.perf_counter() - began
             with context_of(context, "refit", hooks):
@@ -248,11 +249,11 @@ class ODMClassifierCV(
             check_number("max_time", self.max_time, 0)
 
     def _refitted(self, estimator: Any, monitor: Monitor, X: Any, y: Any, sample_weight: Any) -> Any:
-        """Train the machine with the best parameters on all rows."""
+        """Train a machine with the best parameters on all rows."""
         machine = clone(estimator).set_params(**self.best_params_)
         if self.max_time is not None:
             machine.set_params(max_time=max(self.max_time - self.search_seconds_, 1e-3))
-        # who interrupts the search wants its best machine, not an untrained one
+        # An interruption of the search must not interrupt the final fit.
         machine._monitor = Monitor() if monitor.interrupted.is_set() else monitor
         monitor.refit_begin()
         machine.fit(X, y, sample_weight)
@@ -261,7 +262,7 @@ class ODMClassifierCV(
 
     def _base(self) -> Any:
         """Return a checked copy of the estimator."""
-        estimator: Any = ODMClassifier(tol=_LOOSE) if self.estimator is None else clone(self.estimator)
+        estimator: Any = ODMClassifier(tol=0.01) if self.estimator is None else clone(self.estimator)
         if not isinstance(estimator, (ODMClassifier, SVMClassifier, LinearODMClassifier)):
             raise TypeError(
                 f"estimator must be an ODMClassifier, an SVMClassifier or a LinearODMClassifier, got {estimator!r}"
@@ -270,13 +271,11 @@ class ODMClassifierCV(
             estimator.set_params(random_state=self.random_state, n_jobs=self.n_jobs)
         estimator._check_parameters()
         if getattr(estimator, "kernel", None) == "precomputed":
-            raise ValueError(
-                "kernel='precomputed' cannot be tuned: there is no gamma, and rows are needed for landmarks"
-            )
+            raise ValueError("kernel='precomputed' cannot be tuned; give the kernel as a function or by name")
         return estimator
 
     def _candidates(self, estimator: Any, data: TrainingData) -> list[dict[str, Any]]:
-        """Return the parameters to try, which are checked one by one."""
+        """Return the candidates after validating each of them."""
         grid: Any = self.param_grid
         if grid is None:
             grid = _default_grid(estimator, data)
@@ -299,14 +298,14 @@ class ODMClassifierCV(
         return isinstance(self.cv, numbers.Integral)
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Return what metadata `fit` takes: `sample_weight`, and what the splitter asks for, such as `groups`."""
+        """Return the metadata of `fit`: `sample_weight`, and those of the splitter."""
         splitter = StratifiedGroupKFold() if self._has_own_folds else self.cv
         mapping = MethodMapping().add(caller="fit", callee="split")
         router = MetadataRouter(owner=type(self).__name__).add_self_request(self)
         return router.add(splitter=splitter, method_mapping=mapping)
 
     def _groups_for_folds(self, n_rows: int, groups: Any) -> dict[str, Any]:
-        """Return the arguments that the splitter gets of these groups; raises ValueError for those that are none."""
+        """Return the splitter's arguments for groups; raises ValueError if these are invalid."""
         if groups is None:
             return {}
         found = column_or_1d(groups, dtype=None)
@@ -314,15 +313,15 @@ class ODMClassifierCV(
             raise ValueError(f"groups must have an entry for each of the {n_rows} rows, got {len(found)}")
         missing = [row for row, group in enumerate(found.tolist()) if group is None or group != group]
         if missing:
-            raise ValueError(f"groups holds no group for row {missing[0]}, but {found[missing[0]]!r}")
+            raise ValueError(f"groups must have a group for every row, got {found[missing[0]]!r} for row {missing[0]}")
         if get_config()["enable_metadata_routing"]:
             return dict(process_routing(self, "fit", groups=found).splitter.split)
         return {"groups": found}
 
     def _folds(self, data: TrainingData, X: Any, y: Any, grouped: dict[str, Any]) -> list[Fold]:
-        """Return folds of the rows with weight.
+        """Return folds of the rows with positive weight.
 
-        A splitter of the caller's splits all rows that were given, whose indices it knows.
+        A splitter of the caller splits all given rows, because its indices refer to these.
         """
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
         if self._has_own_folds:
@@ -347,21 +346,21 @@ class ODMClassifierCV(
         return folds
 
     def _own_splitter(self, data: TrainingData, grouped: dict[str, Any], rng: np.random.Generator) -> Any:
-        """Return the splitter of `cv` folds, or fewer where classes or groups are fewer."""
+        """Return a splitter with `cv` folds, or fewer if classes or groups are too small or few."""
         check_number("cv", self.cv, 2, low_included=True, whole=True)
         largest = int(np.bincount(data.y).max())
         if largest < 2:
-            raise ValueError("cross-validation needs two rows of a class or more; every class has one")
+            raise ValueError("cross-validation needs a class with two rows or more; every class has only one")
         seed = int(rng.integers(2**31))
         if not grouped:
             return StratifiedKFold(min(int(self.cv), largest), shuffle=True, random_state=seed)
         n_groups = len(np.unique(grouped["groups"]))
         if n_groups < 2:
-            raise ValueError("groups must hold two groups or more of rows with weight, got one")
+            raise ValueError("groups must have two groups or more among rows with positive weight, got one")
         return StratifiedGroupKFold(min(int(self.cv), largest, n_groups), shuffle=True, random_state=seed)
 
     def _sk_visual_block_(self) -> Any:
-        """Return the block of scikit-learn's diagram: around the best machine or, before, the one that is given."""
+        """Return the block of scikit-learn's diagram around the best or the given machine."""
         own = vars(self)
         name = "best_estimator_" if "best_estimator_" in own else "estimator"
         machine = own[name]
@@ -372,7 +371,7 @@ class ODMClassifierCV(
     # ---- the tuned machine ---------------------------------------------------------------------------------------
 
     def __getattr__(self, name: str) -> Any:
-        # fitted attributes are those of the best estimator
+        # Fitted attributes are those of the best estimator.
         if name.endswith("_") and not name.startswith("_") and "best_estimator_" in self.__dict__:
             return getattr(self.best_estimator_, name)
         if name == "predict_proba":
@@ -380,17 +379,17 @@ class ODMClassifierCV(
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def decision_function(self, X: Any) -> Floats:
-        """Return the decision values of the best estimator."""
+        """Compute the decision values of the best estimator."""
         check_is_fitted(self, "best_estimator_")
         return np.asarray(self.best_estimator_.decision_function(X))
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Predict class labels, of shape (n_samples,), by the best estimator."""
+        """Predict class labels, of shape (n_samples,), with the best estimator."""
         check_is_fitted(self, "best_estimator_")
         return np.asarray(self.best_estimator_.predict(X))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the score of the best estimator, by `scoring`, of rows with weights if these are given."""
+        """Compute the score of the best estimator by `scoring`."""
         check_is_fitted(self, "best_estimator_")
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         if self.scoring is None:
@@ -398,19 +397,21 @@ class ODMClassifierCV(
         return float(check_scoring(self.best_estimator_, self.scoring)(self.best_estimator_, X, y, **weights))
 
 
-def _check_way(estimator: MulticlassKernelClassifier) -> None:
-    """Make sure that the last fit is of the machines that are scored: each class against the rest."""
+def _set_one_vs_rest(estimator: MulticlassKernelClassifier) -> None:
+    """Make the last fit one against the rest, like the candidates that are scored."""
     if estimator.multi_class == "one_vs_one":
         raise ValueError(
-            "ODMClassifierCV scores machines of each class against the rest, and multi_class is 'one_vs_one': leave it "
-            "at 'auto', or use scikit-learn's GridSearchCV"
+            "ODMClassifierCV needs multi_class 'auto' or 'one_vs_rest', got 'one_vs_one'; use scikit-learn's "
+            "GridSearchCV for that"
         )
     estimator.set_params(multi_class="one_vs_rest")
 
 
 def _default_grid(estimator: Any, data: TrainingData) -> list[dict[str, Any]]:
     linear = isinstance(estimator, LinearODMClassifier)
-    bands = [{"upsilon": [upsilon], "theta": [theta]} for upsilon, theta in (_LINEAR_BANDS if linear else _BANDS)]
+    # A linear machine cannot pull all margins close to one, so its band is wide.
+    pairs = [(0.5, 0.95)] if linear else [(0.5, 0.3), (0.1, 0.1), (0.5, 0.8)]
+    bands = [{"upsilon": [upsilon], "theta": [theta]} for upsilon, theta in pairs]
     if linear:
         return [{**band, "lam": [1e1, 1e2, 1e3, 1e4, 1e5, 1e6]} for band in bands]
     shared: dict[str, list[Any]] = {"lam": [1e4, 1e5, 1e6]}

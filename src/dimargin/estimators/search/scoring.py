@@ -27,14 +27,15 @@ from dimargin.system.arrays import Floats, Indices
 from dimargin.system.progress_lines import print_progress
 
 KERNEL = ("kernel", "gamma", "degree", "coef0")
-SHARED = (*KERNEL, "class_weight", "loss", "fit_intercept")  # by candidates that are solved one after the other
-ORDERED = ("upsilon", "theta", "lam", "C")  # parameters along which they are, each from the solution before
-_STEPS = 30  # of a candidate's solve, at most
+SHARED = (*KERNEL, "class_weight", "loss", "fit_intercept")
+"""Parameters that candidates must share to be solved in one sequence."""
+ORDERED = ("upsilon", "theta", "lam", "C")
+"""Parameters that order the candidates of a sequence of warm starts."""
 
 
 @dataclass
 class Report:
-    """Reports of a search to scikit-learn's callbacks, a front end and the terminal."""
+    """Progress reports of a search to scikit-learn's callbacks, a front end and the terminal."""
 
     context: Any
     hooks: dict[str, Any]
@@ -42,7 +43,7 @@ class Report:
     verbose: bool
 
     def begin(self, rung: Rung, n_units: int) -> None:
-        """Report that a round of `n_units` independent units begins."""
+        """Report the begin of a round with `n_units` independent units."""
         self.monitor.level_begin(rung.number, n_units)
         self._round = self.context.subcontext(
             task_name=f"round {rung.number}", max_subtasks=n_units, sequential_subtasks=False
@@ -50,14 +51,14 @@ class Report:
         self._round.call_on_fit_task_begin(**self.hooks)
 
     def unit_end(self, index: int, result: Any) -> None:
-        """Report that the candidates of one kernel are scored on one fold."""
+        """Report that the candidates with one kernel have been scored on one fold."""
         self.monitor.task_end(index)
         task = self._round.subcontext(task_name="kernel and fold", task_id=index)
         task.call_on_fit_task_begin(**self.hooks)
         task.call_on_fit_task_end(**self.hooks)
 
     def end(self, entry: dict[str, Any]) -> None:
-        """Report that the round is over, and interrupt the search if a listener asks to stop."""
+        """Report the end of the round, and interrupt the search if a listener requests it."""
         if self.verbose:
             print_progress(
                 "[dimargin] round {round}: {candidates} candidates on {rows} rows, {seconds:.2f} s, best score "
@@ -70,7 +71,7 @@ class Report:
 
 @contextmanager
 def context_of(context: Any, name: str, hooks: dict[str, Any]) -> Iterator[None]:
-    """Report a subtask of the fit to callbacks, as long as the block runs."""
+    """Report the begin and end of the block to callbacks as a subtask of the fit."""
     task = context.subcontext(task_name=name)
     task.call_on_fit_task_begin(**hooks)
     yield
@@ -79,7 +80,7 @@ def context_of(context: Any, name: str, hooks: dict[str, Any]) -> Iterator[None]
 
 @dataclass
 class Search:
-    """Search that scores candidates and keeps a record of the rounds."""
+    """Search that scores candidates and records the rounds."""
 
     estimator: Any
     data: TrainingData
@@ -94,13 +95,13 @@ class Search:
 
     def __post_init__(self) -> None:
         interrupted = self.report.monitor.interrupted
-        self.limits = Limits(self.tol, _STEPS, self.deadline, self.engine.cancelled, interrupted)
+        self.limits = Limits(self.tol, 30, self.deadline, self.engine.cancelled, interrupted)
         self.linear = isinstance(self.estimator, LinearODMClassifier)
-        self._thin: dict[str, bool] = {}  # whether rows are, by kernel
+        self._thin: dict[str, bool] = {}  # Keys are kernels; True if sparse copies of rows are used.
         self._lock = Lock()
 
     def evaluate(self, rung: Rung, candidates: Indices) -> Floats:
-        """Return scores of shape (n_candidates, n_folds), NaN where time ran out."""
+        """Compute scores of shape (n_candidates, n_folds), with NaN for those without time."""
         began = time.perf_counter()
         units = [(group, fold) for group in self._groups(candidates) for fold in range(rung.n_folds)]
         self.report.begin(rung, len(units))
@@ -122,7 +123,7 @@ class Search:
         return found
 
     def _groups(self, candidates: Indices) -> list[Indices]:
-        """Group candidates by what they share, each group in the order of upsilon, theta, and lam or C."""
+        """Group candidates by `SHARED` parameters, and sort each group by `ORDERED` ones."""
         groups: dict[str, list[int]] = {}
         for index in candidates:
             shared = [getattr(self._machines[index], name, None) for name in SHARED]
@@ -131,7 +132,7 @@ class Search:
 
     @cached_property
     def _machines(self) -> list[Any]:
-        """Unfitted machines of all candidates."""
+        """Unfitted machines for all candidates."""
         return [clone(self.estimator).set_params(**params) for params in self.candidates]
 
     def _path(self, index: int) -> tuple[float, ...]:
@@ -139,7 +140,7 @@ class Search:
         return tuple(0.0 if isinstance(value, str) else value for value in values)
 
     def _unit(self, rung: Rung, group: Indices, fold: int) -> tuple[list[float], int]:
-        """Score candidates with the same kernel on a fold, NaN where time runs out, and count kernel evaluations."""
+        """Score a group on a fold (NaN if time runs out), and count kernel evaluations."""
         if self.limits.reached:
             return [np.nan] * len(group), 0
         machine = clone(self._machines[group[0]])
@@ -154,7 +155,7 @@ class Search:
         return found, trainer.evaluations
 
     def _data_for(self, machine: Any) -> TrainingData:
-        """Return the data, with one-hot rows as sparse ones where the kernel of a machine allows."""
+        """Return the data, with sparse copies of one-hot rows if the kernel allows it."""
         if self.linear or isinstance(machine._check_strategy(), Landmark) or not machine._may_thin:
             return self.data
         kernel = str([getattr(machine, name) for name in KERNEL])
@@ -164,7 +165,7 @@ class Search:
         return self._thinned if self._thin[kernel] else self.data
 
     def _may_merge(self, machine: Any) -> bool:
-        """Return whether one row may stand for all that are equal to it, and that is worth the time."""
+        """Return whether merging equal rows is valid and saves time."""
         if self.linear or not machine._may_merge:
             return False
         strategy = machine._check_strategy()
@@ -191,7 +192,7 @@ class Search:
 def choice(rounds: list[Round]) -> tuple[int | None, float]:
     """Return the best candidate of the last complete round, and its score.
 
-    If no round is complete, it is the best one of those that were scored in the first.
+    If no round is complete, it is the best of the candidates scored in the first round.
     """
     last = ([found for found in rounds if found.complete] or rounds[:1])[-1]
     best = float(last.means.max())
@@ -199,7 +200,7 @@ def choice(rounds: list[Round]) -> tuple[int | None, float]:
 
 
 def results(rounds: list[Round], candidates: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return results like ``cv_results_`` of GridSearchCV, with one entry a candidate and round."""
+    """Return ``cv_results_`` as in GridSearchCV, with one entry per candidate and round."""
     tried = [(found, index) for found in rounds for index in range(len(found.candidates))]
     params = [candidates[found.candidates[index]] for found, index in tried]
     n_folds = max(found.rung.n_folds for found in rounds)
