@@ -39,7 +39,7 @@ def test_every_parameter_of_the_scikit_learn_class_is_a_param_with_its_default(e
 
 def test_texts_of_params_speak_of_params():
     text = ODMClassifier().explainParams()
-    assert "where nLevels or stopLevel is given" in text and "n_levels" not in text
+    assert "if nLevels or stopLevel is given" in text and "n_levels" not in text
     assert "precomputed" not in text
 
 

@@ -52,12 +52,15 @@ def flags(
 
 
 def _described(text: str) -> tuple[str, str | None]:
-    """Return the description of a parameter for the command line, and its choices as a metavar, if it has some."""
+    """Return the description of a parameter for the command line, and its choices as a metavar, if it has some.
+
+    What begins with "In Python" is left out.
+    """
     choices = None
     if text.startswith("{"):
         kind, _, text = text.partition(". ")
         choices = "|".join([*re.findall(r'"(\w+)"', kind), *(["number"] if "float" in kind else [])])
-    return re.sub(r"\bNone\b", "the default", text), choices
+    return re.sub(r"\bNone\b", "the default", text.partition(" In Python,")[0]), choices
 
 
 def _defaults(name: str, machines: Sequence[type[Any]], exclude: Collection[str]) -> str:

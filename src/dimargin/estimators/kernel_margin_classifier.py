@@ -64,13 +64,13 @@ class KernelMarginClassifier(LinearKernelCoefficients, KernelPrediction):
     Parameters
     ----------
     strategy : {"auto", "exact", "diodm", "dc", "cascade", "dip", "landmark"} or strategy object, default="auto"
-        "exact" solves the whole problem. "diodm" merges a tree of stratified partitions. "dc"
-        divides the rows into clusters and conquers (DC-SVM, DC-ODM). "cascade" merges the support
-        vectors of random partitions, "dip" those of partitions with the same share of every
+        Algorithm. "exact" solves the whole problem. "diodm" merges a tree of stratified partitions.
+        "dc" divides the rows into clusters and conquers (DC-SVM, DC-ODM). "cascade" merges the
+        support vectors of random partitions, "dip" those of partitions with the same share of every
         cluster. "landmark" solves the machine in the space of a sample of the rows, for more than a
         million rows. "auto" is "diodm" if `n_levels` or `stop_level` is given; else "exact" up to
-        100,000 rows, and above "dc", or "diodm" with `n_landmarks` or `memory_limit`. An object has
-        further options, as in ``DivideAndConquer(prediction="naive")``.
+        100,000 rows, and above "dc", or "diodm" with `n_landmarks` or `memory_limit`. In Python, an
+        object has further options, as in ``DivideAndConquer(prediction="naive")``.
     branching : int, default=4
         Number of partitions that are merged into one ("diodm", "cascade", "dip"); with "dc", level
         l has ``branching ** l`` clusters.

@@ -89,15 +89,16 @@ class KernelEstimator:
     Parameters
     ----------
     kernel : {"linear", "poly", "rbf", "laplacian", "precomputed"} or callable, default="rbf"
-        "precomputed": X holds kernel values, of shape (n, n) for fit and (n_queries, n) for
-        prediction. A function takes two arrays of rows and returns their kernel values. Both are
-        several times slower than named kernels, and must be positive semi-definite for the
-        certificate to be valid. A ValueError is raised if the values of up to 256 random rows have
-        a negative eigenvalue, or if two rows have k(x, z) != k(z, x) or k(x, z)^2 > k(x, x) k(z, z)
-        in a block that is computed. These checks do not prove semi-definiteness.
+        Kernel function. With "precomputed", X holds kernel values, of shape (n, n) for fit and
+        (n_queries, n) for prediction. In Python, it may be a function that takes two arrays of rows
+        and returns their kernel values. Both are several times slower than named kernels, and must
+        be positive semi-definite for the certificate to be valid. A ValueError is raised if the
+        values of up to 256 random rows have a negative eigenvalue, or if two rows have
+        k(x, z) != k(z, x) or k(x, z)^2 > k(x, x) k(z, z) in a block that is computed. These checks
+        do not prove semi-definiteness.
     gamma : {"scale", "auto"} or float, default="scale"
-        As in scikit-learn: "scale" is ``1 / (n_features * X.var())`` (rows weighted by `sample_weight`), "auto"
-        ``1 / n_features``.
+        Kernel coefficient. As in scikit-learn, "scale" is ``1 / (n_features * X.var())`` (rows
+        weighted by `sample_weight`), "auto" ``1 / n_features``.
     degree : int, default=3
         Degree of "poly".
     coef0 : float, default=0.0

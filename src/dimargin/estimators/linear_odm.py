@@ -62,10 +62,11 @@ class LinearODMClassifier(LinearMarginClassifier):
     theta : float, default=0.8
         Half width of the band of margins around one without loss, in [0, 1).
     solver : {"auto", "newton", "svrg", "csvrg", "dsvrg"} or solver object, default="auto"
-        "newton" takes a few passes over the rows for any parameters. "svrg" (stochastic variance
-        reduced gradient) takes a few more for small `lam`. "dsvrg" is svrg on stratified partitions
-        without moving rows (acc-DiODM). "csvrg" is svrg with a core-set, a baseline. "auto" is
-        "newton". An object has further options, as in ``LinearSVRG(step_size="barzilai_borwein")``.
+        Algorithm. "newton" takes a few passes over the rows for any parameters. "svrg" (stochastic
+        variance reduced gradient) takes a few more for small `lam`. "dsvrg" is svrg on stratified
+        partitions without moving rows (acc-DiODM). "csvrg" is svrg with a core-set, a baseline.
+        "auto" is "newton". In Python, an object has further options, as in
+        ``LinearSVRG(step_size="barzilai_borwein")``.
     fit_intercept : bool, default=True
         Whether the decision function has an intercept.
     tol : float, default=1e-3

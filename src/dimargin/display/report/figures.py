@@ -77,7 +77,7 @@ def roc(curves: Sequence[ClassCurves], classes: Sequence[Any]) -> str:
             ax.plot(*curve.roc, label=f"{plain(classes[curve.index], _MAX_NAME_LENGTH)}: {curve.area:.3f}")
         ax.set(xlabel="false positive rate", ylabel="true positive rate", **_UNIT_SQUARE)
         _legend(ax, "ROC area", "lower right")
-        areas = ", ".join(f"{plain(classes[c.index], _MAX_NAME_LENGTH)} {c.area:.3f}" for c in curves[:MAX_CURVES])
+        areas = ", ".join(f"{plain(classes[c.index], _MAX_NAME_LENGTH)} {c.area:.3f}" for c in drawn)
         return inline(figure, "roc", f"Receiver operating characteristic; areas: {areas}")
 
 
@@ -86,14 +86,13 @@ def precision_recall(curves: Sequence[ClassCurves], classes: Sequence[Any]) -> s
     """Draw precision against recall; of many curves, those of the smallest average precision."""
     with page_style(names=True):
         figure, (ax,) = _axes()
-        for curve in worst(curves, [c.average_precision for c in curves]):
+        drawn = worst(curves, [c.average_precision for c in curves])
+        for curve in drawn:
             label = f"{plain(classes[curve.index], _MAX_NAME_LENGTH)}: {curve.average_precision:.3f}"
             ax.plot(*curve.precision_recall, label=label)
         ax.set(xlabel="recall", ylabel="precision", **_UNIT_SQUARE)
         _legend(ax, "average precision", "lower left")
-        averages = ", ".join(
-            f"{plain(classes[c.index], _MAX_NAME_LENGTH)} {c.average_precision:.3f}" for c in curves[:MAX_CURVES]
-        )
+        averages = ", ".join(f"{plain(classes[c.index], _MAX_NAME_LENGTH)} {c.average_precision:.3f}" for c in drawn)
         return inline(figure, "precision-recall", f"Precision against recall; average precision: {averages}")
 
 
