@@ -216,7 +216,7 @@ def test_what_training_had_everywhere_must_be_there(dimargin, files):
         holes = {name: ["", *test[name].tolist()[1:]]}
         test.fillna({"age": 40}).assign(**holes).to_csv(folder / "hole.csv", index=False)
         status, _, err = dimargin("predict", folder / "m", folder / "hole.csv")
-        assert status == 1 and f"hole.csv, line 2: column '{name}' is missing; a value expected" in err
+        assert status == 1 and f"hole.csv, line 2: column '{name}' is missing; expected a value" in err
     test.assign(age="old").to_csv(folder / "words.csv", index=False)
     status, _, err = dimargin("predict", folder / "m", folder / "words.csv")
     assert (
@@ -224,7 +224,7 @@ def test_what_training_had_everywhere_must_be_there(dimargin, files):
         and "words.csv, line 2: column 'age' is 'old'; a finite number expected (60 of 60 cells are not a number)"
         in err
     )
-    assert "--na old makes it a missing value" in err
+    assert "--na old reads it as a missing value" in err
 
 
 def test_a_model_of_a_table_cannot_be_resumed_with_other_columns(dimargin, files):
@@ -233,7 +233,7 @@ def test_a_model_of_a_table_cannot_be_resumed_with_other_columns(dimargin, files
     resume = ("train", folder / "train.csv", "--model", folder / "m2", "--resume", folder / "m", "--tol", 1e-3)
     assert dimargin(*resume)[0] == 0
     status, _, err = dimargin(*resume, "--categories")
-    assert status == 2 and "--categories cannot be changed" in " ".join(err.split())
+    assert status == 2 and "--categories cannot be used with --resume" in " ".join(err.split())
     assert dm.load(folder / "m2")[-1].duality_gap_ <= 1e-3
 
 
@@ -241,7 +241,7 @@ def test_quantiles_of_sparse_rows_are_refused(dimargin, tmp_path):
     rows = "".join(f"{k % 2} {1 + k}:1 {50 + k}:2\n" for k in range(40))
     (tmp_path / "rows.libsvm").write_text(rows)
     status, _, err = dimargin("train", tmp_path / "rows.libsvm", "--model", tmp_path / "m", "--scale", "quantile")
-    assert status == 1 and "--scale quantile does not keep zeros" in err
+    assert status == 1 and "--scale quantile cannot be used with sparse rows" in err
 
 
 # ---- cells that are no numbers among numbers -------------------------------------------------------------------------
@@ -292,7 +292,7 @@ def test_an_odd_cell_of_a_file_to_predict(dimargin, tmp_path):
                     ("report", model, new, *page)):  # fmt: skip
         status, _, err = dimargin(*command)
         assert status == 1 and "new.csv, line 11: column 'a' is 'off scale'; a finite number expected" in err
-        assert "(1 of 80 cells is not a number); --na 'off scale' makes it a missing value" in err
+        assert "(1 of 80 cells is not a number); --na 'off scale' reads it as a missing value" in err
         if command[0] != "info":
             assert dimargin(*command, "--na", "OFF SCALE")[0] == 0
 
@@ -509,7 +509,10 @@ def test_a_line_of_units_is_named_when_predicting(dimargin, tmp_path):
     model, rows = tmp_path / "m", [f"{k}.5,{k % 7}.25,{k % 2}\n" for k in range(40)]
     (tmp_path / "train.csv").write_text("a,b,y\n" + "".join(rows))
     assert dimargin("train", tmp_path / "train.csv", "--model", model, "--missing", "median")[0] == 0
-    for units, helps in (("m,km/h,-", "a file without line 2, a line of texts, helps"), ("m,1,-", "--na m makes it a")):
+    for units, helps in (
+        ("m,km/h,-", "remove line 2, a line of texts, from"),
+        ("m,1,-", "--na m reads it as"),
+    ):
         (tmp_path / "new.csv").write_text(f"a,b,y\n{units}\n" + "".join(rows))
         status, _, err = dimargin("predict", model, tmp_path / "new.csv")
         assert status == 1 and "line 2: column 'a' is 'm'; a finite number expected" in err and helps in err

@@ -179,7 +179,7 @@ def test_libsvm_s_programs_read_standard_input(dimargin, tmp_path, stdin, monkey
     assert dimargin("svm-predict", "-", "t.model", "labels")[1].startswith("Accuracy = ")
     stdin(b"a,b\n1,2\n")
     status, _, err = dimargin("svm-train", "-q", "-")
-    assert status == 1 and "standard input: LIBSVM text expected; `dimargin train` reads CSV and Parquet" in err
+    assert status == 1 and "standard input: expected LIBSVM text; `dimargin train` reads CSV and Parquet" in err
 
 
 def test_a_file_that_is_not_there(dimargin, tmp_path):

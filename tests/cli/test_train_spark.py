@@ -161,7 +161,7 @@ def test_what_cannot_be_trained_on_is_a_line(dimargin, spark, tmp_path):
         (["--checkpoint-dir", "there"], "--checkpoint-dir needs --engine spark"),
         ([*SPARK, "--spark-conf", "memory"], "--spark-conf 'memory': expected NAME=VALUE"),
         ([*SPARK, "--resume", "train.csv"], "no model file"),
-        ([*SPARK, "--resume", "old"], "--resume cannot go on with --engine spark"),
+        ([*SPARK, "--resume", "old"], "--resume cannot be used with --engine spark"),
         ([*SPARK, "--n-jobs", 2], "--n-jobs cannot be used with --engine spark"),
         ([*SPARK, "--kernel", "precomputed"], "--kernel precomputed cannot be used with --engine spark"),
         ([*SPARK, "--lam", -1], "lam must be"),
@@ -194,7 +194,7 @@ def test_without_pyspark_or_java_a_line_says_what_to_install(csv, tmp_path):
     if spark_sessions.find_spec("pyspark"):
         done = command(*train, JAVA_HOME=str(tmp_path))
         assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done.stderr
-        assert f"--engine spark needs Java 17 or newer, and JAVA_HOME={tmp_path} leads to none" in done.stderr
+        assert f"--engine spark needs Java 17 or newer, which was not found by JAVA_HOME={tmp_path}" in done.stderr
 
 
 def test_what_is_started_falls_silent_when_the_session_ends(capfd):

@@ -1,4 +1,4 @@
-"""Making of flags, from parameters of something else too, and the report of values that they cannot have."""
+"""Construction of flags, and the report of their invalid values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ existing_file = partial(typer.Option, exists=True, dir_okay=False)
 
 @contextmanager
 def usage_checked() -> Iterator[None]:
-    """Turn errors of values that flags were given into errors of usage, which show how to get help."""
+    """Turn errors about the values of flags into usage errors, which show how to get help."""
     try:
         yield
     except (ValueError, TypeError) as error:
@@ -25,7 +25,7 @@ def usage_checked() -> Iterator[None]:
 
 
 def optional_flag(name: str, kind: Any, text: str, default: str, panel: str) -> inspect.Parameter:
-    """Return a keyword for a flag that need not be given: its value is None then, and its help says the default."""
+    """Return a keyword for an optional flag, which is None by default; its help shows `default`."""
     flag = name.replace("_", "-")
     option = typer.Option(
         f"--{flag}/--no-{flag}" if kind is bool else f"--{flag}", help=text, show_default=default, rich_help_panel=panel
@@ -38,7 +38,7 @@ def optional_flag(name: str, kind: Any, text: str, default: str, panel: str) -> 
 def with_flags(
     command: Callable[..., None], flags: Sequence[inspect.Parameter], before: str | None = None
 ) -> Callable[..., None]:
-    """Return a command with flags in place of its ``**`` parameter, behind its own or before the one that is named."""
+    """Return a command with flags in place of its ``**`` parameter, after its own flags or before `before`."""
     signature = inspect.signature(command, eval_str=True)
     own = [parameter for parameter in signature.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD]
     at = len(own) if before is None else list(signature.parameters).index(before)
