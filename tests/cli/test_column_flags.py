@@ -139,7 +139,7 @@ def test_the_refusal_names_what_helps(dimargin, files):
     [
         (("--category", "age", "--category", "nobody"), 1, "no feature 'nobody' to encode"),
         (("--drop", "nobody"), 1, "lacks the columns 'nobody'"),
-        (("--drop", "class", "--label", "class"), 1, "is the label, but also named to be left out"),
+        (("--drop", "class", "--label", "class"), 1, "is the label and cannot be left out"),
         (("--dates", "%q"), 2, "format must be 'iso'"),
         (("--engine", "spark", "--categories"), 2, "--categories cannot be used with --engine spark"),
         (("--engine", "spark", "--scale", "quantile"), 2, "--scale quantile cannot be used with --engine spark"),
@@ -488,7 +488,10 @@ def test_labels_that_are_no_classes_are_refused_by_line(dimargin, tmp_path, comm
         pytest.importorskip("networkx")
         flags = ()
     path = tmp_path / "rows.csv"
-    for odd, said in (("0.5", "0.5; classes are whole numbers or texts"), ("NA", "'NA', which is no label; leave")):
+    for odd, said in (
+        ("0.5", "0.5; classes must be whole numbers or texts"),
+        ("NA", "'NA', which is not a label; remove"),
+    ):
         path.write_text("a,y\n" + "".join(f"{k}.5,{odd if k == 5 else k % 2}\n" for k in range(40)))
         status, _, err = dimargin(*command, path, "--model", tmp_path / "m", *flags)
         assert status == 1 and f"{path}, line 7: the label in column 'y' is {said}" in err
@@ -502,7 +505,7 @@ def test_a_label_that_may_be_missing_is_a_class_or_refused(dimargin, tmp_path):
     status, out, _ = dimargin("predict", model, path)
     assert status == 0 and set(out.split()) == {"NA", "EU"}
     status, _, err = dimargin("train", path, "--model", model, "--na", "na")
-    assert status == 1 and f"{path}, line 2: the label in column 'y' is 'NA', which is no label; leave rows" in err
+    assert status == 1 and f"{path}, line 2: the label in column 'y' is 'NA', which is not a label; remove rows" in err
 
 
 def test_a_line_of_units_is_named_when_predicting(dimargin, tmp_path):
@@ -539,9 +542,7 @@ def test_rows_without_any_value_are_named_when_predicting(dimargin, tmp_path):
     path.write_text("a,b,y\n" + "".join(rows) + ",,1\n" + ",1,\n" + "NA,,\n" * 11)
     status, out, err = dimargin("predict", model, path)
     assert status == 0 and len(out.splitlines()) == 53 and err.count("warning") == 1
-    assert (
-        f"warning: {path}: 12 rows have no value in any column of the model, which gives labels all the same: " in err
-    )
+    assert f"warning: {path}: 12 rows have no value in any column of the model, which predicts their labels " in err
     assert "same: line 42, line 44, line 45, " in err and "line 52, ...\n" in err
     path.write_text("a,b,y\n" + "".join(rows) + ",1,\n")
     assert "warning" not in dimargin("predict", model, path)[2]

@@ -193,7 +193,7 @@ def test_what_is_not_a_weight_is_named(suffix, values, message, dimargin, tmp_pa
     [
         (["--weight", "v"], "has no weight column 'v'; the columns are 'a', 'w', 'b', 'label'"),
         (["--weight", "7"], "has no weight column '7'"),
-        (["--weight", "label", "--label", "label"], "column 'label' is the label, but also named to be left out"),
+        (["--weight", "label", "--label", "label"], "column 'label' is the label and cannot be left out"),
         (["--weight", "w", "--group", "1"], "column 'w' is named as weight and as group"),
         (["--group", "v"], "has no group column 'v'"),
     ],
@@ -208,7 +208,7 @@ def test_libsvm_text_has_weights_behind_labels_only(dimargin, tmp_path):
     data = written(table(), tmp_path / "rows.libsvm")
     for command, flags, message in (
         ("train", ["--weight", "w"], "--weight w: columns of LIBSVM text have no names; --weight label reads weights"),
-        ("train", [], "unless a weight is behind its label (--weight label"),
+        ("train", [], "unless a weight follows its label (--weight label"),
         ("tune", ["--group", "qid"], "--group qid: LIBSVM text has no group columns; use CSV or Parquet"),
     ):
         status, _, error = dimargin(command, data, "-m", tmp_path / "m", *flags)

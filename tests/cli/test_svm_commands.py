@@ -325,7 +325,7 @@ FAILURES = {
     "svm-train table.csv": "table.csv: expected LIBSVM text; `dimargin train` reads CSV and Parquet",
     "svm-train damaged": "damaged, line 2",
     "svm-train empty": "empty is empty",
-    "svm-train -W few rows": "few has 2 weights, one on each line; expected 200, one for each row",
+    "svm-train -W few rows": "few has 2 weights, one per line; expected 200, one per row",
     "svm-train -W below rows": "below, line 3: '-1e-3' is not a weight; a finite number of 0 or more expected",
     "svm-train -W words rows": "words, line 1: 'nan' is not a weight",
     "svm-train -W zeros rows": "one weight above 0 at least expected, but all rows have weight 0",

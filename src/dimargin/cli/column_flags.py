@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -29,8 +30,6 @@ from dimargin.io.data.named_columns import has_break, matrix
 from dimargin.io.data.opening import FileOptions
 from dimargin.io.data.whole_file import check_width, column_names, data_format, read_file
 
-_PANEL = "Columns that are not numbers"
-
 
 class Missing(StrEnum):
     """Statistics of a column that may replace a missing number."""
@@ -40,7 +39,7 @@ class Missing(StrEnum):
     most_frequent = "most_frequent"
 
 
-_option = typer.Option
+_option = partial(typer.Option, rich_help_panel="Columns that are not numbers")
 _FLAGS: dict[str, tuple[Any, Any]] = {
     "missing": (
         Missing | None,
@@ -48,20 +47,15 @@ _FLAGS: dict[str, tuple[Any, Any]] = {
             help="Replace missing numbers (empty, NA, nan, null, ?) by this statistic of the column; a missing text "
             "becomes a category, a missing date the mean.",
             show_default="missing values are refused",
-            rich_help_panel=_PANEL,
         ),
     ),
     "categories": (
         bool | None,
-        _option("--categories", help="One-hot encode the columns of text.", show_default=False, rich_help_panel=_PANEL),
+        _option("--categories", help="One-hot encode the columns of text.", show_default=False),
     ),
     "category": (
         list[str] | None,
-        _option(
-            metavar="COLUMN",
-            help="Also one-hot encode this column of numbers; may be repeated.",
-            rich_help_panel=_PANEL,
-        ),
+        _option(metavar="COLUMN", help="Also one-hot encode this column of numbers; may be repeated."),
     ),
     "dates": (
         str | None,
@@ -69,29 +63,22 @@ _FLAGS: dict[str, tuple[Any, Any]] = {
             metavar="FORMAT",
             help="Turn columns of dates into numbers: the day, and the position in the year, week and day. FORMAT is "
             "'iso' or a format of strptime, such as '%d.%m.%Y'.",
-            rich_help_panel=_PANEL,
         ),
     ),
     "decimal_comma": (
         bool | None,
-        _option(
-            "--decimal-comma",
-            help="Numbers in CSV have a decimal comma: 1,5.",
-            show_default=False,
-            rich_help_panel=_PANEL,
-        ),
+        _option("--decimal-comma", help="Numbers in CSV have a decimal comma: 1,5.", show_default=False),
     ),
     "na": (
         list[str] | None,
         _option(
             metavar="TEXT",
             help="Another text or number that marks a missing value, such as '#DIV/0!' or -999; may be repeated.",
-            rich_help_panel=_PANEL,
         ),
     ),
     "drop": (
         list[str] | None,
-        _option(metavar="COLUMN", help="Leave this column out; may be repeated.", rich_help_panel=_PANEL),
+        _option(metavar="COLUMN", help="Leave this column out; may be repeated."),
     ),
 }
 

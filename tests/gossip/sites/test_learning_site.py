@@ -367,7 +367,10 @@ def test_a_label_that_is_no_class_is_reported_and_read_again(tmp_path, flowers):
     site = sites(tmp_path, ["north"])["north"]()
     list(site.start(0.0, []))
     text = path.read_text()
-    for odd, said in (("0.5", "is 0.5; classes are whole numbers or texts"), ("NA", "is 'NA', which is no label")):
+    for odd, said in (
+        ("0.5", "is 0.5; classes must be whole numbers or texts"),
+        ("NA", "is 'NA', which is not a label"),
+    ):
         path.write_text(f"{text}1,2,3,4,{odd}\n")
         found = [action.facts for action in site._take_rows(1.0) if isinstance(action, Report)]
         assert f"{path}, line 152: the label in column 'label' {said}" in found[0]["reason"]
