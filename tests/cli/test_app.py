@@ -275,7 +275,7 @@ FAILURES = {
     "no label column": (["train", "train.csv", "--model", "m", "--label", "sort"], "'sort'"),
     "text among numbers": (["train", "text.csv", "--model", "m"], "text.csv, line 3"),
     "one class": (["train", "train.csv", "--model", "m", "--label", "-1", "--validate", "one.csv"], "one.csv"),
-    "no model": (["predict", "train.csv", "train.csv"], "no model file"),
+    "no model": (["predict", "train.csv", "train.csv"], "not a dimargin model file"),
     "other columns": (["predict", "old.dimargin", "other.csv"], "'right'"),
     "unknown labels": (["evaluate", "old.dimargin", "one.csv"], "one.csv"),
     "memory": (["train", "train.csv", "--model", "m", "--memory-limit", "1000"], "memory_limit"),

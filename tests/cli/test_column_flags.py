@@ -501,7 +501,7 @@ def test_a_label_that_may_be_missing_is_a_class_or_refused(dimargin, tmp_path):
     path, model = tmp_path / "rows.csv", tmp_path / "m"
     path.write_text("a,y\n" + "".join(f"{k}.5,{('NA', 'EU')[k % 2]}\n" for k in range(40)))
     status, _, err = dimargin("train", path, "--model", model)
-    assert status == 0 and err.count(f"warning: {path}, line 2: the label 'NA' in column 'y' is a class") == 1
+    assert status == 0 and err.count(f"warning: {path}, line 2: the label 'NA' in column 'y' is read as a class") == 1
     status, out, _ = dimargin("predict", model, path)
     assert status == 0 and set(out.split()) == {"NA", "EU"}
     status, _, err = dimargin("train", path, "--model", model, "--na", "na")
@@ -543,7 +543,7 @@ def test_rows_without_any_value_are_named_when_predicting(dimargin, tmp_path):
     status, out, err = dimargin("predict", model, path)
     assert status == 0 and len(out.splitlines()) == 53 and err.count("warning") == 1
     assert f"warning: {path}: 12 rows have no value in any column of the model, which predicts their labels " in err
-    assert "same: line 42, line 44, line 45, " in err and "line 52, ...\n" in err
+    assert "anyway: line 42, line 44, line 45, " in err and "line 52, ...\n" in err
     path.write_text("a,b,y\n" + "".join(rows) + ",1,\n")
     assert "warning" not in dimargin("predict", model, path)[2]
 

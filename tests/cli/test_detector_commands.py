@@ -97,7 +97,7 @@ REFUSED = {
     "svm-predict": (
         ["svm-predict", "TEXT", "MODEL", "m"],
         1,
-        "is no LIBSVM text model, but a model file of",
+        "is not a LIBSVM text model, but a dimargin model file",
     ),
 }
 

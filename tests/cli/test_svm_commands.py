@@ -320,7 +320,7 @@ def test_bad_usage_is_status_2_and_says_why(dimargin, folder, command):
 
 
 FAILURES = {
-    "svm-train one": "two classes at least expected, but the label is 3 everywhere",
+    "svm-train one": "expected at least two classes, but all labels are 3",
     "svm-train halves": "halves, line 1: the label is 0.5; classes are whole numbers",
     "svm-train table.csv": "table.csv: expected LIBSVM text; `dimargin train` reads CSV and Parquet",
     "svm-train damaged": "damaged, line 2",
@@ -328,10 +328,10 @@ FAILURES = {
     "svm-train -W few rows": "few has 2 weights, one per line; expected 200, one per row",
     "svm-train -W below rows": "below, line 3: '-1e-3' is not a weight; a finite number of 0 or more expected",
     "svm-train -W words rows": "words, line 1: 'nan' is not a weight",
-    "svm-train -W zeros rows": "one weight above 0 at least expected, but all rows have weight 0",
-    "svm-train -W half one.weights": "two classes at least expected, but the label is 1 everywhere",
+    "svm-train -W zeros rows": "expected at least one weight above 0, but all rows have weight 0",
+    "svm-train -W half one.weights": "expected at least two classes, but all labels are 1",
     "svm-train -g 1e300 rows": "Scale the columns first",
-    "svm-train -t 4 rows": "feature 0 of every row has to be its place in the kernel matrix, counted from 1",
+    "svm-train -t 4 rows": "feature 0 of every row must be its index in the kernel matrix, counted from 1",
     "svm-train -t 4 unsound": "not positive semi-definite",
     "svm-predict one places out": "X has 2 columns, but a support vector uses column 4",
     "svm-predict damaged model out": "damaged, line 2",
@@ -342,7 +342,7 @@ FAILURES = {
     "svm-scale zero": "zero has a feature 0",
     "svm-scale -r rows rows": "rows, line 1: 'x'",
     "svm-scale -s none/r rows": "none",
-    "export rows out": "rows is no model file",
+    "export rows out": "rows is not a dimargin model file",
     "export scaled out": "scaled scales rows or encodes columns",
     "export three out": "separates 3 classes one from the rest",
     "export laplacian out": "the Laplacian kernel has no LIBSVM form",

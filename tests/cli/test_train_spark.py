@@ -160,7 +160,7 @@ def test_what_cannot_be_trained_on_is_a_line(dimargin, spark, tmp_path):
         (["--spark-conf", "spark.executor.memory=1g"], "--spark-conf needs --engine spark"),
         (["--checkpoint-dir", "there"], "--checkpoint-dir needs --engine spark"),
         ([*SPARK, "--spark-conf", "memory"], "--spark-conf 'memory': expected NAME=VALUE"),
-        ([*SPARK, "--resume", "train.csv"], "no model file"),
+        ([*SPARK, "--resume", "train.csv"], "not a dimargin model file"),
         ([*SPARK, "--resume", "old"], "--resume cannot be used with --engine spark"),
         ([*SPARK, "--n-jobs", 2], "--n-jobs cannot be used with --engine spark"),
         ([*SPARK, "--kernel", "precomputed"], "--kernel precomputed cannot be used with --engine spark"),

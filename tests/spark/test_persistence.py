@@ -197,7 +197,7 @@ def with_content(spark, saved, path, content):
 @pytest.mark.slow
 def test_content_that_is_no_model_file_is_refused(spark, saved, tmp_path):
     with_content(spark, saved, tmp_path / "model", b"\x80\x04\x95pickle")
-    with pytest.raises(ModelFileError, match=r"holds no sound ODMClassificationModel: .* is no model file"):
+    with pytest.raises(ModelFileError, match=r"holds no sound ODMClassificationModel: .* is not a dimargin model file"):
         ODMClassificationModel.load(str(tmp_path / "model"))
 
 
