@@ -30,7 +30,7 @@ _DRESSED_NUMBER = re.compile(
     rf"(?:[%‰$€£¥₹]|[°º](?:{_BLANK}?[CFKNSEWO])?|(?P<mark>\*{{1,3}})"
     r"|(?P<after>[A-Za-zµμΩ][A-Za-zµμΩ/]{0,5}(?:[²³]|\^?[23])?))?\)?['\"]?"
 )
-"""Number with a sign or unit, thousands separators, quotes, or the brackets of a negative number."""
+"""Number with a sign or unit, thousands separators, quotes, or brackets for a minus."""
 _PLAIN_NUMBERS = "plain numbers in the file, such as 1257.3 for 1,257.30, 12.6 for 12.6% and 5 for $5 or 5 km"
 _PLAIN_WITH_COMMAS = (
     "plain numbers in the file, such as 1257,3 for 1.257,30, 2414 or 2,414 for 2.414, 12,6 for 12,6% and 5 for $5"
@@ -53,7 +53,7 @@ class Choices:
 
 
 class _Problem(NamedTuple):
-    """Column that cannot be used: what helps, its kind, an example, and its only row without a number."""
+    """Unusable column: what helps, its kind, an example, and its only row without a number."""
 
     helps: str
     kind: str
@@ -71,7 +71,8 @@ class Problems:
         text_rows = [problem.row for problem in found.values() if problem.row is not None]
         for name, problem in found.items():
             helps = problem.helps
-            # A single row of texts in several columns of numbers holds repeated names, units or a sum.
+            # A single row of texts in several columns of numbers holds repeated names, units or a
+            # sum.
             if problem.row is not None and len(text_rows) > 1 == len(set(text_rows)):
                 helps = f"a file without {rows.place(problem.row)}, a line of texts,"
             self._found.setdefault((helps, problem.kind), []).append(f"{short(name)!r} ({problem.example})")
@@ -131,7 +132,7 @@ class Problems:
         return None if chosen.categories else _Problem("--categories", "columns of text", example)
 
     def _of_numbers(self, column: pa.ChunkedArray) -> _Problem | None:
-        """Return the problem of a column of numbers with some cells that do not parse as numbers."""
+        """Return the problem of a column of numbers in which some cells are not numbers."""
         has_commas = bool(self._choices.decimal_comma)
         odd = odd_cells(column, has_commas)
         # An odd cell that is a number has a decimal point where commas are expected.
@@ -171,7 +172,7 @@ class Problems:
 
 
 def _dressed(texts: Sequence[str]) -> list[str]:
-    """Return the texts that are numbers with signs, thousands separators, or one unit common to all."""
+    """Return the texts that are numbers with signs, thousands separators, or a common unit."""
     found = {text: match for text in texts if (match := _DRESSED_NUMBER.fullmatch(text)) and not is_number(text)}
     # Texts such as 37.5* and EUR37.5 are numbers, but 3* and ABC37 are names.
     unsure = [text for text, match in found.items() if match["mark"] or match["code"]]

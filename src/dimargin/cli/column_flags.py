@@ -55,7 +55,7 @@ _FLAGS: dict[str, tuple[Any, Any]] = {
     ),
     "category": (
         list[str] | None,
-        _option(metavar="COLUMN", help="Also one-hot encode this column of numbers; may be repeated."),
+        _option(metavar="COLUMN", help="One-hot encode these numbers, too; may be repeated."),
     ),
     "dates": (
         str | None,
@@ -76,10 +76,7 @@ _FLAGS: dict[str, tuple[Any, Any]] = {
             help="Another text or number that marks a missing value, such as '#DIV/0!' or -999; may be repeated.",
         ),
     ),
-    "drop": (
-        list[str] | None,
-        _option(metavar="COLUMN", help="Leave this column out; may be repeated."),
-    ),
+    "drop": (list[str] | None, _option(metavar="COLUMN", help="Leave this column out; may be repeated.")),
 }
 
 
@@ -159,7 +156,8 @@ class ColumnChoices(Choices):
         Raises
         ------
         DataFileError
-            As `read_data`; if a column does not hold numbers, the message names the flag that helps.
+            As `read_data`; if a column does not hold numbers, the message names the flag that
+            helps.
         """
         row_columns = RowColumns.find(path, weight, group, self.options, label, self.drop or ())
         data, steps = replace(self, drop=[*(self.drop or ()), *row_columns.names])._read(path, label, row_columns)
@@ -260,10 +258,10 @@ def read_like(
     transformer: ColumnTransformer | None = None,
     weight: str | int | None = None,
 ) -> DataSet:
-    """Read data as a model's training file was read, given its notes and its features' names and number.
+    """Read data like a model's training file, given its notes and its features' names and number.
 
-    `transformer` is the fitted step that turns columns into numbers, if there is one; X is a table then.
-    `weight` is the column of weights, which are read only together with labels.
+    `transformer` is the fitted step that turns columns into numbers, if there is one; X is a table
+    then. `weight` is the column of weights, which are read only together with labels.
     """
     options, columns = reading.options, None if names is None else _stripped(names)
     is_table = data_format(path, options) != "libsvm"
@@ -341,7 +339,7 @@ def _former_row_columns(
     label: str | int | None,
     needs_label: bool,
 ) -> list[str]:
-    """Return the columns at the training file's positions of labels and weights, if exactly these are surplus."""
+    """Return the columns at the training positions of labels and weights, if only these are surplus."""
     names = column_names(path, options, label, drop)
     noted = [] if needs_label or label is not None else [notes.get("label")]
     noted += [] if drop else [notes.get("weight")]

@@ -34,7 +34,7 @@ def _app() -> typer.Typer:
 
 
 def main() -> NoReturn:
-    """Run the command line; print a user's mistake as one line on standard error and exit with 1 or 2."""
+    """Run the command line; print a mistake as one line on standard error and exit with 1 or 2."""
     warnings.filterwarnings("ignore", message="X does not have valid feature names")
     warnings.formatwarning = _printable_warning
     output = open_streams()

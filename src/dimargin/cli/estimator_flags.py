@@ -46,7 +46,7 @@ def flags(
 
 
 def _defaults(name: str, machines: Sequence[type[Any]], exclude: Collection[str]) -> str:
-    """Return a text with the default of a parameter, and with the machines that have another one."""
+    """Return a text with the default of a parameter, and machines with another one."""
     having = [machine for machine in machines if name in parameters(machine, exclude)]
     defaults = {machine: parameters(machine, exclude)[name].default for machine in having}
     first, *others = dict.fromkeys(defaults.values())
@@ -130,7 +130,7 @@ def _rounds(text: str) -> int | float:
 
 
 def _class_weight(text: str) -> Any:
-    """Parse a JSON object of weights by label; return any other text, such as "balanced", unchanged."""
+    """Parse a JSON object of weights by label; return other texts ("balanced") unchanged."""
     if not text.lstrip().startswith("{"):
         return text
     try:

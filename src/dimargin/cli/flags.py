@@ -38,7 +38,7 @@ def optional_flag(name: str, kind: Any, text: str, default: str, panel: str) -> 
 def with_flags(
     command: Callable[..., None], flags: Sequence[inspect.Parameter], before: str | None = None
 ) -> Callable[..., None]:
-    """Return a command with flags in place of its ``**`` parameter, after its own flags or before `before`."""
+    """Return a command with flags for its ``**`` parameter, at the end or before `before`."""
     signature = inspect.signature(command, eval_str=True)
     own = [parameter for parameter in signature.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD]
     at = len(own) if before is None else list(signature.parameters).index(before)

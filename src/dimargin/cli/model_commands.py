@@ -50,18 +50,14 @@ from dimargin.system.writing import write_file
 def _predict(
     model: ModelArgument,
     data: DataArgument,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", dir_okay=False, help="File for the predicted labels.")
-    ] = None,
-    decision_values: Annotated[
-        bool, typer.Option(help="Write decision values after each label, separated by tabs.")
-    ] = False,
+    output: Annotated[Path | None, typer.Option("--output", "-o", dir_okay=False, help="File for the labels.")] = None,
+    decision_values: Annotated[bool, typer.Option(help="Append decision values to each label, after tabs.")] = False,
     label: LabelOption = None,
     weight: WeightOption = None,
     quiet: QuietOption = False,
     **given: Any,
 ) -> None:
-    """Write one predicted label per line; with an outlier detector, 1 for inliers and -1 for outliers.
+    """Write one predicted label per line; outlier detectors write 1 for inliers, -1 for outliers.
 
     Example: dimargin predict spam.dimargin new.csv --output labels.txt
     """
@@ -75,9 +71,8 @@ def _predict(
     out.warn(remarks_on_empty_rows(data, rows))
     began = time.perf_counter()
     # Line breaks in labels are escaped, so that every label takes one line.
-    lines = [
-        re.sub("[\r\n]", lambda found: printable(found[0]), str(name)) for name in trained.predict(rows.X).tolist()
-    ]
+    names = map(str, trained.predict(rows.X).tolist())
+    lines = [re.sub("[\r\n]", lambda found: printable(found[0]), name) for name in names]
     seconds = time.perf_counter() - began
     if decision_values:
         values = trained.decision_function(rows.X).reshape(len(lines), -1)
@@ -129,8 +124,7 @@ def _evaluate(
 def _info(
     model: ModelArgument,
     certify: Annotated[
-        Path | None,
-        data_option(help="Training data, from which the global certificate is computed and stored in the model file."),
+        Path | None, data_option(help="Training data, from which the global certificate is computed and stored.")
     ] = None,
     label: LabelOption = None,
     as_json: JsonOption = False,

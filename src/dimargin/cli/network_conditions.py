@@ -62,7 +62,7 @@ FLAGS = [p for p in inspect.signature(conditions_of, eval_str=True).parameters.v
 
 
 def outages_of(crash: float | None, n_sites: int, n_rounds: int, random_state: int | None) -> tuple[Outage, ...]:
-    """Return the outages of the crashing sites, spread over the rounds; `crash` is their number or share.
+    """Return outages of crashing sites, spread over the rounds; `crash` is their number or share.
 
     Examples
     --------

@@ -45,8 +45,8 @@ def _report(
 
     Example: dimargin report spam.dimargin test.csv --output report.html
 
-    The page is a single file without external resources. For an outlier detector, whose data need no
-    labels, it shows the outliers.
+    The page is a single file without external resources. For an outlier detector, whose data need
+    no labels, it shows the outliers.
     """
     out = Output(False, quiet)
     with usage_checked():

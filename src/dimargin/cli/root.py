@@ -1,4 +1,4 @@
-"""The command line without its commands, and their modules, of which only the one called is loaded."""
+"""The command line without commands, and the modules from which they are loaded when called."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COMMANDS = {
     "train": Command("dimargin.cli.train", "Train a machine and save it."),
     "predict": Command(
         "dimargin.cli.model_commands",
-        "Write one predicted label per line; with an outlier detector, 1 for inliers and -1 for outliers.",
+        "Write one predicted label per line; outlier detectors write 1 for inliers, -1 for outliers.",
     ),
     "evaluate": Command("dimargin.cli.model_commands", "Score a model on labelled data."),
     "report": Command("dimargin.cli.report", "Write an HTML page about a model and its results on labelled data."),

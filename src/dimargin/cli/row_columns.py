@@ -89,7 +89,7 @@ class RowColumns:
         return [] if self.weighted else [name for name in (self.weight, self.group) if name is not None]
 
     def added(self, rows: DataSet, path: Path, options: FileOptions, decimal_comma: bool = False) -> DataSet:
-        """Return rows with their weights and groups; raises DataFileError with the line of an invalid one."""
+        """Return rows with their weights and groups; raises DataFileError for invalid ones."""
         weight: str | int | None = self.weight if rows.feature_names is not None else self.index
         if self.weighted:
             rows = replace(rows, weight="label")
@@ -115,7 +115,7 @@ class RowColumns:
 
 
 def heavy(X: Any, weights: Any) -> Any:
-    """Return the rows of positive weight in an array or an Arrow table; all rows without weights."""
+    """Return the rows of positive weight of an array or an Arrow table; all without weights."""
     if weights is None or weights.all():
         return X
     return X.filter(weights > 0) if hasattr(X, "column_names") else X[weights > 0]

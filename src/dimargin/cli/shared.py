@@ -173,7 +173,7 @@ def fitted_scalers(
 
 
 def how_read(rows: Any, columns: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Return the notes of a model file on how its training rows were read; `columns` are notes of flags."""
+    """Return the notes of a model file on how its rows were read; `columns` are notes of flags."""
     weights = {} if rows.weight is None else {"weight": rows.weight}
     return {"label": rows.label, "zero_based": rows.zero_based, **weights, **(columns or {})}
 
@@ -213,7 +213,7 @@ def certificate(machine: Any) -> dict[str, Any]:
 
 
 def with_classes(model: Any, path: Path, data: DataSet) -> DataSet:
-    """Return data whose labels are the model's classes; raises DataFileError for a label of no class."""
+    """Return data whose labels are the model's classes; raises DataFileError for unknown labels."""
     classes = machine_of(model).classes_
     labels, unknown = known_labels(np.asarray(data.y), classes)
     if unknown:
@@ -242,7 +242,7 @@ def scores(model: Any, data: DataSet) -> dict[str, Any]:
 def validation(
     model: Any, notes: dict[str, Any], path: Path | None, label: str | None, reading: Reading
 ) -> dict[str, dict[str, Any]]:
-    """Return the scores of a model on validation data as facts to print; empty without such data."""
+    """Return the scores of a model on validation data as facts; empty without such data."""
     if path is None:
         return {}
     found = scores(model, with_classes(model, path, read_for(model, notes, path, label, reading)))
@@ -254,7 +254,7 @@ def validation(
 
 @dataclass(frozen=True)
 class Trained:
-    """Machine that was trained on a data file, with the content of its model file and facts about its fit."""
+    """Machine trained on a data file, with its model file's content and facts about its fit."""
 
     machine: Any
     scalers: list[tuple[str, Any]]  # All steps of the pipeline before the machine, also a transformer of columns.
@@ -307,8 +307,8 @@ def fitted(
 ) -> Trained:
     """Fit a machine or a search, and show its progress.
 
-    `rows` are those of a data file and `X` is their scaled form; `columns` are the notes of the flags
-    for columns.
+    `rows` are those of a data file and `X` is their scaled form; `columns` are the notes of the
+    flags for columns.
     """
     _match_class_weights(machine, rows.y)
     machine._monitor = display
@@ -323,7 +323,7 @@ def fitted(
 
 
 def _match_class_weights(machine: Any, y: Any) -> None:
-    """Replace the keys of ``class_weight``, in a machine or in a search and its grid, by the labels in `y`."""
+    """Replace the keys of ``class_weight`` in a machine or a search by the labels in `y`."""
     classes = np.unique(y)
     estimator, grid = getattr(machine, "estimator", machine), getattr(machine, "param_grid", None) or []
     if isinstance(estimator.class_weight, dict):
@@ -351,7 +351,7 @@ def leave_interrupted(out: Output, text: str) -> NoReturn:
 
 
 def draw(make: Callable[[], Any], path: Path | None, out: Output, what: str) -> None:
-    """Draw a display into the file `path`, unless it is None, and print a message that begins with `what`."""
+    """Draw a display into the file `path`, unless it is None, and print a message about `what`."""
     if path is None:
         return
     import matplotlib

@@ -89,11 +89,12 @@ def _gossip(
     quiet: QuietOption = False,
     **given: Any,
 ) -> None:
-    """Simulate sites that train a linear support vector machine by gossip, and report their accuracies.
+    """Simulate sites that train a linear SVM by gossip, and report their accuracies.
 
     Example: dimargin simulate gossip train.csv --topology ring --shards sorted --loss 0.2 --plot profile.png
 
-    Ctrl-C ends the run with the models reached so far and exits with status 1; a second Ctrl-C quits immediately.
+    Ctrl-C ends the run with the models reached so far and exits with status 1; a second Ctrl-C
+    quits immediately.
     """
     out = Output(as_json, quiet)
     require("dimargin simulate gossip", *PACKAGES)

@@ -1,8 +1,9 @@
-"""``dimargin simulate coreset``: nodes that agree on a core-set, the few points that determine a ball."""
+"""``dimargin simulate coreset``: nodes that agree on the few points that determine a ball."""
 
 from __future__ import annotations
 
 import math
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,6 +25,7 @@ from dimargin.system.extras import require
 # On a changing network, nodes stop after this many rounds without news: at the paper's density,
 # hardly any news takes longer.
 _QUIET_ROUNDS = 15
+_network = partial(typer.Option, rich_help_panel="Network")
 
 
 class _Display(FitDisplay):
@@ -41,27 +43,19 @@ def simulate_core_set(
     points: Annotated[int, typer.Option(help="Number of points of each node, which are standard normal.")] = 1,
     dimension: Annotated[int, typer.Option(help="Dimension of the points.")] = 50,
     epsilon: Annotated[
-        float,
-        typer.Option(help="All points lie within 1 + EPSILON times the radius; 0 computes the exact ball."),
+        float, typer.Option(help="All points lie within 1 + EPSILON times the radius; 0 is the exact ball.")
     ] = 0.1,
     topology: Annotated[
-        str,
-        typer.Option(
-            help="'changing', or a topology of `simulate gossip`: ring, torus, ...", rich_help_panel="Network"
-        ),
+        str, _network(help="'changing', or a topology of `simulate gossip`: ring, torus, ...")
     ] = "changing",
     edge_probability: Annotated[
-        float,
-        typer.Option(
-            help="Probability of every directed edge in every round of a changing network.", rich_help_panel="Network"
-        ),
+        float, _network(help="Probability of every directed edge in every round of a changing network.")
     ] = 0.01,
     max_iter: Annotated[int, typer.Option(help="Maximum number of rounds.")] = 500,
     quiet_rounds: Annotated[
         int | None,
         typer.Option(
-            help="Rounds without news after which a node stops.",
-            show_default=f"2 diameter + 1, or {_QUIET_ROUNDS} on a changing network",
+            help="Rounds without news until a node stops.", show_default=f"2 diameter + 1, or {_QUIET_ROUNDS}"
         ),
     ] = None,
     random_state: Annotated[int, typer.Option(help="Seed of points, network and faults.")] = 0,
@@ -70,11 +64,11 @@ def simulate_core_set(
     quiet: QuietOption = False,
     **weather: Any,
 ) -> None:
-    """Simulate nodes that agree on a core-set of all their points by the core-set paper's consensus.
+    """Simulate nodes that agree on a core-set of all points by the core-set paper's consensus.
 
     The core-set determines the smallest ball around the points. The defaults are those of the
-    simulation in the paper's section V: 100 nodes with one point each, in 50 dimensions, on a random
-    directed graph that is drawn again in every round, and epsilon = 0.1.
+    simulation in the paper's section V: 100 nodes with one point each, in 50 dimensions, on a
+    random directed graph that is drawn again in every round, and epsilon = 0.1.
 
     Example: dimargin simulate coreset --loss 0.3 --plot consensus.png
     """

@@ -71,12 +71,8 @@ def _site(
     ] = None,
     status: Annotated[bool, typer.Option("--status", help="Print the status of this site and exit.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the status as one JSON object.")] = False,
-    log: Annotated[
-        Path | None, typer.Option(dir_okay=False, help="File for the log, as JSON lines.", show_default="stderr")
-    ] = None,
-    max_time: Annotated[
-        float | None, typer.Option(help="Seconds after which the site stops.", show_default="no limit")
-    ] = None,
+    log: Annotated[Path | None, typer.Option(dir_okay=False, help="Log of JSON lines.", show_default="stderr")] = None,
+    max_time: Annotated[float | None, typer.Option(help="Seconds after which to stop.", show_default="never")] = None,
     random_state: Annotated[int, typer.Option(help="Seed of the batches.")] = 0,
     program: Annotated[
         Literal["gadget", "coreset"],
@@ -89,28 +85,22 @@ def _site(
         bool, typer.Option(help="Scale features by their range over all sites.", rich_help_panel=_COMMON_PANEL)
     ] = True,
     sites: Annotated[
-        int | None,
-        _network(help="Number of sites to wait for before the start.", show_default="until no new site appears"),
+        int | None, _network(help="Number of sites to wait for.", show_default="until no new site appears")
     ] = None,
     settle: Annotated[float, _network(help="Seconds without news after which the sites agree on the schema.")] = 3.0,
     swarm: Annotated[str, _network(help="Name of the group of sites, the same at all of them.")] = "dimargin",
     neighbour: Annotated[
-        list[str] | None,
-        _network(help="Site to exchange messages with; may be repeated.", show_default="all"),
+        list[str] | None, _network(help="Site to talk to; may be repeated.", show_default="all")
     ] = None,
     interval: Annotated[float, _network(help="Seconds between rounds.")] = 0.05,
     lease: Annotated[float, _network(help="Seconds of silence after which a site counts as gone.")] = 2.0,
-    bandwidth: Annotated[
-        float | None, _network(help="Limit of outgoing bytes per second.", show_default="no limit")
-    ] = None,
+    bandwidth: Annotated[float | None, _network(help="Maximum bytes sent per second.", show_default="no limit")] = None,
     router: Annotated[bool, _network("--router", help="--connect is the address of a Zenoh router.")] = False,
     certificate: Annotated[
-        Path | None, _trust(exists=True, dir_okay=False, help="Certificate of this site (PEM).")
+        Path | None, _trust(exists=True, dir_okay=False, help="This site's certificate (PEM).")
     ] = None,
     key: Annotated[Path | None, _trust(exists=True, dir_okay=False, help="Private key of the certificate.")] = None,
-    authority: Annotated[
-        Path | None, _trust(exists=True, dir_okay=False, help="Authority that signed all certificates (PEM).")
-    ] = None,
+    authority: Annotated[Path | None, _trust(exists=True, dir_okay=False, help="Certificate authority (PEM).")] = None,
     allow: Annotated[list[str] | None, _trust(help="Name of a site that may take part; may be repeated.")] = None,
     router_name: Annotated[str | None, _trust(help="Common name in the router's certificate.")] = None,
     share_rows: Annotated[
@@ -120,8 +110,8 @@ def _site(
 ) -> None:
     """Train with other sites; rows stay here unless --share-rows is given.
 
-    The site runs until Ctrl-C or SIGTERM, resumes where it stopped when it is started again, and keeps
-    FOLDER/model.dimargin up to date for ``dimargin predict``.
+    The site runs until Ctrl-C or SIGTERM, resumes where it stopped when it is started again, and
+    keeps FOLDER/model.dimargin up to date for ``dimargin predict``.
 
     Example: dimargin site --data mine.csv --name north --connect tcp/192.0.2.1:7447
     """
@@ -267,7 +257,7 @@ def _lines(log: Path | None) -> Iterator[Callable[[str], None]]:
 
 @contextlib.contextmanager
 def _plain_link_errors() -> Iterator[None]:
-    """Turn an error of the link, such as an address in use, into one that is printed without a traceback."""
+    """Turn an error of the link, such as an address in use, into one without a traceback."""
     from dimargin.gossip.links import LinkError
 
     try:

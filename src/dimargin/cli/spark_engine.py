@@ -1,4 +1,4 @@
-"""``dimargin train --engine spark``: the Spark session, its rows, and the driver's display of its jobs."""
+"""``dimargin train --engine spark``: the Spark session, its rows, and the display of its jobs."""
 
 from __future__ import annotations
 
@@ -62,9 +62,10 @@ def train(
     """Train a machine on Spark's executors, on data at a path or URL that Spark reads.
 
     `master` is Spark's URL, or None for Spark's own configuration, `conf` holds settings of Spark,
-    `options` are for reading the data, and `checkpoint_dir` is as in `dimargin.spark.training.train`.
-    Raises the errors of that function and of `dimargin.spark.executor_files.read_rows`, MissingExtra
-    without pyspark, and OSError if Spark is not available or fails.
+    `options` are for reading the data, and `checkpoint_dir` is as in
+    `dimargin.spark.training.train`. Raises the errors of that function and of
+    `dimargin.spark.executor_files.read_rows`, MissingExtra without pyspark, and OSError if Spark is
+    not available or fails.
     """
     with _explained(), _session(master, conf, out) as spark:
         from dimargin.spark.executor_files import read_rows
@@ -112,7 +113,8 @@ def _session(master: str | None, conf: Mapping[str, str], out: Output) -> Iterat
         _check_java()
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         local = master is None or master.startswith("local")
-        # On a cluster, warnings matter: Spark warns, for example, about executors that do not start.
+        # On a cluster, warnings matter: Spark warns, for example, about executors that do not
+        # start.
         builder = builder.config("spark.log.level", "ERROR" if local else "WARN")
         builder = builder.config("spark.ui.showConsoleProgress", "false")
         if local:  # Other folders may have a path that is too long for a socket.

@@ -1,4 +1,4 @@
-"""Standard streams of the command line that cope with a full disk, a closed pipe, ASCII and closed descriptors."""
+"""Standard streams that cope with a full disk, a closed pipe, ASCII and closed descriptors."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import sys
 from select import select
 from typing import Any, TextIO
 
-# The null device replaces a stream that the caller has closed. Otherwise a file that is opened later
-# would get the stream's number, and what is printed would go into that file. The null device is
-# opened in the wrong mode, so that reading input or writing output fails; messages are lost.
+# The null device replaces a stream that the caller has closed. Otherwise a file that is opened
+# later would get the stream's number, and what is printed would go into that file. The null device
+# is opened in the wrong mode, so that reading input or writing output fails; messages are lost.
 _MODES_IF_CLOSED = {0: os.O_WRONLY, 1: os.O_RDONLY, 2: os.O_WRONLY}
 
 
 class ResultStream(io.FileIO):
-    """Descriptor of standard output that raises the first error of writing and discards all later output.
+    """Descriptor of standard output that raises the first error and discards all later output.
 
     Attributes
     ----------
@@ -27,7 +27,7 @@ class ResultStream(io.FileIO):
     error: OSError | None = None
 
     def write(self, data: Any, /) -> int:
-        """Write all bytes, even if a full disk or a busy terminal takes only some of them at a time."""
+        """Write all bytes, even if a full disk or a busy terminal takes only some at a time."""
         rest = memoryview(data)
         try:
             while rest and self.error is None:
@@ -41,14 +41,14 @@ class ResultStream(io.FileIO):
         return len(data)
 
     def finish(self) -> None:
-        """Flush the output; raise the first error of writing, since the caller may have ignored it."""
+        """Flush the output; raise the first error, which the caller may have ignored."""
         sys.stdout.flush()
         if self.error is not None:
             raise self.error
 
 
 class MessageStream(io.FileIO):
-    """Descriptor of standard error that discards what cannot be written, so that no message ends the work."""
+    """Descriptor of standard error that discards messages it cannot write, without an error."""
 
     def write(self, data: Any, /) -> int:
         """Write bytes."""

@@ -1,4 +1,4 @@
-"""``dimargin svm-train | svm-predict | svm-scale`` with LIBSVM's flags, and ``export`` to LIBSVM's models."""
+"""``dimargin svm-train | svm-predict | svm-scale`` with LIBSVM's flags, and ``export``."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ ProbabilityOption = Annotated[str | None, _refused("-b", _CALIBRATION, "0")]
 
 
 class SvmTrainCommand(TyperCommand):
-    """Command that reads LIBSVM's ``-wi weight``, a flag with a label inside, as ``-w i=weight``."""
+    """Command that reads ``-wi weight``, LIBSVM's flag with a label inside, as ``-w i=weight``."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Rewrite ``-wi weight``, and parse the arguments as click's Command does."""
@@ -105,8 +105,8 @@ class SvmTrainCommand(TyperCommand):
 def _read(path: Path, zero_based: bool = True, trains: bool = False) -> tuple[Any, NDArray[Any]]:
     """Read rows and labels.
 
-    If `zero_based`, column j is feature j, so that column 0 is empty in most files. `trains` says that
-    the labels are classes to train on, which must not be fractions.
+    If `zero_based`, column j is feature j, so that column 0 is empty in most files. `trains` says
+    that the labels are classes to train on, which must not be fractions.
     """
     try:
         data = read_file(path, zero_based=zero_based, options=FileOptions(format="libsvm"))
@@ -202,8 +202,8 @@ def svm_train(
     weights = _weights(weight or [])
     if model is None:
         model = Path(f"{data.name}.model")
-    # LIBSVM's -e bounds the violation of the optimality conditions, which a relative duality gap does
-    # not; at a gap of 1e-3 epsilon, the violation stayed below LIBSVM's in eighteen fits
+    # LIBSVM's -e bounds the violation of the optimality conditions, which a relative duality gap
+    # does not; at a gap of 1e-3 epsilon, the violation stayed below LIBSVM's in eighteen fits
     # (docs/from-libsvm.md).
     machine = SVMClassifier(
         C=cost, fit_intercept=True, kernel=_KERNELS[kernel], gamma=gamma or 1.0, degree=degree, coef0=coef0,
@@ -251,7 +251,7 @@ def svm_predict(
 
 
 def _at_least(X: Any, width: int) -> Any:
-    """Return rows with at least `width` columns, since LIBSVM text omits zeros even in the last columns."""
+    """Return rows with at least `width` columns; LIBSVM text omits zeros at the end."""
     missing = width - X.shape[1]
     if missing <= 0:
         return X

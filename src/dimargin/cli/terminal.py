@@ -31,8 +31,9 @@ class PlainConsole(Console):
 class FitDisplay(Monitor):
     """Progress bar of a fit: level, partitions done or gap reached, and the time left.
 
-    The bar is hidden if `console` is not a terminal; `tol` is the relative gap at which the fit ends.
-    The first Ctrl-C ends the fit with the best model so far, the second is a KeyboardInterrupt.
+    The bar is hidden if `console` is not a terminal; `tol` is the relative gap at which the fit
+    ends. The first Ctrl-C ends the fit with the best model so far, the second is a
+    KeyboardInterrupt.
     """
 
     def __init__(self, console: Console, tol: float, quiet: bool) -> None:
@@ -72,7 +73,7 @@ class FitDisplay(Monitor):
         raise KeyboardInterrupt
 
     def level_begin(self, level: int, n_tasks: int | None) -> None:
-        """Start a new bar, which counts partitions if there are several and else follows the gap."""
+        """Start a new bar, which counts partitions if there are several, and else shows the gap."""
         self._way = GapWay(self._tol)
         what = "whole problem" if n_tasks is None else f"{n_tasks} partitions"
         self._progress.reset(

@@ -111,8 +111,8 @@ def _train(
 
     Example: dimargin train train.csv --label class --model spam.dimargin --max-time 60 --validate test.csv
 
-    Ctrl-C saves the best model so far and exits with status 1; a second Ctrl-C quits immediately. On Spark, the first
-    one cancels the job, and nothing is saved.
+    Ctrl-C saves the best model so far and exits with status 1; a second Ctrl-C quits immediately.
+    On Spark, the first one cancels the job, and nothing is saved.
     """
     out = Output(as_json, quiet)
     previous, notes = (None, {}) if resume is None else open_model(resume)

@@ -205,7 +205,7 @@ def _plain(value: Any) -> Any:
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command, whose flags are parameters of the search, and those of the machine that are not tuned."""
+    """Add the command, with flags for parameters of the search and untuned ones of the machine."""
     searched = flags([ODMClassifierCV], "Parameters of the search", exclude=_EXCLUDED)
     tuned = ("gamma", "lam", "upsilon", "theta", "C")
     excluded = {*tuned, *(flag.name for flag in searched)}

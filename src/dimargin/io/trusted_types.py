@@ -39,6 +39,6 @@ TRUSTED_TYPES: tuple[str, ...] = tuple(
 )
 """Full names of all classes in fitted estimators, including their parameters, for skops and MLflow.
 
-Names that a loader trusts by default, such as numpy's, are not included, nor are functions and objects of
-other packages that a caller passes as parameters.
+Names that a loader trusts by default, such as numpy's, are not included, nor are functions and
+objects of other packages that a caller passes as parameters.
 """

@@ -33,12 +33,13 @@ class DataSet:
     ----------
     X : ndarray or CSR array of shape (n, n_features), float64
     y : ndarray of shape (n,) or None
-        Labels: whole numbers or texts (see ``dimargin.io.data.labels.label_values``), or floating-point
-        numbers if one is not whole. None if they were not read.
+        Labels: whole numbers or texts (see ``dimargin.io.data.labels.label_values``), or
+        floating-point numbers if one is not whole. None if they were not read.
     feature_names : list of str or None
         Names of the columns of X; None for LIBSVM text and for CSV without a header.
     label : str, int or None
-        Name of the labels' column, or its position if columns have no names. None if they were not read.
+        Name of the labels' column, or its position if columns have no names. None if they were not
+        read.
     zero_based : bool or None
         Whether features are counted from zero (LIBSVM text only).
     weights : ndarray of shape (n,) or None
@@ -48,10 +49,11 @@ class DataSet:
     groups : ndarray of shape (n,) or None
         Name of every row's group, as a text; None if they were not read.
     remarks : tuple of str
-        Warnings for training on these rows, about columns that were left out or that number the rows, and
-        about labels that may be missing.
+        Warnings for training on these rows, about columns that were left out or that number the
+        rows, and about labels that may be missing.
     fraction : str or None
-        Error message of `check_classes` for the first label that is a fraction; None without such a label.
+        Error message of `check_classes` for the first label that is a fraction; None without such a
+        label.
     """
 
     X: Any
@@ -88,7 +90,7 @@ class Chunk(NamedTuple):
 
 
 class Chunks:
-    """Rows and labels, collected by chunks; joining them needs memory for one additional chunk only."""
+    """Rows and labels in chunks, which are joined with memory for one additional chunk only."""
 
     def __init__(self, path: Path, chunks: Iterator[Chunk]) -> None:
         self._parts: list[Any] = []
@@ -161,7 +163,7 @@ def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
 
 
 def _set_apart(array: Any) -> Any:
-    """Copy an array to pages that return to the system as soon as it is freed; malloc would keep many."""
+    """Copy an array to pages that return to the system once it is freed; malloc would keep many."""
     if sp.issparse(array):
         # A chunk has few enough numbers for int32.
         small = np.int32 if array.shape[1] <= np.iinfo(np.int32).max else np.int64

@@ -16,7 +16,7 @@ from dimargin.io.data.labels import NOTHING, is_number
 from dimargin.io.data.named_columns import TableColumns, TextLabels, has_break
 
 MAX_COLUMNS = 2**20
-"""Maximum number of columns of a file; a reader needs some hundred bytes for each, whatever its content."""
+"""Maximum number of columns of a file; readers need some hundred bytes for each."""
 BLANKS = " "
 """Delimiter that means one or several blanks and tabs."""
 _SOME_BLANKS, _BLANKS_AT_ENDS = re.compile(rb"[ \t]+"), re.compile(rb"(?:(?<=[\r\n])|\A) | (?=[\r\n]|\Z)")
@@ -52,7 +52,7 @@ def is_utf8(text: str) -> bool:
 
 
 def delimited(lines: bytes, delimiter: str, quotes: bool | None = None) -> bytes:
-    """Return lines with exactly one delimiter between two fields, also if the delimiter is `BLANKS`."""
+    """Return lines with exactly one delimiter between two fields, also for `BLANKS`."""
     if delimiter != BLANKS:
         return lines
     has_quotes = quotes is not False and b'"' in lines
@@ -79,10 +79,11 @@ def lines_of(block: bytes) -> Iterable[str]:
 class CsvReader:
     """Reader that yields the rows of lines as lists of fields and skips empty lines.
 
-    `line` and `last` are the first and the last line of the latest row, counted from one, and `fields` are its
-    fields, or the part that cannot be read. Raises csv.Error for a field longer than Python's reader accepts,
-    for a quote that is escaped as in C, and after a last row with an unclosed quote. `quotes` is as in
-    `FileOptions`; unless it is True, a row whose quotes contain other rows of `width` fields is also an error.
+    `line` and `last` are the first and the last line of the latest row, counted from one, and
+    `fields` are its fields, or the part that cannot be read. Raises csv.Error for a field longer
+    than Python's reader accepts, for a quote that is escaped as in C, and after a last row with an
+    unclosed quote. `quotes` is as in `FileOptions`; unless it is True, a row whose quotes contain
+    other rows of `width` fields is also an error.
     """
 
     def __init__(self, lines: Iterable[str], delimiter: str, quotes: bool | None = None, width: int = 0) -> None:
@@ -143,7 +144,7 @@ class CsvReader:
             raise csv.Error(_HOLDS_ROWS.format(f"{n_lines} line{'s' * (n_lines != 1)}"))
 
     def _holds_rows(self, row: list[str], k: int) -> bool:
-        """Return whether the lines of a cell are rows as wide as the table, with a column of numbers.
+        """Return whether the lines of a cell are as wide as the table, with a column of numbers.
 
         With tabs, which texts hardly ever contain, rows without such a column count, too.
         """
@@ -168,7 +169,7 @@ def _is_escaped(line: str, delimiter: str) -> bool:
 
 
 def chunk_of(rows: list[list[str]], width: int, taken: TableColumns, texts: TextLabels, indices: list[int]) -> Chunk:
-    """Return the features with these indices, and the codes of the labels, of rows of `width` fields.
+    """Return the features with these indices, and the codes of the labels, of some rows.
 
     Raises ValueError for an invalid row without naming it, which keeps valid rows fast.
     """

@@ -36,7 +36,8 @@ from dimargin.io.data.named_columns import TableColumns, TextLabels, has_break, 
 from dimargin.io.data.opening import BOM, FileOptions, open_data
 from dimargin.io.data.sniffing import SAMPLE_BYTES, SAMPLE_ROWS, beginning, separator
 
-# From this many columns on, Python's reader is faster than Arrow's, which takes 50 us and 4 KB per column.
+# From this many columns on, Python's reader is faster than Arrow's, which takes 50 us and 4 KB per
+# column.
 _WIDE_COLUMNS = 1000
 _QUOTE_HINT = "; is a quote not closed?"
 
@@ -63,7 +64,7 @@ def read_csv(
 def faults_named(
     path: Path, layout: CsvLayout, taken: TableColumns, options: FileOptions, texts: TextLabels
 ) -> Iterator[None]:
-    """Turn an error of Arrow's reader into one that names the line; the features in `taken` must be numbers."""
+    """Turn an error of Arrow's reader into one that names the line."""
     import pyarrow as pa
 
     try:
@@ -140,10 +141,10 @@ class CsvLayout:
         columns: Sequence[str] | None = None,
         drop: Sequence[str] = (),
     ) -> CsvLayout:
-        """Determine the layout from the first lines of a file, in UTF-8; parameters as in `read_data`.
+        """Determine the layout from the first lines, in UTF-8; parameters as in `read_data`.
 
-        Whether there is a line of names is decided by `options`, else by the column names in the other
-        parameters, else by the rows that follow. Blank lines and comments may precede it.
+        Whether there is a line of names is decided by `options`, else by the column names in the
+        other parameters, else by the rows that follow. Blank lines and comments may precede it.
         """
         header, quotes = options.header, options.quotes
         mark = len(BOM) if start.startswith(BOM) else 0
@@ -188,8 +189,8 @@ class CsvLayout:
     ) -> Iterator[Chunk]:
         """Yield the rows of a stream and codes of their labels.
 
-        With `as_text`, the rows of a chunk are a record batch of arbitrary texts instead of numbers. If
-        `is_part`, the stream contains only rows.
+        With `as_text`, the rows of a chunk are a record batch of arbitrary texts instead of
+        numbers. If `is_part`, the stream contains only rows.
 
         Raises `pyarrow.ArrowInvalid` for invalid rows; `first_fault` finds the reason.
         """
@@ -232,8 +233,8 @@ class CsvLayout:
     ) -> Iterator[Chunk]:
         """Yield rows from Arrow's reader, one block at a time.
 
-        If Arrow got the stream, it would read ahead on a thread that needs the interpreter's lock. When an
-        error ended the interpreter meanwhile, that thread aborted the process.
+        If Arrow got the stream, it would read ahead on a thread that needs the interpreter's lock.
+        When an error ended the interpreter meanwhile, that thread aborted the process.
         """
         import pyarrow as pa
 
@@ -279,8 +280,9 @@ class CsvLayout:
         types = dict.fromkeys(taken.wanted, pa.string() if as_text else pa.float64())
         if taken.label is not None:
             types[taken.label] = pa.string()
-        # Arrow's parser ends the process when it runs out of memory, so what it needs is allocated and
-        # freed here first: its table took 2.4 to 6.6 bytes per byte of a block of 1 MiB, and its threads more.
+        # Arrow's parser ends the process when it runs out of memory, so what it needs is allocated
+        # and freed here first: its table took 2.4 to 6.6 bytes per byte of a block of 1 MiB, and
+        # its threads more.
         pa.allocate_buffer(7 * len(block) + 16 * 2**20)
         memory = pa.allocate_buffer(len(block) + 1)  # A thread of Arrow must not release an object of Python.
         characters = memoryview(memory).cast("B")
@@ -294,7 +296,7 @@ class CsvLayout:
         )
 
     def _may_hold_lines(self, block: bytes, table: Any) -> bool:
-        """Return whether quotes may contain line breaks or be escaped as in C, which `_is_open` must check."""
+        """Return whether `_is_open` must check quotes for line breaks and C's escapes."""
         if self.quotes is False or b'"' not in block:
             return False
         return b'\\"' in block or not (table and self._is_plain(block, table.num_rows))
@@ -341,7 +343,7 @@ class CsvLayout:
         return [index_of[name] for name in taken.wanted]
 
     def block(self, lines: bytes, taken: TableColumns, texts: TextLabels) -> Chunk:
-        """Return the rows of lines from Python's reader; raises ValueError or csv.Error for invalid rows."""
+        """Return rows from Python's reader; raises ValueError or csv.Error for invalid ones."""
         rows = list(self._reader(lines_of(delimited(lines, self.delimiter, self.quotes))))
         return self._chunk(rows, taken, texts, self._indices(taken))
 
@@ -353,7 +355,8 @@ class CsvLayout:
     def rows(self, stream: BinaryIO, n_before: int) -> Iterator[tuple[int, list[str]]]:
         """Yield the rows after `n_before` lines, with the number of the line where each begins.
 
-        Raises csv.Error like `CsvReader`, with the number of the line and its fields as further arguments.
+        Raises csv.Error like `CsvReader`, with the number of the line and its fields as further
+        arguments.
         """
         with io.TextIOWrapper(stream, "utf-8-sig", errors="surrogateescape", newline="") as text:
             lines = (delimited_line(line, self.delimiter, self.quotes) for line in islice(text, n_before, None))
@@ -376,9 +379,9 @@ class CsvLayout:
     ) -> str | None:  # fmt: skip
         """Describe the first invalid row, which the fast reader does not locate.
 
-        `name` returns the name of a line from its number and its fields, `n_before` is the number of lines
-        before the rows, and `texts` decides which labels are missing. Returns an empty text if there are no
-        rows, and None if all are valid.
+        `name` returns the name of a line from its number and its fields, `n_before` is the number
+        of lines before the rows, and `texts` decides which labels are missing. Returns an empty
+        text if there are no rows, and None if all are valid.
         """
         indices, has_rows = self._indices(taken), False
         try:

@@ -38,7 +38,7 @@ def first_row(lines: Iterable[str], delimiter: str, quotes: bool | None) -> tupl
 
 
 def n_before_table(lines: list[str], delimiter: str, quotes: bool | None) -> int:
-    """Return the number of blank lines and remarks before the table; remarks as wide as the table belong to it."""
+    """Return the number of blank lines, and remarks narrower than the table, before it."""
     filled = [k for k, line in enumerate(lines) if line.strip()]
     first = next((at for at, k in enumerate(filled) if not is_remark(lines[k])), 0)
     counts = [delimited_line(lines[k], delimiter, quotes).count(delimiter) for k in filled[: first + 1]]
@@ -81,10 +81,10 @@ def _trimmed(row: list[str]) -> list[str]:
 
 
 def names_of(place: str, first: list[str], below: list[list[str]], delimiter: str) -> tuple[list[str], list[str]]:
-    """Return the names of all columns, and the names of those without a name and values in the file.
+    """Return the names of all columns, and of those without a name and values in the file.
 
-    A column without a name gets the name that pandas would give it, except for the first column, which may
-    be the index of the rows.
+    A column without a name gets the name that pandas would give it, except for the first column,
+    which may be the index of the rows.
     """
     names = [field.strip() for field in first]
     if any("\0" in name for name in names):

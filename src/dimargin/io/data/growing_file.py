@@ -39,42 +39,29 @@ _MAX_MARK_BYTES = 4096  # So many bytes before the position identify the file at
 class GrowingFile:
     r"""Data file of which each `read` returns the rows appended since the last one.
 
-    The format, the rows and the labels are determined as in `read_data`, by the rows of one `read` only: X is
-    dense or sparse, and labels are integers, floating-point numbers or texts; once labels of CSV were texts,
-    they stay texts. A label of CSV must not contain a line break, even in quotes, and a label that is a
-    fraction is refused.
+    The format, the rows and the labels are determined as in `read_data`, by the rows of one `read`
+    only: X is dense or sparse, and labels are integers, floating-point numbers or texts; once
+    labels of CSV were texts, they stay texts. A label of CSV must not contain a line break, even in
+    quotes, and a label that is a fraction is refused.
 
-    Lines end with ``\n`` or ``\r\n``, and only complete lines are read. At the first read, a last line without
-    a line break counts as complete if the file does not change for a tenth of a second; an error is raised if
-    it is continued later.
+    Lines end with ``\n`` or ``\r\n``, and only complete lines are read. At the first read, a last
+    line without a line break counts as complete if the file does not change for a tenth of a
+    second; an error is raised if it is continued later.
 
-    A compressed file (gzip, bzip2, xz) can be read, but must not grow: the first read returns all rows, and
-    later ones return none or raise an error if the file was replaced.
+    A compressed file (gzip, bzip2, xz) can be read, but must not grow: the first read returns all
+    rows, and later ones return none or raise an error if the file was replaced.
 
     Parameters
     ----------
     path : path-like
         The file need not exist before the first read, and is not kept open between reads.
-    label : str or int, optional
-        Name or position of the label column of CSV, counted from 0, or from the end if negative. By default the column
-        named "label", "target", "class" or "y". LIBSVM text has its labels first.
     n_features : int, optional
-        Width that X must have. LIBSVM text, which omits zeros, is widened to it. By default LIBSVM text has the largest
-        feature number of all rows read so far, so that later rows may be wider than earlier ones.
-    zero_based : bool, optional
-        Whether LIBSVM text counts features from zero. By default it does if a feature 0 occurs in the first rows read.
-    needs_label : bool, default=True
-        Whether labels are read. If not, the file need not have any, and a label column may hold anything.
-    format : {"csv", "libsvm"}, optional
-        Format of the file; by default determined by its content and name.
-    header : bool, optional
-        Whether the first line of CSV has the column names. By default it is compared with the lines below it
-        at the first read.
+        Width of X, to which LIBSVM text is widened. By default the largest feature number in all rows
+        of LIBSVM text read so far, so that later rows may be wider than earlier ones.
     encoding : str, optional
         Encoding of text, such as "cp1252", by default UTF-8. UTF-16 cannot be read as it grows.
-    quotes : bool, optional
-        Whether a quote at the beginning of a cell of CSV opens a text, which may contain separators and line
-        breaks, or is a letter. By default it opens a text, and a text that seems to contain rows is refused.
+    label, zero_based, needs_label, format, header, quotes :
+        As in `dimargin.read_data`; the rows of the first read determine `zero_based` and `header`.
 
     Attributes
     ----------
@@ -130,13 +117,15 @@ class GrowingFile:
         Returns
         -------
         DataSet
-            X has shape (0, n_features) and y shape (0,) if there are no new rows, whatever the labels are.
+            X has shape (0, n_features) and y shape (0,) if there are no new rows, whatever the
+            labels are.
 
         Raises
         ------
         DataFileError
-            For rows that `read_data` also refuses, and for a file that shrank, was replaced or rewritten. The
-            appended rows then remain unread, and the next call raises the error again.
+            For rows that `read_data` also refuses, and for a file that shrank, was replaced or
+            rewritten. The appended rows then remain unread, and the next call raises the error
+            again.
         OSError
             If the file cannot be opened.
         """
@@ -257,7 +246,7 @@ class _Position:
 
 
 class _Lines:
-    """Blocks of whole lines, of about a megabyte each; `taken` counts the bytes of the blocks so far."""
+    """Blocks of whole lines, of about a megabyte each; `taken` counts the bytes so far."""
 
     def __init__(self, blocks: Iterator[bytes]) -> None:
         self.taken = 0
@@ -283,7 +272,7 @@ def _rows_of(
 
 
 class _Rows(ABC):
-    """Base class of parsers of growing text; a call that raises an error does not change their state."""
+    """Base class of parsers of growing text; a call that fails does not change their state."""
 
     def __init__(self, path: Path, n_features: int | None) -> None:
         self.next_line = 1

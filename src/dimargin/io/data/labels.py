@@ -1,4 +1,4 @@
-"""Labels: which texts are numbers, which mark missing labels, and which labels of two files are equal.
+"""Labels: their conversion from texts, missing labels, and matches between files.
 
 Sites import this module, which must not load pyarrow.
 """
@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from dimargin.io.data.chunks import short
 
-# Each part begins with a character that the previous one cannot contain, so matching never backtracks.
+# Each part begins with a character that the previous one cannot contain, so matching never
+# backtracks.
 _NUMBER_TEXT = re.compile(r"[ \t]*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?[ \t]*", re.ASCII)
 _PLAIN_NUMBER = re.compile(r"[+-]?(0|[1-9]\d*)(\.\d*([eE][+-]?\d{1,3})?)?", re.ASCII)
 NOTHING = ("", "na", "n/a", "#n/a", "nan", "-nan", "+nan", "null", "none", "?", "-")
@@ -32,10 +33,10 @@ def is_number(text: str) -> bool:
 def label_values(texts: Sequence[str]) -> NDArray[Any]:
     """Convert texts to labels: whole numbers, floating-point numbers or texts.
 
-    Labels are numbers if all texts are numbers. They stay texts if numbers would lose their spelling, as
-    for codes and keys: leading zeros (007), 1e3 without a point, or more digits than int64 holds. Whole
-    numbers that are all written with a point (1.0) become floating-point numbers, as do all numbers if one
-    is not whole.
+    Labels are numbers if all texts are numbers. They stay texts if numbers would lose their
+    spelling, as for codes and keys: leading zeros (007), 1e3 without a point, or more digits than
+    int64 holds. Whole numbers that are all written with a point (1.0) become floating-point
+    numbers, as do all numbers if one is not whole.
 
     Examples
     --------
@@ -70,7 +71,7 @@ def missing_label(column: str, value: Any) -> str:
 
 
 def doubtful_label(column: str, text: str) -> str:
-    """Return a remark on a label that may mark a missing one, but is a class because others are texts, too."""
+    """Return a remark on a label that may mark a missing one, but is a class among other texts."""
     return (
         f"the label {text!r} in column {short(column)!r} is read as a class; if it marks a missing label, remove such "
         "rows from the file"
@@ -78,17 +79,17 @@ def doubtful_label(column: str, text: str) -> str:
 
 
 def fraction_said(column: str | None, value: object) -> str:
-    """Return the message for a label that is a fraction; `column` is None if columns have no names."""
+    """Return the message for a label that is a fraction; `column` is None without names."""
     where = "" if column is None else f" in column {short(column)!r}"
     text = f"the label{where} is {short(str(value))}; classes must be whole numbers or texts"
     return f"{text}, and regression is not supported"
 
 
 def known_labels(labels: NDArray[Any], classes: NDArray[Any]) -> tuple[NDArray[Any], list[Any]]:
-    """Match labels with classes, perhaps from another file format; also return the labels without a class.
+    """Match labels with classes, perhaps of another file format; also return unmatched labels.
 
-    Equal numbers match, and so do equal texts. A text matches the number that it represents, and True or
-    False in any case. A class that is a text with leading zeros matches only the same text.
+    Equal numbers match, and so do equal texts. A text matches the number that it represents, and
+    True or False in any case. A class that is a text with leading zeros matches only the same text.
 
     Examples
     --------
@@ -125,7 +126,7 @@ class _ClassIndex:
 
 
 def _values_of(label: Any, number: re.Pattern[str]) -> list[Any]:
-    """Return the number or boolean that a label is or, if it is a text, represents; empty for other texts."""
+    """Return the number or boolean that a label is or represents; empty for other texts."""
     if not isinstance(label, str):
         return [label]
     if label.lower() in ("true", "false"):

@@ -37,7 +37,7 @@ _LINE_LABEL = re.compile(
 _NO_LABEL = re.compile(rb"^[^\S\n]*(?!qid:)[^\s#:]+:", re.MULTILINE)
 
 DENSE = 0.5
-"""Rows with at least this share of nonzeros are stored dense, which takes less memory and makes tiles faster."""
+"""Share of nonzeros from which rows are stored dense, which needs less memory and is faster."""
 
 
 def read_libsvm(
@@ -55,7 +55,7 @@ def read_libsvm(
 
 
 def parse_fast(block: bytes) -> Parsed:
-    """Parse rows and labels by scikit-learn, with substitutes for features of more than its 32 bits."""
+    """Parse rows and labels by scikit-learn, with substitutes for features beyond 32 bits."""
     from sklearn.datasets import load_svmlight_file
 
     try:
@@ -103,8 +103,8 @@ def parse_light(block: bytes) -> Parsed:
 class LibsvmRows:
     """Rows of LIBSVM text, chunk by chunk, and the range of the feature numbers in them.
 
-    `next_line` is the number of the next line, and `fraction` is as in `DataSet`. The feature numbers so far
-    are between `least` and `largest`; there were none if `least` is above `largest`.
+    `next_line` is the number of the next line, and `fraction` is as in `DataSet`. The feature
+    numbers so far are between `least` and `largest`; there were none if `least` is above `largest`.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class LibsvmRows:
         return f"{self._path}, line {self.next_line + line}"
 
     def joined(self, collected: Chunks, n_features: int | None, zero_based: bool | None, min_width: int = 0) -> DataSet:
-        """Join all chunks into rows of at least `min_width` columns; other parameters as in `read_data`."""
+        """Join all chunks to at least `min_width` columns; other parameters as in `read_data`."""
         if zero_based is False and self.least == 0:
             raise DataFileError(f"{self._path} has a feature 0; expected features counted from 1")
         from_zero = self.least == 0 if zero_based is None else zero_based
@@ -158,7 +158,7 @@ class LibsvmRows:
 
 
 def check_weight(path: Path | str, weight: str | int | None) -> None:
-    """Raise DataFileError for a column of weights other than "label", which means weights after labels."""
+    """Raise DataFileError for a column of weights other than "label" (weights after labels)."""
     if weight not in (None, "label"):
         raise DataFileError(
             f"{path}: --weight {weight}: columns of LIBSVM text have no names; --weight label reads weights after "
@@ -167,7 +167,7 @@ def check_weight(path: Path | str, weight: str | int | None) -> None:
 
 
 def without_weights(block: bytes, name: Callable[[int], str]) -> tuple[bytes, Floats]:
-    """Split the weights from lines that begin with ``label:weight``; `name` is as in `parse_lines`."""
+    """Split the weights from lines with ``label:weight``; `name` is as in `parse_lines`."""
     lines, weights = block.split(b"\n"), array("d")
     for k, line in enumerate(lines):
         head = line.partition(b"#")[0].split(None, 1)[:1]
@@ -186,11 +186,12 @@ def without_weights(block: bytes, name: Callable[[int], str]) -> tuple[bytes, Fl
 def parse_lines(
     block: bytes, name: Callable[[int], str], parse: Parser = parse_fast, needs_label: bool = True
 ) -> Parsed:
-    """Parse lines into rows, a CSR matrix of shape (n, largest feature + 1), and labels of shape (n,).
+    """Parse lines into a CSR matrix of shape (n, largest feature + 1) and labels of shape (n,).
 
-    Features are counted from zero. `name` returns the name of a line for error messages, from its index in
-    the block, and `parse` is `parse_fast` or `parse_light`. Labels are integers if all of the block are;
-    without `needs_label` they are optional and ignored, and all returned labels are equal.
+    Features are counted from zero. `name` returns the name of a line for error messages, from its
+    index in the block, and `parse` is `parse_fast` or `parse_light`. Labels are integers if all of
+    the block are; without `needs_label` they are optional and ignored, and all returned labels are
+    equal.
     """
     index = block.find(b"\0")
     if index >= 0:  # One parser ends a line at a NUL byte, and the other does not.

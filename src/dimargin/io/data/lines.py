@@ -14,8 +14,8 @@ from dimargin.io.data.chunks import DataFileError
 LONGEST_LINE = 64 * 2**20
 """Maximum number of bytes of a line, about that of a row with three million features.
 
-The limit refuses data without line breaks, such as binary data or kilobytes that decompress to gigabytes of
-zeros, before they fill the memory.
+The limit refuses data without line breaks, such as binary data or kilobytes that decompress to
+gigabytes of zeros, before they fill the memory.
 """
 
 
@@ -31,10 +31,10 @@ def blocks_of_lines(
 ) -> Iterator[bytes]:
     """Yield blocks of whole lines, of about `size` bytes each.
 
-    A line ends with any of the bytes `ends`; if `whole`, the text after the last of them is a line, too.
-    At most `most` bytes are read. Raises DataFileError for a line of more than `LONGEST_LINE` bytes, with
-    `path` and the number of the line, counted from `first_line`, and for a file that became shorter while
-    it was read.
+    A line ends with any of the bytes `ends`; if `whole`, the text after the last of them is a line,
+    too. At most `most` bytes are read. Raises DataFileError for a line of more than `LONGEST_LINE`
+    bytes, with `path` and the number of the line, counted from `first_line`, and for a file that
+    became shorter while it was read.
     """
     parts: list[bytes] = []  # The pieces of an unfinished line.
     length, line, size_at_first = 0, first_line, _size(stream)

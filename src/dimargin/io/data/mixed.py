@@ -1,4 +1,4 @@
-"""CSV and Parquet with columns of numbers, texts and dates, and missing values, as tables of Arrow."""
+"""CSV and Parquet with numbers, texts, dates and missing values, as tables of Arrow."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ class MixedData(DataSet):
     Attributes
     ----------
     place : callable
-        Returns the place of a row in the file, by its index, for messages: "line 11", or "row 9" of Parquet.
+        Returns the place of a row in the file, by its index, for messages: "line 11", or "row 9" of
+        Parquet.
     written : pyarrow.Table
         X with the texts as they are in the file, for messages: 01 where X has 1.
     """
@@ -70,22 +71,24 @@ def read_mixed(
     numbers : collection of str
         Names of columns that must be numbers.
     texts : collection of str
-        Names of columns that are always read as text. Other columns are numbers if every value is a number or
-        missing.
+        Names of columns that are always read as text. Other columns are numbers if every value is a
+        number or missing.
     exact : collection of str
         Names of columns that are read as text in its exact spelling: 01 is not 1.
     decimal_comma : bool, default=False
-        Whether numbers of CSV have a decimal comma. A cell with a point, which may separate thousands, is not
-        a number then.
+        Whether numbers of CSV have a decimal comma. A cell with a point, which may separate
+        thousands, is not a number then.
     na : collection of str
-        Further texts (in any case) and numbers that mark missing values of features and missing labels.
+        Further texts (in any case) and numbers that mark missing values of features and missing
+        labels.
     options : FileOptions, optional
         Options for reading the file; by default its content decides.
 
     Returns
     -------
     MixedData
-        Its X is a `pyarrow.Table`, in which missing values are null. Columns are float64 or, also for dates, text.
+        Its X is a `pyarrow.Table`, in which missing values are null. Columns are float64 or, also
+        for dates, text.
 
     Raises
     ------
@@ -158,7 +161,7 @@ def _joined(path: Path, taken: TableColumns, chunks: Iterator[tuple[pa.RecordBat
 
 
 def remarks_on_empty_rows(path: Path, rows: DataSet) -> tuple[str, ...]:
-    """Return a remark on the rows of a table in which all features are missing, if there are any."""
+    """Return a remark on the rows of a table in which all features are missing, if any."""
     if not isinstance(rows, MixedData) or not rows.X.num_columns:
         return ()
     empty = reduce(pc.and_, (column.is_null() for column in rows.X.columns))
@@ -226,7 +229,7 @@ class _ColumnReader:
         return pc.if_else(pc.is_in(pc.utf8_lower(text), pa.array(sorted(marks))), None, text)
 
     def _finite(self, name: str, numbers: pa.ChunkedArray, values: pa.ChunkedArray) -> pa.ChunkedArray:
-        """Return numbers with null for those that mark a missing value; raises OddCellError for infinite ones."""
+        """Return numbers with null for missing values; raises OddCellError for infinite ones."""
         marks = [float(one) for one in self.na if is_number(one) or _INFINITE_TEXT.fullmatch(one)]
         is_missing = pc.or_(pc.is_nan(numbers), pc.is_in(numbers, pa.array(marks, pa.float64())))
         numbers = pc.if_else(is_missing, None, numbers)
@@ -244,7 +247,7 @@ class _ColumnReader:
 
 @dataclass(frozen=True)
 class OddCells:
-    """Cells of a column of numbers that are not numbers: their count, their texts, and the row of the first."""
+    """Cells that are not numbers: their count among all cells, their texts, and the first row."""
 
     n_odd: int
     n_cells: int
@@ -260,7 +263,8 @@ class OddCells:
 class OddCellError(DataFileError):
     """Error for a cell that is not a number.
 
-    `text` is the cell if it may mark a missing value, and `row` is its row if it is the only such cell.
+    `text` is the cell if it may mark a missing value, and `row` is its row if it is the only such
+    cell.
     """
 
     def __init__(self, message: str, text: str | None, row: int | None = None) -> None:
@@ -283,7 +287,7 @@ def _with_point(text: str) -> str:
 
 
 def _normalized(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return texts with one spelling of numbers and booleans for all files and formats: 1 for 01 and 1.0."""
+    """Return texts with one spelling of numbers and booleans for all formats: 1 for 01 and 1.0."""
     kinds = column.unique()
     spelt = pa.array([_normal_spelling(text) for text in kinds.to_pylist()], pa.string())
     return column if spelt.equals(kinds) else spelt.take(pc.index_in(column, kinds))

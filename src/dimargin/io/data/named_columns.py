@@ -54,8 +54,8 @@ class TableColumns:
     ) -> TableColumns:
         """Choose among the names of all columns, which have no leading or trailing blanks.
 
-        Parameters are as in `read_data`, where `needed` is `needs_label`. If `columns` is None, the index of the
-        rows and the columns in `vacant` are left out.
+        Parameters are as in `read_data`, where `needed` is `needs_label`. If `columns` is None, the
+        index of the rows and the columns in `vacant` are left out.
         """
         known = set(names)
         columns = None if columns is None else [name if name in known else name.strip() for name in columns]
@@ -124,7 +124,7 @@ def _label_index(
 
 
 def column_index(path: Path | str, names: list[str], given: str | int, what: str) -> int:
-    """Return the index of a column given by name or position; raises DataFileError for an unknown column."""
+    """Return the index of a column given by name or position; raises DataFileError if unknown."""
     if isinstance(given, str) and (given in names or given.strip() in names):
         return names.index(given if given in names else given.strip())
     try:
@@ -153,12 +153,13 @@ class FoundLabels(NamedTuple):
 class TextLabels:
     """Codes of text labels, so that each text is stored once; messages name the path.
 
-    With `as_text`, labels are texts even if all of them are numbers. `na` are texts and numbers that mark
-    missing labels. `are_numbers` says whether all labels of earlier rows were numbers, None without earlier
-    rows; `found` updates it.
+    With `as_text`, labels are texts even if all of them are numbers. `na` are texts and numbers
+    that mark missing labels. `are_numbers` says whether all labels of earlier rows were numbers,
+    None without earlier rows; `found` updates it.
 
-    `doubtful` is the code of the first label that is missing if all others are numbers, but may be a class
-    among texts; `fraction` is the code of the first fraction. Each is None if there is no such label.
+    `doubtful` is the code of the first label that is missing if all others are numbers, but may be
+    a class among texts; `fraction` is the code of the first fraction. Each is None if there is no
+    such label.
     """
 
     def __init__(
@@ -185,7 +186,8 @@ class TextLabels:
     def codes(self, column: Any) -> NDArray[np.int32]:
         """Return the codes of a column's labels, -1 for one that is missing or has a line break.
 
-        A label with a line break comes from an unclosed quote, so that it contains the following lines.
+        A label with a line break comes from an unclosed quote, so that it contains the following
+        lines.
         """
         encoded = column.dictionary_encode()
         codes = [self.code(text) for text in encoded.dictionary.to_pylist()]
@@ -218,9 +220,10 @@ class TextLabels:
         return list(self._codes)
 
     def found(self, codes: NDArray[np.int32] | None, column: str | None, place: Callable[[int], str]) -> FoundLabels:
-        """Return the labels of codes; raises DataFileError if one is missing because all others are numbers.
+        """Return the labels of codes; raises DataFileError if one is missing among numbers.
 
-        `column` is the name of the labels' column, and `place` returns the place of a row, by its index.
+        `column` is the name of the labels' column, and `place` returns the place of a row, by its
+        index.
         """
         if codes is None or column is None:
             return FoundLabels(None)
@@ -243,7 +246,7 @@ class TextLabels:
         return FoundLabels(y, remarks, fault)
 
     def _values(self, codes: NDArray[np.int32]) -> NDArray[Any]:
-        """Return the labels of codes, as strings of fixed width unless a long label would waste memory."""
+        """Return the labels of codes, with fixed width unless a long label would waste memory."""
         values = np.array(self.texts, dtype=object) if self._as_text else label_values(self.texts)
         if values.dtype == object:
             longest = max(map(len, self._codes))

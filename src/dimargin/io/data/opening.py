@@ -1,4 +1,4 @@
-"""Opening of data files: compressed files, text in other encodings, and streams that can be read only once."""
+"""Opening of data files: compressed files, other encodings, and streams."""
 
 from __future__ import annotations
 
@@ -68,19 +68,7 @@ _MAX_START_BYTES = 2**15  # So many bytes decide what a file is, because ARFF ma
 
 @dataclass(frozen=True)
 class FileOptions:
-    """Options for reading a data file; None lets its content decide.
-
-    Attributes
-    ----------
-    format : {"csv", "libsvm", "parquet"} or None
-    header : bool or None
-        Whether the first line of CSV has the column names.
-    encoding : str or None
-        Python's name for the encoding of text; by default UTF-8, or UTF-16 with a byte order mark.
-    quotes : bool or None
-        Whether a quote at the beginning of a cell of CSV opens a text, which may contain separators and line
-        breaks, or is a letter. By default it opens a text, and a text that seems to contain rows is refused.
-    """
+    """Options for reading a data file, as in `dimargin.io.data.read_data`; None lets its content decide."""
 
     format: Literal["csv", "libsvm", "parquet"] | None = None
     header: bool | None = None
@@ -109,7 +97,7 @@ class FileOptions:
         return lines if self.recoded is None else lines.decode(self.recoded).encode()
 
     def check_lines(self, path: Path | str, start: bytes = b"") -> None:
-        """Raise DataFileError for an encoding in which a line feed is not one byte, so that lines cannot be split.
+        """Raise DataFileError for an encoding whose line feeds are not single bytes.
 
         `start` is the beginning of the file, perhaps with a byte order mark.
         """
@@ -122,7 +110,7 @@ class FileOptions:
 
 @contextmanager
 def open_data(path: Path, options: FileOptions | None = None) -> Iterator[BinaryIO]:
-    """Open a file, which is decompressed if its first bytes say so, and whose text is converted to UTF-8."""
+    """Open a file, decompress it if its first bytes say so, and convert text to UTF-8."""
     with open(path, "rb") as raw:
         if not raw.read(1):
             raise DataFileError(f"{path} is empty")
@@ -137,7 +125,7 @@ def open_data(path: Path, options: FileOptions | None = None) -> Iterator[Binary
 
 
 def opener_of(path: Path, file: BinaryIO, options: FileOptions | None = None) -> Callable[..., Any] | None:
-    """Return the function that decompresses a file, by its first bytes, or None for an uncompressed file.
+    """Return the function that decompresses a file, by its first bytes, or None if uncompressed.
 
     Raises DataFileError for an unsupported kind of file. The file is at its beginning afterwards.
     """
@@ -149,7 +137,7 @@ def opener_of(path: Path, file: BinaryIO, options: FileOptions | None = None) ->
 
 
 def refuse_others(path: Path | str, start: bytes, options: FileOptions | None = None, state: str = "") -> None:
-    """Raise DataFileError for an unsupported kind of file, by its beginning; the message has `state` after the path.
+    """Raise DataFileError for an unsupported kind of file; `state` follows the path in messages.
 
     Text is never refused if `options` has its format.
     """
@@ -203,7 +191,7 @@ class _Copy(type(Path())):  # type: ignore[misc]
 
 @contextmanager
 def regular(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a path that can be read repeatedly: the path itself, or that of a copy if it is a pipe."""
+    """Yield a path that can be read repeatedly: the path itself, or a copy of a pipe's content."""
     path = path if isinstance(path, Path) else Path(path)
     try:
         mode = path.stat().st_mode
@@ -218,7 +206,7 @@ def regular(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 @contextmanager
 def copied(stream: BinaryIO, said: str, name: str) -> Iterator[Path]:
-    """Yield the path of a temporary copy of a stream, with file name `name`; messages call it `said`.
+    """Yield the path of a temporary copy, named `name`, of a stream that messages call `said`.
 
     Raises
     ------

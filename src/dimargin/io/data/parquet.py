@@ -59,7 +59,7 @@ class ParquetRows:
                 )
 
     def batches(self) -> Iterator[Batch]:
-        """Yield the rows, batch by batch; raises DataFileError if there are fewer than the file claims."""
+        """Yield the rows, batch by batch; raises DataFileError if some are missing."""
         first, before, given = 0, os.stat(self._path), [self._given[name] for name in self.taken.all]
         with _opened(self._path) as (source, footer, file):
             if footer != self._footer:
@@ -97,7 +97,7 @@ class ParquetRows:
         return y
 
     def found(self, y: NDArray[Any] | None) -> FoundLabels:
-        """Return the labels of all batches and the remarks on them, given the joined labels or codes."""
+        """Return the labels of all batches, with remarks, for the joined labels or codes."""
         if self._text_labels:
             return self._texts.found(y, self.taken.label, "row {}".format)
         if y is None or y.dtype.kind != "f" or not (odd := y != np.floor(y)).any():

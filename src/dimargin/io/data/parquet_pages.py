@@ -18,7 +18,7 @@ _DELTA_LENGTHS, _DELTA_TEXTS = 6, 7  # In these encodings, the content of a page
 
 
 class _Page(NamedTuple):
-    """A page: where its content begins in the file, its sizes in bytes, and the header of its type."""
+    """Page: the place of its content in the file, its sizes in bytes, and its type's header."""
 
     kind: int
     encoding: int
@@ -44,10 +44,10 @@ def footer_of(path: Path, source: pa.NativeFile) -> bytes:
 def check_pages(
     path: Path, source: pa.NativeFile, footer: bytes, schema: pyarrow.parquet.ParquetSchema, names: Sequence[str]
 ) -> int:
-    """Return the number of rows; raises DataFileError if pages of the named columns make impossible claims.
+    """Return the number of rows; raises DataFileError for impossible sizes in the named columns.
 
-    The file must have as many rows as its row groups, and every column one value per row. The pages of a
-    column chunk must lie within it, contain these values, and decompress to a plausible size.
+    The file must have as many rows as its row groups, and every column one value per row. The pages
+    of a column chunk must lie within it, contain these values, and decompress to a plausible size.
     """
     wanted, lengths = set(names), {len(name) for name in names}
     leaves = [(k, schema.column(k)) for k in range(len(schema))]
@@ -90,10 +90,11 @@ class _Chunk:
         self._end = min(self._begin + about[7, INT64] + 100, source.size())
 
     def largest(self) -> int:
-        """Return the bytes of the largest page; raises ValueError or LookupError for impossible claims."""
+        """Return the bytes of the largest page; raises ValueError or LookupError if impossible."""
         if not 0 <= self._n_rows == self._about[5, INT64]:
             raise ValueError(f"{self._about[5, INT64]} values claimed for {self._n_rows} rows")
-        # The limits on the decompressed bytes of a page suffice for levels and, in byte arrays, for long texts.
+        # The limits on the decompressed bytes of a page suffice for levels and, in byte arrays, for
+        # long texts.
         is_byte_array = self._about[1, INT32] == 6
         base, per_value = (2**26, 2**10) if is_byte_array else (2**20, 64)
         n_values = largest = 0
@@ -143,7 +144,7 @@ class _Chunk:
                 length *= 16
 
     def _check_lengths(self, page: _Page) -> None:
-        """Raise ValueError if a page has more lengths of texts than values, since Arrow allocates room for all."""
+        """Raise ValueError if a page has more lengths than values; Arrow would allocate all."""
         levels = sum(page.header[number, INT32] for number in (5, 6)) if page.kind == _DATA_2 else 0
         if not 0 <= levels <= page.compressed:
             raise ValueError(f"a page claims {levels} bytes of levels")
@@ -160,7 +161,7 @@ class _Chunk:
 
 
 def _decompressed(content: bytes, codec: int, size: int) -> bytes:
-    """Decompress a page; raises ValueError, OSError or LookupError if it does not have `size` bytes."""
+    """Decompress a page; raises ValueError, OSError or LookupError unless it has `size` bytes."""
     if codec != 5:
         name = {1: "snappy", 2: "gzip", 4: "brotli", 6: "zstd", 7: "lz4_raw"}[codec]
         return pa.Codec(name).decompress(content, max(0, size), asbytes=True)  # type: ignore[no-any-return]
@@ -177,7 +178,7 @@ def _decompressed(content: bytes, codec: int, size: int) -> bytes:
 
 
 def _skip_deltas(parser: Parser, max_count: int) -> int:
-    """Return the number of values that a sequence of deltas claims; skip it if they are at most `max_count`."""
+    """Return the number of values of a sequence of deltas; skip up to `max_count` of them."""
     size, n_parts, count, _ = (parser.varint() for _ in range(4))
     left = count - 1 if count <= max_count else 0
     while left > 0 and size >= n_parts > 0:

@@ -42,7 +42,7 @@ def is_row_number(column: Any) -> bool:
 
 
 def _candidates(X: Any) -> Iterator[tuple[int, Any]]:
-    """Yield up to 16 columns whose last value is the number of rows, or one less, with their indices."""
+    """Yield up to 16 columns that end with the number of rows, or one less, with indices."""
     n = X.shape[0]
     if n < _MIN_ROWS:
         return

@@ -1,4 +1,4 @@
-"""Guesses from the first lines of a text: its format, the separator of columns, and whether they have names.
+"""Guesses from the first lines of a text: its format, separator and line of names.
 
 Sites import this module, which must load neither scikit-learn nor pyarrow.
 """
@@ -17,7 +17,7 @@ from dimargin.io.data.labels import is_number
 
 SAMPLE_ROWS = 100
 SAMPLE_BYTES = 2**18
-"""Limits on the lines and bytes at the beginning of a text that guesses use; they use at least two lines."""
+"""Maximum numbers of lines and bytes that guesses use; they use at least two lines."""
 
 _SEPARATORS = ("\t", ";", "|", ",")  # The first of equally good ones is used: 1,5;2,5 has decimal commas.
 _MIN_AGREEMENT = 0.9  # At most a tenth of the lines may be malformed, with another number of separators.
@@ -46,7 +46,7 @@ def beginning(blocks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
 
 
 def _end_of_sample(start: bytes) -> int | None:
-    """Return the end of the sampled lines, at least two, which does not depend on the blocks of the text."""
+    """Return the end of the sample, at least two lines, independently of the text's blocks."""
     first = _LINE.search(start)
     found = first and _LINE_END.search(start, max(first.end(), SAMPLE_BYTES - 2))
     return found.end() if found else None
@@ -63,8 +63,8 @@ def name_format(path: Path) -> str | None:
 def text_format(path: Path, start: bytes, has_columns: bool = False) -> str:
     """Guess from its beginning whether a text is "libsvm" or "csv".
 
-    If the text is ambiguous, it is CSV if the suffix of the file says so or the caller knows that it
-    `has_columns`. Times of day contain a colon but are not features.
+    If the text is ambiguous, it is CSV if the suffix of the file says so or the caller knows that
+    it `has_columns`. Times of day contain a colon but are not features.
     """
     text = start.decode("utf-8-sig", errors="replace")
     for line in _LINE_ENDS.split(text, SAMPLE_ROWS)[:SAMPLE_ROWS]:
@@ -85,7 +85,7 @@ def text_format(path: Path, start: bytes, has_columns: bool = False) -> str:
 
 
 class _Counts(NamedTuple):
-    """Numbers of separators in lines: whether nearly all are as in the first line, the most common and the first."""
+    """Counts of a separator in lines: whether nearly all agree, the usual and the first count."""
 
     agree: bool
     usual: int
@@ -100,7 +100,8 @@ class _Counts(NamedTuple):
 def separator(text: str, quotes: bool | None = None) -> str:
     """Guess the separator of columns in a text.
 
-    Separators within quotes are ignored unless `quotes` is False, and so are remarks if there are other lines.
+    Separators within quotes are ignored unless `quotes` is False, and so are remarks if there are
+    other lines.
     """
     text = text if quotes is False else _QUOTED_TEXT.sub('""', text)
     lines = [line for line in _LINE_ENDS.split(text) if line.strip()][: SAMPLE_ROWS + 1]
@@ -126,12 +127,12 @@ _SOME_DIGITS = re.compile(r"\d+", re.ASCII)
 
 
 def has_names(first: Sequence[str], below: Sequence[Sequence[str]]) -> bool | None:
-    """Return whether the first row of a table holds the names of its columns, or None if that is ambiguous.
+    """Return whether the first row of a table holds the names of columns, None if ambiguous.
 
-    A row without numbers does, unless its texts are values of most columns below. A row with numbers is
-    compared with the rows below, which have as many fields: names are distinct, do not occur among the values
-    of their column, and are texts above numbers or whole numbers above decimals; several names are often
-    consecutive numbers.
+    A row without numbers does, unless its texts are values of most columns below. A row with
+    numbers is compared with the rows below, which have as many fields: names are distinct, do not
+    occur among the values of their column, and are texts above numbers or whole numbers above
+    decimals; several names are often consecutive numbers.
     """
     # A few rows equal to the first one repeat its names; many of them are data.
     rows = [row for row in below if list(row) != list(first)]
@@ -161,7 +162,7 @@ def _form(text: str) -> str | None:
 
 
 def _evidence(field: str, column: list[str]) -> int:
-    """Return the evidence that a field is the name of a column; negative if it looks like a value."""
+    """Return the evidence that a field is the name of a column, negative for a value."""
     numbers = [cell for cell in column if is_number(cell)]
     if not is_number(field):
         form = _form(field)
@@ -192,7 +193,7 @@ def _evidence_of_number(field: str, column: list[str]) -> int:
 
 
 def _order(fields: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
-    """Return the evidence from numbers in order in the first row, such as 0, 1, 2 or 2019, 2020, 2021."""
+    """Return the evidence from ordered numbers in the first row, such as 0, 1, 2 or 2019, 2020."""
     places = [k for k, field in enumerate(fields) if is_number(field)]
     weight = _steadiness([fields[k] for k in places])
     if weight and sum(_steadiness([row[k] for k in places]) > 0 for row in rows) > len(rows) / 10:
@@ -201,7 +202,7 @@ def _order(fields: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
 
 
 def _steadiness(fields: Sequence[str]) -> int:
-    """Return a score for numbers in equal steps, which is higher for steps of one; zero for others."""
+    """Return a score for numbers in equal steps, higher for steps of one; zero for others."""
     if len(fields) < 2 or not all(map(is_number, fields)):
         return 0
     numbers = [float(field) for field in fields]

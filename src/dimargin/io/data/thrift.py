@@ -7,13 +7,14 @@ from typing import Any
 # The types of fields. A boolean field has its value as its type.
 TRUE, _FALSE, BYTE, INT16, INT32, INT64, DOUBLE, BINARY, LIST, STRUCT = 1, 2, 3, 4, 5, 6, 7, 8, 9, 12
 Struct = dict[tuple[int, int], Any]
-"""Fields by their number and type: integers, booleans (as type TRUE), lists and structs; others are skipped."""
+"""Integers, booleans (as type TRUE), lists and structs by field number and type."""
 
 
 class Parser:
     """Parser of bytes, with its position `at`.
 
-    Raises IndexError if the bytes end too early, and ValueError or RecursionError for invalid bytes.
+    Raises IndexError if the bytes end too early, and ValueError or RecursionError for invalid
+    bytes.
     """
 
     def __init__(self, data: bytes) -> None:

@@ -15,7 +15,7 @@ from dimargin.system.arrays import Floats
 
 
 def read_weights(path: Path, n_rows: int) -> Floats:
-    """Read weights from a file with one per line; raises DataFileError unless there are `n_rows` of them.
+    """Read weights from a file with one per line; raises DataFileError unless there are `n_rows`.
 
     Empty lines are skipped.
     """

@@ -1,7 +1,7 @@
 """Data files: LIBSVM text, CSV and Parquet, read chunk by chunk.
 
-Each format has an iterator over chunks of about a megabyte, from a library's reader; `Chunks` joins them and frees
-each chunk as soon as it is copied, so that a file is never in memory twice.
+Each format has an iterator over chunks of about a megabyte, from a library's reader; `Chunks` joins
+them and frees each chunk as soon as it is copied, so that a file is never in memory twice.
 """
 
 from __future__ import annotations
@@ -48,8 +48,9 @@ def read_data(
 ) -> DataSet:
     r"""Read a data file.
 
-    The content determines the format. Columns of CSV are separated by commas, semicolons, tabs, bars or blanks.
-    LIBSVM text and CSV may be compressed (gzip, bzip2, xz), and a pipe can be read as well as a file.
+    The content determines the format. Columns of CSV are separated by commas, semicolons, tabs,
+    bars or blanks. LIBSVM text and CSV may be compressed (gzip, bzip2, xz), and a pipe can be read
+    as well as a file.
 
     Parameters
     ----------
@@ -58,28 +59,31 @@ def read_data(
         Name or position of the label column of CSV and Parquet, counted from 0, or from the end if negative. By default
         the column named "label", "target", "class" or "y". LIBSVM text has its labels first.
     columns : sequence of str, optional
-        Names of the feature columns to read, in this order. By default all but the label, the index of the
-        rows that pandas may have written, and columns with neither a name nor values.
+        Names of the feature columns to read, in this order. By default all but the label, the index
+        of the rows that pandas may have written, and columns with neither a name nor values.
     n_features : int, optional
         Width that X must have. LIBSVM text, which omits zeros, is widened to it.
     zero_based : bool, optional
         Whether LIBSVM text counts features from zero. By default it does if a feature 0 occurs.
     needs_label : bool, default=True
-        Whether labels are read. If not, the file need not have any, and a label column may hold anything; it is
-        not a feature.
+        Whether labels are read. If not, the file need not have any, and a label column may hold
+        anything; it is not a feature.
     drop : sequence of str, optional
         Names of columns of CSV and Parquet to leave out, by default none.
     format : {"csv", "libsvm", "parquet"}, optional
         Format of the file; by default determined by its content and name.
     header : bool, optional
-        Whether the first line of CSV has the column names. By default it is compared with the lines below.
+        Whether the first line of CSV has the column names. By default it is compared with the lines
+        below.
     encoding : str, optional
         Encoding of text, such as "cp1252". By default UTF-8, or UTF-16 with a byte order mark.
     weighted : bool, default=False
-        Whether the labels of LIBSVM text are followed by weights of the rows: ``1:0.5 3:2`` has the weight 0.5.
+        Whether the labels of LIBSVM text are followed by weights of the rows: ``1:0.5 3:2`` has the
+        weight 0.5.
     quotes : bool, optional
-        Whether a quote at the beginning of a cell of CSV opens a text, which may contain separators and line
-        breaks, or is a letter. By default it opens a text, and a text that seems to contain rows is refused.
+        Whether a quote at the beginning of a cell of CSV opens a text, which may contain separators
+        and line breaks, or is a letter. By default it opens a text, and a text that seems to
+        contain rows is refused.
 
     Returns
     -------
@@ -88,14 +92,15 @@ def read_data(
     Warns
     -----
     DataFileWarning
-        For columns that are left out by default, features that number the rows, and doubtful labels.
+        For columns that are left out by default, features that number the rows, and doubtful
+        labels.
 
     Raises
     ------
     DataFileError
-        For a file that is empty, damaged or malformed, lacks the label column, has text among numbers, rows of
-        different widths, missing, infinite or NaN values, or another width than `n_features`, and for a first
-        line that may hold names or values.
+        For a file that is empty, damaged or malformed, lacks the label column, has text among
+        numbers, rows of different widths, missing, infinite or NaN values, or another width than
+        `n_features`, and for a first line that may hold names or values.
     ValueError
         For an unknown format or encoding.
     OSError
@@ -133,7 +138,7 @@ def read_file(
     options: FileOptions | None = None,
     weighted: bool = False,
 ) -> DataSet:
-    """Read a data file like `read_data`, but return warnings in the result instead of issuing them."""
+    """Read a data file like `read_data`, but return warnings in the result."""
     options = options or FileOptions()
     with regular(path) as path, explained(path):
         kind = format_taking(path, options, label, drop)
@@ -189,7 +194,7 @@ def format_taking(
 def column_names(
     path: Path, options: FileOptions, label: str | int | None = None, named: Sequence[str] = ()
 ) -> list[str]:
-    """Return the column names of CSV or Parquet; `label` and `named` help to recognise a line of names."""
+    """Return the column names of CSV or Parquet; `label` and `named` help to recognise names."""
     with explained(path), arrow_explained(path):
         if data_format(path, options) == "csv":
             return CsvLayout.of(path, options, label, None, named).names
@@ -209,8 +214,8 @@ def check_width(path: Path, width: int, n_features: int | None) -> None:
 def data_format(path: Path, options: FileOptions, start: bytes | None = None) -> str:
     """Return "libsvm", "csv" or "parquet", from the options or else from the content of a file.
 
-    A file with a suffix of Parquet is read as Parquet, so that the error says what is wrong with it. `start` is
-    the beginning of its text, which is read if it is None.
+    A file with a suffix of Parquet is read as Parquet, so that the error says what is wrong with
+    it. `start` is the beginning of its text, which is read if it is None.
     """
     has_columns = options.header is not None
     if start is not None:

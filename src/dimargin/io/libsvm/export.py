@@ -43,7 +43,8 @@ def libsvm_model(estimator: Any) -> LibsvmModel:
         return LibsvmModel(
             kernel=libsvm_kernel(kernel),
             labels=whole_labels(estimator.classes_),
-            # A positive decision value means the second class of a pair here, and the first in LIBSVM.
+            # A positive decision value means the second class of a pair here, and the first in
+            # LIBSVM.
             rho=np.array(estimator.intercept_),
             n_support=estimator.n_support_.astype(np.int64),
             coefficients=0.0 - estimator.dual_coef_,
@@ -62,7 +63,8 @@ def _is_of_pairs(machine: KernelMarginClassifier) -> bool:
 def _expansion(machine: KernelMarginClassifier, indices: Indices) -> tuple[Kernel | None, Any, bool]:
     """Return the kernel, the support vectors, and whether their first column is feature 0.
 
-    For a precomputed kernel, the kernel is None and support vectors are indices in the kernel matrix.
+    For a precomputed kernel, the kernel is None and support vectors are indices in the kernel
+    matrix.
     """
     if machine._router is not None:
         raise ValueError(
@@ -106,7 +108,7 @@ def _of_pairs(estimator: OneVsOneClassifier) -> LibsvmModel:
 
 
 def _without_unused_gamma(kernel: Kernel | None) -> Kernel | None:
-    """Return a linear kernel with a fixed gamma, which it does not use and which may differ between pairs."""
+    """Return a linear kernel with a fixed gamma, since pairs may differ in the unused one."""
     return replace(kernel, gamma=1.0) if kernel is not None and kernel.name == "linear" else kernel
 
 
@@ -116,30 +118,34 @@ def _content(X: Any, row: int) -> tuple[bytes, bytes]:
 
 
 def to_libsvm(estimator: Any, path: str | os.PathLike[str]) -> None:
-    """Write a fitted classifier as a LIBSVM text model, for svm-predict and other programs that read such models.
+    """Write a fitted classifier as a LIBSVM text model, for svm-predict and other programs.
 
-    A machine with a loss that LIBSVM does not have is written as its kernel expansion, with `svm_type c_svc`.
-    Column j of X becomes feature j + 1, and numbers are written without loss. With a precomputed kernel, support
-    vectors are given by their indices among the training rows, counted from one.
+    A machine with a loss that LIBSVM does not have is written as its kernel expansion, with
+    `svm_type c_svc`. Column j of X becomes feature j + 1, and numbers are written without loss.
+    With a precomputed kernel, support vectors are given by their indices among the training rows,
+    counted from one.
 
     Parameters
     ----------
     estimator : ODMClassifier, SVMClassifier or OneVsOneClassifier of these
-        Fitted on integer labels; for more than two classes one-vs-one, which is the default of `multi_class`, or
-        by scikit-learn's OneVsOneClassifier. For two classes, a positive decision value stays positive and means
-        the first label of the file. For more, LIBSVM breaks ties of votes by the order of the classes, not by the
-        decision values.
+        Fitted on integer labels; for more than two classes one-vs-one, which is the default of
+        `multi_class`, or by scikit-learn's OneVsOneClassifier. For two classes, a positive decision
+        value stays positive and means the first label of the file. For more, LIBSVM breaks ties of
+        votes by the order of the classes, not by the decision values.
     path : path-like
-        An existing file is replaced, either completely or not at all. The file contains the support vectors, which
-        are training rows. So a new file is readable only by its owner (mode 0600); an existing one keeps its mode.
+        An existing file is replaced, either completely or not at all. The file contains the support
+        vectors, which are training rows. So a new file is readable only by its owner (mode 0600);
+        an existing one keeps its mode.
 
     Raises
     ------
     ValueError
-        If LIBSVM's format cannot represent the model: the Laplacian kernel or a function as kernel, one-vs-rest with
-        more than two classes, labels that are not integers, pairs with different kernels.
+        If LIBSVM's format cannot represent the model: the Laplacian kernel or a function as kernel,
+        one-vs-rest with more than two classes, labels that are not integers, pairs with different
+        kernels.
     TypeError
-        For another kind of estimator, and for a pipeline, because the format does not store scaling.
+        For another kind of estimator, and for a pipeline, because the format does not store
+        scaling.
     sklearn.exceptions.NotFittedError
     OSError
         If the file cannot be written.

@@ -31,15 +31,15 @@ class LibsvmModel:
 
         ``sum_{i in a} coefficients[b - 1, i] k(x_i, x) + sum_{i in b} coefficients[a, i] k(x_i, x) - rho[ab]``,
 
-    summed over the support vectors of classes a and b. A positive value is a vote for a, others for b; the class with
-    the most votes is predicted, the first of them in a tie (C.-C. Chang and C.-J. Lin, "LIBSVM: a library for support
-    vector machines", ACM TIST 2011, section 7).
+    summed over the support vectors of classes a and b. A positive value is a vote for a, others for
+    b; the class with the most votes is predicted, the first of them in a tie (C.-C. Chang and C.-J.
+    Lin, "LIBSVM: a library for support vector machines", ACM TIST 2011, section 7).
 
     Attributes
     ----------
     kernel : Kernel or None
-        "linear", "poly" or "rbf"; None for a precomputed kernel. Support vectors then have only feature 0, their
-        index in the kernel matrix, counted from one.
+        "linear", "poly" or "rbf"; None for a precomputed kernel. Support vectors then have only
+        feature 0, their index in the kernel matrix, counted from one.
     labels : ndarray of shape (n_classes,), int64
     rho : ndarray of shape (n_classes * (n_classes - 1) / 2,)
         Thresholds of the pairs (0, 1), (0, 2), ..., (1, 2), ...
@@ -50,7 +50,8 @@ class LibsvmModel:
     zero_based : bool
         Whether the first column of the support vectors is feature 0 of the file, or feature 1.
     has_probabilities : bool
-        Whether the file had the parameters of LIBSVM's probability estimates, which are not used here.
+        Whether the file had the parameters of LIBSVM's probability estimates, which are not used
+        here.
 
     Examples
     --------
@@ -96,9 +97,9 @@ class LibsvmModel:
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            The files do not store the number of features: X may have any number that suffices for the support
-            vectors. With a precomputed kernel, column j is the kernel value with row j, counted from one, and
-            column 0 is not used.
+            The files do not store the number of features: X may have any number that suffices for
+            the support vectors. With a precomputed kernel, column j is the kernel value with row j,
+            counted from one, and column 0 is not used.
         n_jobs : int, optional
             Number of threads; None uses all processors available to the process.
 
@@ -142,7 +143,7 @@ class LibsvmModel:
         return np.ascontiguousarray(values.T)
 
     def predict(self, X: Any, n_jobs: int | None = None) -> NDArray[np.int64]:
-        """Predict labels of shape (n_samples,) by LIBSVM's vote; parameters and errors as in `decision_values`."""
+        """Predict labels by LIBSVM's vote; parameters and errors as in `decision_values`."""
         values = self.decision_values(X, n_jobs)
         votes = np.zeros((len(values), len(self.labels)), dtype=np.int64)
         for p, (a, b) in enumerate(self.pairs):
@@ -178,10 +179,11 @@ def one_vs_one(
 ) -> LibsvmModel:
     """Combine the expansions of all pairs of classes into a model.
 
-    A support vector is listed under the class that its coefficient favours, which for the hinge is its own. The
-    expansions are in the order of the pairs (0, 1), (0, 2), ..., (1, 2), ..., and their `rows` are indices of rows of
-    `X`, an array or CSR array of shape (n, n_features); `kernel` and `zero_based` are as in `LibsvmModel`. Raises
-    ValueError for the Laplacian kernel, and for labels that are not integers.
+    A support vector is listed under the class that its coefficient favours, which for the hinge is
+    its own. The expansions are in the order of the pairs (0, 1), (0, 2), ..., (1, 2), ..., and
+    their `rows` are indices of rows of `X`, an array or CSR array of shape (n, n_features);
+    `kernel` and `zero_based` are as in `LibsvmModel`. Raises ValueError for the Laplacian kernel,
+    and for labels that are not integers.
     """
     kernel = libsvm_kernel(kernel)
     n, first = X.shape[0], [np.asarray(pair.coefficients) > 0 for pair in pairs]

@@ -25,7 +25,7 @@ _MAX_BATCH_NUMBERS = 2**20  # Lines are made in batches of at most so many numbe
 
 
 def _scaled(values: Any, lower: float, upper: float, least: Any, largest: Any) -> Floats:
-    """Map values from [least, largest] to [lower, upper], in LIBSVM's order of operations to get its results."""
+    """Map values from [least, largest] to [lower, upper], in LIBSVM's order of operations."""
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         between = lower + (upper - lower) * (values - least) / (largest - least)
     return np.where(values == least, lower, np.where(values == largest, upper, between))
@@ -33,11 +33,11 @@ def _scaled(values: Any, lower: float, upper: float, least: Any, largest: Any) -
 
 @dataclass(frozen=True, eq=False)
 class FeatureRanges:
-    """Linear maps of svm-scale, each from the range of a feature to the interval from `lower` to `upper`.
+    """Linear maps of svm-scale from the ranges of features to the interval [lower, upper].
 
-    The numbers of the features, counted from one, are ascending, and their ranges are from `least` to `largest`.
-    Constant features, which have no range, are not written. `labels` has the interval and the range of the labels,
-    if they are scaled.
+    The numbers of the features, counted from one, are ascending, and their ranges are from `least`
+    to `largest`. Constant features, which have no range, are not written. `labels` has the interval
+    and the range of the labels, if they are scaled.
     """
 
     lower: float
@@ -51,7 +51,7 @@ class FeatureRanges:
     def fit(
         cls, X: Any, y: NDArray[Any], lower: float, upper: float, label_limits: tuple[float, float] | None = None
     ) -> FeatureRanges:
-        """Determine the ranges of data whose column j is feature j + 1; zeros omitted in sparse rows count."""
+        """Determine the ranges of data, including omitted zeros; column j is feature j + 1."""
         labels = None if label_limits is None else (*label_limits, float(y.min()), float(y.max()))
         return cls(lower, upper, *_varying(X), labels)
 
@@ -132,7 +132,7 @@ def _spread(X: Any, indices: Indices, width: int) -> Any:
 
 
 def _varying(X: Any) -> tuple[Indices, Floats, Floats]:
-    """Return the numbers of the features that vary, counted from one, and the minimum and maximum of each."""
+    """Return the numbers, minima and maxima of the features that vary, counted from one."""
     X, columns = narrowed(X)
     least, largest = X.min(axis=0), X.max(axis=0)
     if sp.issparse(X):

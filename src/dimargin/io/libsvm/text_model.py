@@ -1,7 +1,7 @@
 """LIBSVM's text models: a header of keywords, then a line for every support vector.
 
-They are read strictly: what LIBSVM's own reader accepts, such as invalid numbers, wrong counts or a truncated
-file, is an error here that names the line.
+They are read strictly: what LIBSVM's own reader accepts, such as invalid numbers, wrong counts or a
+truncated file, is an error here that names the line.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ def from_libsvm(path: str | os.PathLike[str], zero_based: bool | None = None) ->
     ----------
     path : path-like
     zero_based : bool, optional
-        Whether features are counted from zero, so that feature 0 is the first column of X. By default they are
-        counted from zero if a feature 0 occurs; LIBSVM counts from one.
+        Whether features are counted from zero, so that feature 0 is the first column of X. By
+        default they are counted from zero if a feature 0 occurs; LIBSVM counts from one.
 
     Returns
     -------
@@ -99,8 +99,8 @@ def from_libsvm(path: str | os.PathLike[str], zero_based: bool | None = None) ->
     Raises
     ------
     ModelFileError
-        If the file is not such a model, is damaged or truncated, or has an unsupported type (regression,
-        one-class) or kernel (sigmoid). The message names the line.
+        If the file is not such a model, is damaged or truncated, or has an unsupported type
+        (regression, one-class) or kernel (sigmoid). The message names the line.
     OSError
         If the file cannot be opened.
 
@@ -167,7 +167,7 @@ def _kernel(header: _Header) -> Kernel | None:
 def _vectors(
     header: _Header, stream: BinaryIO, n_own: int, expected: int, zero_based: bool | None
 ) -> tuple[Floats, Any, bool]:
-    """Return coefficients of shape (n_own, n_vectors), support vectors, and whether features start at zero."""
+    """Return coefficients of shape (n_own, n_vectors), support vectors, and `zero_based`."""
     lines = _VectorLines(header, n_own)
     rows = LibsvmRows(header.path, header.length + 1)
     blocks = blocks_of_lines(stream, header.path, CHUNK, first_line=header.length + 1)
@@ -191,10 +191,10 @@ def _vectors(
 
 
 class _VectorLines:
-    """Lines of support vectors, which become LIBSVM text without all but the last of their coefficients.
+    """Lines of support vectors, which are LIBSVM text after all but the last coefficient.
 
-    `coefficients` has the removed ones, as an array of shape (n, n_own - 1) for each block of lines; the last one
-    becomes the label. `is_cut` says whether the last line has no line break.
+    `coefficients` has the removed ones, as an array of shape (n, n_own - 1) for each block of
+    lines; the last one becomes the label. `is_cut` says whether the last line has no line break.
     """
 
     def __init__(self, header: _Header, n_own: int) -> None:

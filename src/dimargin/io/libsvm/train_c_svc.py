@@ -1,4 +1,4 @@
-"""C-SVC as in LIBSVM: a machine for every pair of classes, in LIBSVM's order and with its report."""
+"""C-SVC like LIBSVM's: a machine for every pair of classes, in its order, with its report."""
 
 from __future__ import annotations
 
@@ -34,23 +34,20 @@ class _Dots(Monitor):
 
 @dataclass(frozen=True)
 class OneVsOne:
-    """Trainer of a machine for every pair of classes, which is LIBSVM's method for more than two classes.
+    """Trainer of a machine for every pair of classes, like LIBSVM."""
 
-    `machine` is unfitted and has an intercept, `weights` are factors on C by label, and `cache` is the number of bytes
-    for kernel rows, None for the machine's default.
-    """
-
-    machine: SVMClassifier
-    weights: Mapping[int, float]
-    cache: int | None = None
+    machine: SVMClassifier  # The machine has an intercept and is not fitted.
+    weights: Mapping[int, float]  # C is multiplied by these weights of labels.
+    cache: int | None = None  # Bytes for kernel rows; None is the machine's default.
 
     def train(self, X: Any, y: NDArray[Any], quiet: bool = False, row_weights: Floats | None = None) -> LibsvmModel:
         """Train a machine for every pair of classes, and print LIBSVM's report of it unless `quiet`.
 
-        Column j of `X`, an array or CSR array, is feature j. With a precomputed kernel, feature 0 is the index of a
-        row in the kernel matrix, counted from 1, and feature j the kernel value with row j. C is multiplied by
-        `row_weights`, and rows of weight zero are left out. Raises ValueError for labels that are not integers or all
-        equal, and the errors of `SVMClassifier.fit`. Warnings are always printed.
+        Column j of `X`, an array or CSR array, is feature j. With a precomputed kernel, feature 0
+        is the index of a row in the kernel matrix, counted from 1, and feature j the kernel value
+        with row j. C is multiplied by `row_weights`, and rows of weight zero are left out. Raises
+        ValueError for labels that are not integers or all equal, and the errors of
+        `SVMClassifier.fit`. Warnings are always printed.
         """
         if row_weights is not None:
             kept = np.flatnonzero(row_weights)
@@ -84,7 +81,8 @@ class OneVsOne:
             machine._monitor = _Dots()
         with warnings.catch_warnings(record=True) as complaints:
             warnings.simplefilter("always", ConvergenceWarning)
-            # For two classes, a positive decision value means the first one here, and the second in SVMClassifier.
+            # For two classes, a positive decision value means the first one here, and the second in
+            # SVMClassifier.
             machine.fit(X, codes if n_classes > 2 else 1 - codes, weights)
         for complaint in complaints:
             print(f"WARNING: {complaint.message}", file=sys.stderr)
@@ -125,7 +123,8 @@ class OneVsOne:
 def _in_order(y: NDArray[Any]) -> tuple[NDArray[np.int64], Indices]:
     """Return the labels in LIBSVM's order, and the index of every row's label in it.
 
-    Labels are in the order of their first rows, except that 1 comes before -1 if there are no others.
+    Labels are in the order of their first rows, except that 1 comes before -1 if there are no
+    others.
     """
     labels, first, codes = np.unique(y, return_index=True, return_inverse=True)
     order = np.argsort(first)
@@ -135,7 +134,7 @@ def _in_order(y: NDArray[Any]) -> tuple[NDArray[np.int64], Indices]:
 
 
 def _report(machine: SVMClassifier, model: LibsvmModel, codes: Indices, bounds: Floats) -> None:
-    """Print LIBSVM's lines about every pair, with its gap; `bounds` are the bounds of all rows' coefficients."""
+    """Print LIBSVM's lines about every pair, with its gap; `bounds` are those of coefficients."""
     support = machine.support_[np.lexsort((machine.support_, codes[machine.support_]))]
     sizes, parts = np.abs(model.coefficients), np.split(np.arange(len(support)), np.cumsum(model.n_support)[:-1])
     primal, dual = np.atleast_1d(machine.objective_), np.atleast_1d(machine.dual_objective_)

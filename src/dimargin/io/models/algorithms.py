@@ -1,7 +1,7 @@
-"""Gossip algorithms in model files: those of the library, and those that other distributions register.
+"""Gossip algorithms in model files: those of the library, and those registered by others.
 
-A distribution registers a class by an entry point in the group "dimargin.algorithms" with the name of the class.
-For the name in a file, only the class registered under that name is loaded.
+A distribution registers a class by an entry point in the group "dimargin.algorithms" with the name
+of the class. For the name in a file, only the class registered under that name is loaded.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Conversion of estimators, kernels and routers to files of `dimargin.io.models.model_format`, and back.
 
-Loading creates objects only of the few classes in `_CLASSES`, sets only the attributes listed there, and checks that
-the arrays fit together before anything is computed with them.
+Loading creates objects only of the few classes in `_CLASSES`, sets only the attributes listed
+there, and checks that the arrays fit together before anything is computed with them.
 """
 
 from __future__ import annotations
@@ -100,20 +100,23 @@ _OPTION_CLASSES: dict[str, type[Options]] = {
 def save(model: Any, path: str | os.PathLike[str], notes: Mapping[str, Any] | None = None) -> None:
     """Save a fitted model.
 
-    The file is written under a temporary name and renamed, so that a crash or a full disk neither leaves an incomplete
-    model nor damages an old one.
+    The file is written under a temporary name and renamed, so that a crash or a full disk neither
+    leaves an incomplete model nor damages an old one.
 
     Parameters
     ----------
     model : one of the classifiers or outlier detectors, or Pipeline
-        The fitted model. The steps of a pipeline before the machine may be MinMaxScaler, StandardScaler,
-        MaxAbsScaler, QuantileTransformer, `dimargin.estimators.preprocessing.SparseScaler` or
-        `dimargin.estimators.preprocessing.FourierFeatures`, and the first step may be a ColumnTransformer of
-        scalers, SimpleImputer, OneHotEncoder and `dimargin.estimators.preprocessing.CalendarFeatures` that was
-        fitted to a data frame. A kernel that is a function cannot be stored.
+        The fitted model. The steps of a pipeline before the machine may be MinMaxScaler,
+        StandardScaler, MaxAbsScaler, QuantileTransformer,
+        `dimargin.estimators.preprocessing.SparseScaler` or
+        `dimargin.estimators.preprocessing.FourierFeatures`, and the first step may be a
+        ColumnTransformer of scalers, SimpleImputer, OneHotEncoder and
+        `dimargin.estimators.preprocessing.CalendarFeatures` that was fitted to a data frame. A
+        kernel that is a function cannot be stored.
     path : path-like
-        The file contains the support vectors of a kernel machine or detector, which are training rows. So a new
-        file is readable only by its owner (mode 0600); an existing file is replaced and keeps its mode.
+        The file contains the support vectors of a kernel machine or detector, which are training
+        rows. So a new file is readable only by its owner (mode 0600); an existing file is replaced
+        and keeps its mode.
     notes : mapping, optional
         Values for the header that JSON can represent.
 
@@ -160,7 +163,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 
 def load_with_header(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
-    """Return the model and the header of its file, with versions and notes; raises the errors of `load`."""
+    """Return the model and the header of its file, with versions and notes; errors as in `load`."""
     header, arrays = read_raw(Path(path))
     try:
         steps = [(str(step["name"]), _decode_step(step, arrays)) for step in header["steps"]]
@@ -175,7 +178,7 @@ def load_with_header(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]
 
 
 def _check_notes(header: Mapping[str, Any]) -> None:
-    """Raise ValueError unless the version and notes of the header have the types that `save` writes."""
+    """Raise ValueError unless the header's version and notes have the types that `save` writes."""
     notes = header["notes"]
     sound = (
         isinstance(header["dimargin_version"], str)

@@ -1,8 +1,9 @@
-"""Format of model files: a JSON header and arrays in one safetensors file without executable content.
+"""Format of model files: a JSON header and arrays in a safetensors file that executes nothing.
 
-The header has the format version, the package version, and the steps of the model (a scaler, then a machine) with
-their parameters and fitted attributes; a checksum covers all of it. This module does not import estimators, so
-that a process can write a model without loading scikit-learn; `dimargin.io.models.conversion` creates estimators.
+The header has the format version, the package version, and the steps of the model (a scaler, then a
+machine) with their parameters and fitted attributes; a checksum covers all of it. This module does
+not import estimators, so that a process can write a model without loading scikit-learn;
+`dimargin.io.models.conversion` creates estimators.
 """
 
 from __future__ import annotations
@@ -52,11 +53,11 @@ def write_model(
 ) -> None:
     """Write a model file for `dimargin.load`, either completely or not at all.
 
-    The last of the `steps` is the machine. Their values are numbers, texts, None, arrays of numbers or labels, CSR
-    rows, and lists, tuples and dictionaries of these; `encode_other` encodes other values. They are checked when the
-    file is loaded, not here. `notes` are values for the header that JSON can represent. `dimargin.load` returns a
-    pipeline if `pipeline` is true, by default if there is more than one step; `durable` is as in
-    `dimargin.system.writing.write_file`.
+    The last of the `steps` is the machine. Their values are numbers, texts, None, arrays of numbers
+    or labels, CSR rows, and lists, tuples and dictionaries of these; `encode_other` encodes other
+    values. They are checked when the file is loaded, not here. `notes` are values for the header
+    that JSON can represent. `dimargin.load` returns a pipeline if `pipeline` is true, by default if
+    there is more than one step; `durable` is as in `dimargin.system.writing.write_file`.
 
     Raises
     ------
@@ -91,7 +92,7 @@ def model_content(
     pipeline: bool | None = None,
     encode_other: EncodeOther = refuse_value,
 ) -> bytes:
-    """Return the bytes that `write_model` would write, which are deterministic; parameters and errors as there."""
+    """Return the bytes that `write_model` would write, the same for the same model."""
     arrays: Arrays = {}
     header = {
         "format_version": FORMAT_VERSION,
@@ -113,7 +114,7 @@ def _encoded_step(step: Step, arrays: Arrays, encode_other: EncodeOther) -> dict
 
 
 def read_raw(path: Path) -> tuple[dict[str, Any], Arrays]:
-    """Return the header and the arrays of a model file with unchecked steps; raises the errors of `dimargin.load`."""
+    """Return the header and the arrays of a model file, without a check of its steps."""
     try:
         content = _content(path)
         arrays = from_safetensors(content)
@@ -143,7 +144,8 @@ def read_raw(path: Path) -> tuple[dict[str, Any], Arrays]:
 def _content(path: Path) -> bytes:
     """Return the bytes of a file that begins like a model file.
 
-    The file is read, not mapped: if a mapped file were truncated meanwhile, the system would end the process.
+    The file is read, not mapped: if a mapped file were truncated meanwhile, the system would end
+    the process.
     """
     with open(path, "rb") as file:
         if not is_model_file(file.read(_START_BYTES)):
@@ -155,7 +157,7 @@ def _content(path: Path) -> bytes:
 
 
 def _metadata(content: bytes) -> str:
-    """Return the text that `file_content` wrote into the metadata of a safetensors file, whose header is valid JSON."""
+    """Return the text that `file_content` wrote into the metadata, whose JSON is valid."""
     end = 8 + int.from_bytes(content[:8], "little")
     value, _ = json.JSONDecoder().raw_decode(content[content.index(_KEY_BYTES) + len(_KEY_BYTES) : end].decode())
     if not isinstance(value, str):

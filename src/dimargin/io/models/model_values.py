@@ -16,7 +16,7 @@ from dimargin.system.value_tree import Arrays, Step, decode, encode, refuse_kind
 
 
 def encode_transform(value: Any, where: str, arrays: Arrays) -> Any:
-    """Encode a `RowTransform`, for the `encode_other` of `dimargin.io.models.model_format.write_model`.
+    """Encode a `RowTransform`; this is an `encode_other` of `model_format.write_model`.
 
     Raises TypeError for any other value.
 
@@ -41,7 +41,7 @@ def encode_transform(value: Any, where: str, arrays: Arrays) -> Any:
 
 
 def decode_transform(value: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Any:
-    """Decode a value of `encode_transform`, for the `decode_other` of `dimargin.system.value_tree.decode`.
+    """Decode a value of `encode_transform`; this is a `decode_other` of `value_tree.decode`.
 
     Raises ValueError, KeyError or TypeError for another kind of value or invalid parts.
     """

@@ -28,7 +28,7 @@ _SCALER_ATTRIBUTES: dict[str, dict[str, str | None]] = {
 
 
 def check_step(step: Any) -> None:
-    """Raise ValueError unless the attributes that every step needs, or that commands print, have the right types."""
+    """Raise ValueError for wrong types of attributes that steps need or commands print."""
     width, names = step.n_features_in_, vars(step).get("feature_names_in_", np.array([""], dtype=object))
     threads = vars(step).get("n_jobs")
     sound = (
@@ -60,7 +60,7 @@ def _check_certificate(attributes: dict[str, Any]) -> None:
 
 
 def _n_outputs(classes: Any) -> int:
-    """Return the number of decision functions; raises ValueError unless the classes are two or more distinct labels."""
+    """Return the number of decision functions; raises ValueError for invalid classes."""
     sound = (
         isinstance(classes, np.ndarray)
         and classes.ndim == 1
@@ -75,7 +75,7 @@ def _n_outputs(classes: Any) -> int:
 
 
 def check_machine(machine: Any) -> None:
-    """Raise ValueError for arrays of a kernel machine that do not fit together; the core would read out of bounds."""
+    """Raise ValueError for arrays of a kernel machine that the core would read out of bounds."""
     n_outputs = _n_outputs(machine.classes_)
     if len(machine.dual_coef_) == n_outputs - 1 > 1:
         _check_pairs(machine, n_outputs)
@@ -108,7 +108,7 @@ def _check_pairs(machine: Any, n_classes: int) -> None:
 
 
 def _fits_vectors(machine: Any, n_outputs: int) -> bool:
-    """Return whether support vectors, their indices, coefficients, kernel and width fit together."""
+    """Return whether support vectors, indices, coefficients, kernel and width fit together."""
     if not (_is_matrix(machine.support_vectors_) and _is_matrix(machine.dual_coef_)):
         return False
     n_vectors, n_features = machine.support_vectors_.shape
@@ -140,7 +140,7 @@ def check_linear_machine(machine: Any) -> None:
 
 
 def _fits_partial(partial: Any, coefficients: Any) -> bool:
-    """Return whether the state of partial_fit, if there is one, is stored in the form of the coefficients."""
+    """Return whether the state of partial_fit, if any, has the form of the coefficients."""
     if partial is None:
         return True
     n_outputs, width = coefficients.shape
@@ -151,7 +151,7 @@ def _fits_partial(partial: Any, coefficients: Any) -> bool:
 
 
 def check_detector(detector: Any) -> None:
-    """Raise ValueError for attributes of a detector that do not fit together or cannot give scores."""
+    """Raise ValueError for attributes of a detector that do not fit or cannot give scores."""
     sound = (
         detector.support_vectors_.shape[0] > 0
         and _fits_vectors(detector, 1)
@@ -178,13 +178,13 @@ def _is_matrix(values: Any) -> bool:
 
 
 def _is_real(values: Any, shape: tuple[int, ...] | None = None) -> bool:
-    """Return whether a value is an array of finite floating-point numbers, with the given shape if there is one."""
+    """Return whether a value is an array of finite floats, of the given shape if there is one."""
     sound = isinstance(values, np.ndarray) and values.dtype.kind == "f" and bool(np.isfinite(values).all())
     return sound and shape in (None, values.shape)
 
 
 def _is_wide(value: Any, shape: tuple[int, ...]) -> bool:
-    """Return whether a value is an array of finite numbers of this shape, perhaps with sparse columns."""
+    """Return whether a value is an array of finite floats of this shape, dense or sparse."""
     if isinstance(value, SparseColumns):
         return value.shape == shape and _is_real(value.values)
     return _is_real(value, shape)
@@ -226,7 +226,7 @@ def _fits_transform(X: Any, transform: Any) -> bool:
 
 
 def _fits_router(router: Router, vectors: Any) -> bool:
-    """Return whether the router's rule can be applied to rows like these vectors, and returns valid clusters."""
+    """Return whether the router can assign rows like these vectors to valid clusters."""
     rule = router.rule
     n_splits, n_centres = len(rule.splits), sum(len(split.norms) for split in rule.splits)
     if not (n_splits and 0 < rule.n_clusters <= n_centres and _are_indices(router.clusters, 0, rule.n_clusters)):
@@ -295,7 +295,7 @@ def check_fourier(step: FourierFeatures) -> None:
 
 
 def check_sparse_scaler(step: SparseScaler) -> None:
-    """Raise ValueError unless a SparseScaler has ascending columns within its width, each with a scale."""
+    """Raise ValueError unless a SparseScaler has ascending valid columns, each with a scale."""
     columns: Any = getattr(step, "columns_", None)
     scale: Any = getattr(step, "scale_", None)
     sound = (
@@ -314,7 +314,7 @@ def check_sparse_scaler(step: SparseScaler) -> None:
 
 
 def check_scaler(scaler: Any, attributes: tuple[str, ...]) -> None:
-    """Raise ValueError for attributes that are missing, not numbers, or not one number per column."""
+    """Raise ValueError for attributes that are missing or not one number per column."""
     kind, shape = type(scaler).__name__, (scaler.n_features_in_,)
     scaler._validate_params()
     for name, parameter in _SCALER_ATTRIBUTES[kind].items():

@@ -1,8 +1,8 @@
 """Steps of model files for tables: imputers, encoders, and the ColumnTransformer that joins them.
 
-Fitted transformers of scikit-learn have private attributes that differ between its versions. So a transformer is
-stored as its parameters and public attributes, and restored by fitting it to the smallest table that yields these
-attributes.
+Fitted transformers of scikit-learn have private attributes that differ between its versions. So a
+transformer is stored as its parameters and public attributes, and restored by fitting it to the
+smallest table that yields these attributes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _NO_TRANSFORMER = ("passthrough", "drop")  # A ColumnTransformer accepts these w
 
 
 def stored(step: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the parameters and attributes of a fitted step; raises TypeError for a step that files cannot store.
+    """Return parameters and attributes of a fitted step; raises TypeError if files cannot store it.
 
     The parameters of a ColumnTransformer contain its fitted transformers.
     """
@@ -89,7 +89,7 @@ def _stored_encoder(step: OneHotEncoder) -> tuple[dict[str, Any], dict[str, Any]
 
 
 def restored(kind: str, parameters: dict[str, Any], attributes: dict[str, Any]) -> Any:
-    """Return the fitted step for values from `stored`; raises ValueError, TypeError or KeyError for others."""
+    """Return the fitted step for values of `stored`; raises ValueError, TypeError or KeyError."""
     makers: dict[str, Callable[..., Any]] = {
         "SimpleImputer": _imputer, "OneHotEncoder": _encoder, "ColumnTransformer": _column_transformer,
     }  # fmt: skip
