@@ -58,7 +58,7 @@ def test_every_command_reads_other_encodings_and_formats(dimargin, tmp_path):
         assert status == 1 and "not LIBSVM text" in err, command
     for command in commands(tmp_path, other, "--encoding", "no-such"):
         status, _, err = dimargin(*command)
-        assert status == 2 and "encoding must be the name of an encoding" in err, command
+        assert status == 2 and "encoding must name a text encoding" in err, command
 
 
 def test_every_command_is_told_whether_there_are_names(dimargin, tmp_path):

@@ -147,7 +147,7 @@ def test_what_cannot_be_trained_on_is_a_line(dimargin, spark, tmp_path):
         assert (status, out) == (1, "") and fault in err and err.splitlines()[-1].startswith("dimargin: ")
     assert [path.name for path in tmp_path.iterdir()] == ["null.csv"]
     status, _, err = dimargin("train", tmp_path / "null.csv", "-m", tmp_path / "m", *SPARK, "--master", "local[1]")
-    assert status == 1 and "this process has a Spark session already" in err
+    assert status == 1 and "this process already has a Spark session" in err
 
 
 # ---- without a session -----------------------------------------------------------------------------------------------

@@ -293,7 +293,9 @@ def test_a_label_that_may_be_missing_is_a_class_among_texts_with_a_warning():
     layout = CsvLayout.of_start("t", b"a,y\n1,EU\n", label="y")
     opened = _Opened(None, CsvText("t", layout, [], layout.choose("y", None, True)), column="y")
     assert (
-        opened._labels(np.array(["EU", "NA"])).remarks[0].startswith("t, in a row: the label 'NA' in column 'y' is a")
+        opened._labels(np.array(["EU", "NA"]))
+        .remarks[0]
+        .startswith("t, in a row: the label 'NA' in column 'y' is read")
     )
 
 

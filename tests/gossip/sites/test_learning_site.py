@@ -71,7 +71,7 @@ def test_what_is_odd_about_the_file_is_reported_once(tmp_path, flowers):
     )
     frame.to_csv(tmp_path / "north.csv", index_label="id")
     first = GrowingFile(tmp_path / "north.csv", header=True)
-    assert "feature 'id' is the number of the row" in first.read().remarks[0]
+    assert "feature 'id' numbers the rows" in first.read().remarks[0]
     frame.rename(lambda k: k + 150).to_csv(tmp_path / "north.csv", mode="a", header=False)
     assert first.read().remarks == ()
 
