@@ -268,8 +268,8 @@ def test_what_is_wrong_with_a_file_is_said(spark, tmp_path):
         ("rows.xz", None, "Spark does not read .xz"),
         ("text.csv", None, "text.csv, line 'x,1': column 'a' is 'x'; a finite number expected"),
         ("missing.csv", None, "missing.csv, in a row: the label in column 'y' is 'NA', which is not a label"),
-        ("half.csv", None, "half.csv, in a row: the label in column 'y' is 0.5; classes are whole numbers"),
-        ("half.parquet", None, "half.parquet, in a row: the label in column 'y' is 0.5; classes are whole numbers"),
+        ("half.csv", None, "half.csv, in a row: the label in column 'y' is 0.5; classes must be whole numbers"),
+        ("half.parquet", None, "half.parquet, in a row: the label in column 'y' is 0.5; classes must be whole numbers"),
     ):
         with pytest.raises(DataFileError) as error:
             read_rows(spark, str(tmp_path / name), label)
