@@ -321,7 +321,7 @@ def test_bad_usage_is_status_2_and_says_why(dimargin, folder, command):
 
 FAILURES = {
     "svm-train one": "expected at least two classes, but all labels are 3",
-    "svm-train halves": "halves, line 1: the label is 0.5; classes are whole numbers",
+    "svm-train halves": "halves, line 1: the label is 0.5; classes must be whole numbers",
     "svm-train table.csv": "table.csv: expected LIBSVM text; `dimargin train` reads CSV and Parquet",
     "svm-train damaged": "damaged, line 2",
     "svm-train empty": "empty is empty",

@@ -16,15 +16,9 @@ _MODES_IF_CLOSED = {0: os.O_WRONLY, 1: os.O_RDONLY, 2: os.O_WRONLY}
 
 
 class ResultStream(io.FileIO):
-    """Descriptor of standard output that raises the first error and discards all later output.
+    """Descriptor of standard output that raises the first error and discards all later output."""
 
-    Attributes
-    ----------
-    error : OSError or None
-        The first error.
-    """
-
-    error: OSError | None = None
+    error: OSError | None = None  # The first error.
 
     def write(self, data: Any, /) -> int:
         """Write all bytes, even if a full disk or a busy terminal takes only some at a time."""
