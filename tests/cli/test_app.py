@@ -50,7 +50,7 @@ def csv(tmp_path):
 
 def test_the_work_that_begins_is_described(dimargin, csv, tmp_path):
     said = {
-        (): "training ODMClassifier, strategy exact; how long it takes is not known, and --max-time would limit it",
+        (): "training ODMClassifier, strategy exact; no time estimate; --max-time limits it",
         ("--strategy", "diodm", "--max-time", 60): "training ODMClassifier, strategy diodm, for at most 60 s",
         ("--loss", "linear_odm", "--max-time", 0.5): "training LinearODMClassifier, for at most 0.5 s",
     }
@@ -69,7 +69,7 @@ def test_what_many_classes_have_is_summed_up(dimargin, tmp_path):
     assert len(json.loads(dimargin("info", model, "--json")[1])["objective"]) == 1770
     _, out, err = dimargin("evaluate", model, rows)
     assert len(out.splitlines()) < 10
-    assert "The table of 60 classes, true and predicted, is in the output of --json." in err
+    assert "The confusion matrix of 60 classes is in the output of --json." in err
     assert np.shape(json.loads(dimargin("evaluate", model, rows, "--json")[1])["confusion"]) == (60, 60)
 
 
@@ -117,7 +117,7 @@ def test_a_linear_machine(dimargin, csv, tmp_path):
     assert "no training row" in facts["privacy"]
     assert json.loads(dimargin("evaluate", again, csv, "--json")[1])["accuracy"] > 0.8
     for wrong, text in (
-        (["--gamma", 1], "--gamma is no parameter of LinearODMClassifier"),
+        (["--gamma", 1], "--gamma is not a parameter of LinearODMClassifier"),
         (["--strategy-option", "rounds=2"], "--strategy-option needs --solver newton or svrg"),
         (["--solver", "svrg", "--strategy-option", "radius=2"], "expected NAME=VALUE"),
     ):
@@ -252,7 +252,7 @@ USAGE = {
     "weights that are no JSON": (["train", "train.csv", "--model", "m", "--class-weight", "{ham}"], "--class-weight"),
     "scaling of a model to resume": (
         ["train", "train.csv", "--model", "m", "--resume", "old.dimargin", "--scale", "none"],
-        "--scale none cannot be changed",
+        "--scale none cannot be used with --resume",
     ),
     "seed": (["train", "train.csv", "--model", "m", "--random-state", "x"], "--random-state"),
 }
@@ -275,7 +275,7 @@ FAILURES = {
     "no label column": (["train", "train.csv", "--model", "m", "--label", "sort"], "'sort'"),
     "text among numbers": (["train", "text.csv", "--model", "m"], "text.csv, line 3"),
     "one class": (["train", "train.csv", "--model", "m", "--label", "-1", "--validate", "one.csv"], "one.csv"),
-    "no model": (["predict", "train.csv", "train.csv"], "no model file"),
+    "no model": (["predict", "train.csv", "train.csv"], "not a dimargin model file"),
     "other columns": (["predict", "old.dimargin", "other.csv"], "'right'"),
     "unknown labels": (["evaluate", "old.dimargin", "one.csv"], "one.csv"),
     "memory": (["train", "train.csv", "--model", "m", "--memory-limit", "1000"], "memory_limit"),

@@ -139,7 +139,7 @@ def test_the_refusal_names_what_helps(dimargin, files):
     [
         (("--category", "age", "--category", "nobody"), 1, "no feature 'nobody' to encode"),
         (("--drop", "nobody"), 1, "lacks the columns 'nobody'"),
-        (("--drop", "class", "--label", "class"), 1, "is the label, but also named to be left out"),
+        (("--drop", "class", "--label", "class"), 1, "is the label and cannot be left out"),
         (("--dates", "%q"), 2, "format must be 'iso'"),
         (("--engine", "spark", "--categories"), 2, "--categories cannot be used with --engine spark"),
         (("--engine", "spark", "--scale", "quantile"), 2, "--scale quantile cannot be used with --engine spark"),
@@ -216,7 +216,7 @@ def test_what_training_had_everywhere_must_be_there(dimargin, files):
         holes = {name: ["", *test[name].tolist()[1:]]}
         test.fillna({"age": 40}).assign(**holes).to_csv(folder / "hole.csv", index=False)
         status, _, err = dimargin("predict", folder / "m", folder / "hole.csv")
-        assert status == 1 and f"hole.csv, line 2: column '{name}' is missing; a value expected" in err
+        assert status == 1 and f"hole.csv, line 2: column '{name}' is missing; expected a value" in err
     test.assign(age="old").to_csv(folder / "words.csv", index=False)
     status, _, err = dimargin("predict", folder / "m", folder / "words.csv")
     assert (
@@ -224,7 +224,7 @@ def test_what_training_had_everywhere_must_be_there(dimargin, files):
         and "words.csv, line 2: column 'age' is 'old'; a finite number expected (60 of 60 cells are not a number)"
         in err
     )
-    assert "--na old makes it a missing value" in err
+    assert "--na old reads it as a missing value" in err
 
 
 def test_a_model_of_a_table_cannot_be_resumed_with_other_columns(dimargin, files):
@@ -233,7 +233,7 @@ def test_a_model_of_a_table_cannot_be_resumed_with_other_columns(dimargin, files
     resume = ("train", folder / "train.csv", "--model", folder / "m2", "--resume", folder / "m", "--tol", 1e-3)
     assert dimargin(*resume)[0] == 0
     status, _, err = dimargin(*resume, "--categories")
-    assert status == 2 and "--categories cannot be changed" in " ".join(err.split())
+    assert status == 2 and "--categories cannot be used with --resume" in " ".join(err.split())
     assert dm.load(folder / "m2")[-1].duality_gap_ <= 1e-3
 
 
@@ -241,7 +241,7 @@ def test_quantiles_of_sparse_rows_are_refused(dimargin, tmp_path):
     rows = "".join(f"{k % 2} {1 + k}:1 {50 + k}:2\n" for k in range(40))
     (tmp_path / "rows.libsvm").write_text(rows)
     status, _, err = dimargin("train", tmp_path / "rows.libsvm", "--model", tmp_path / "m", "--scale", "quantile")
-    assert status == 1 and "--scale quantile does not keep zeros" in err
+    assert status == 1 and "--scale quantile cannot be used with sparse rows" in err
 
 
 # ---- cells that are no numbers among numbers -------------------------------------------------------------------------
@@ -292,7 +292,7 @@ def test_an_odd_cell_of_a_file_to_predict(dimargin, tmp_path):
                     ("report", model, new, *page)):  # fmt: skip
         status, _, err = dimargin(*command)
         assert status == 1 and "new.csv, line 11: column 'a' is 'off scale'; a finite number expected" in err
-        assert "(1 of 80 cells is not a number); --na 'off scale' makes it a missing value" in err
+        assert "(1 of 80 cells is not a number); --na 'off scale' reads it as a missing value" in err
         if command[0] != "info":
             assert dimargin(*command, "--na", "OFF SCALE")[0] == 0
 
@@ -488,7 +488,10 @@ def test_labels_that_are_no_classes_are_refused_by_line(dimargin, tmp_path, comm
         pytest.importorskip("networkx")
         flags = ()
     path = tmp_path / "rows.csv"
-    for odd, said in (("0.5", "0.5; classes are whole numbers or texts"), ("NA", "'NA', which is no label; leave")):
+    for odd, said in (
+        ("0.5", "0.5; classes must be whole numbers or texts"),
+        ("NA", "'NA', which is not a label; remove"),
+    ):
         path.write_text("a,y\n" + "".join(f"{k}.5,{odd if k == 5 else k % 2}\n" for k in range(40)))
         status, _, err = dimargin(*command, path, "--model", tmp_path / "m", *flags)
         assert status == 1 and f"{path}, line 7: the label in column 'y' is {said}" in err
@@ -498,18 +501,21 @@ def test_a_label_that_may_be_missing_is_a_class_or_refused(dimargin, tmp_path):
     path, model = tmp_path / "rows.csv", tmp_path / "m"
     path.write_text("a,y\n" + "".join(f"{k}.5,{('NA', 'EU')[k % 2]}\n" for k in range(40)))
     status, _, err = dimargin("train", path, "--model", model)
-    assert status == 0 and err.count(f"warning: {path}, line 2: the label 'NA' in column 'y' is a class") == 1
+    assert status == 0 and err.count(f"warning: {path}, line 2: the label 'NA' in column 'y' is read as a class") == 1
     status, out, _ = dimargin("predict", model, path)
     assert status == 0 and set(out.split()) == {"NA", "EU"}
     status, _, err = dimargin("train", path, "--model", model, "--na", "na")
-    assert status == 1 and f"{path}, line 2: the label in column 'y' is 'NA', which is no label; leave rows" in err
+    assert status == 1 and f"{path}, line 2: the label in column 'y' is 'NA', which is not a label; remove rows" in err
 
 
 def test_a_line_of_units_is_named_when_predicting(dimargin, tmp_path):
     model, rows = tmp_path / "m", [f"{k}.5,{k % 7}.25,{k % 2}\n" for k in range(40)]
     (tmp_path / "train.csv").write_text("a,b,y\n" + "".join(rows))
     assert dimargin("train", tmp_path / "train.csv", "--model", model, "--missing", "median")[0] == 0
-    for units, helps in (("m,km/h,-", "a file without line 2, a line of texts, helps"), ("m,1,-", "--na m makes it a")):
+    for units, helps in (
+        ("m,km/h,-", "remove line 2, a line of texts, from"),
+        ("m,1,-", "--na m reads it as"),
+    ):
         (tmp_path / "new.csv").write_text(f"a,b,y\n{units}\n" + "".join(rows))
         status, _, err = dimargin("predict", model, tmp_path / "new.csv")
         assert status == 1 and "line 2: column 'a' is 'm'; a finite number expected" in err and helps in err
@@ -536,10 +542,8 @@ def test_rows_without_any_value_are_named_when_predicting(dimargin, tmp_path):
     path.write_text("a,b,y\n" + "".join(rows) + ",,1\n" + ",1,\n" + "NA,,\n" * 11)
     status, out, err = dimargin("predict", model, path)
     assert status == 0 and len(out.splitlines()) == 53 and err.count("warning") == 1
-    assert (
-        f"warning: {path}: 12 rows have no value in any column of the model, which gives labels all the same: " in err
-    )
-    assert "same: line 42, line 44, line 45, " in err and "line 52, ...\n" in err
+    assert f"warning: {path}: 12 rows have no value in any column of the model, which predicts their labels " in err
+    assert "anyway: line 42, line 44, line 45, " in err and "line 52, ...\n" in err
     path.write_text("a,b,y\n" + "".join(rows) + ",1,\n")
     assert "warning" not in dimargin("predict", model, path)[2]
 

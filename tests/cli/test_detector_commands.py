@@ -90,14 +90,14 @@ def test_what_a_detector_is(dimargin, trained):
 
 
 REFUSED = {
-    "evaluate": (["evaluate", "MODEL", "DATA"], 1, "has no accuracy; dimargin predict says which rows are outliers"),
+    "evaluate": (["evaluate", "MODEL", "DATA"], 1, "has no accuracy; dimargin predict finds the outliers"),
     "certify": (["info", "MODEL", "--certify", "DATA"], 1, "only classifiers can be certified"),
-    "resume": (["train", "DATA", "--model", "m", "--resume", "MODEL"], 2, "which dimargin train cannot go on from"),
-    "export": (["export", "MODEL", "m"], 1, "has no form among LIBSVM's models"),
+    "resume": (["train", "DATA", "--model", "m", "--resume", "MODEL"], 2, "which dimargin train cannot resume"),
+    "export": (["export", "MODEL", "m"], 1, "cannot be written as a LIBSVM classifier"),
     "svm-predict": (
         ["svm-predict", "TEXT", "MODEL", "m"],
         1,
-        "is no LIBSVM text model, but a model file of",
+        "is not a LIBSVM text model, but a dimargin model file",
     ),
 }
 

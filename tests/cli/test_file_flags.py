@@ -58,7 +58,7 @@ def test_every_command_reads_other_encodings_and_formats(dimargin, tmp_path):
         assert status == 1 and "not LIBSVM text" in err, command
     for command in commands(tmp_path, other, "--encoding", "no-such"):
         status, _, err = dimargin(*command)
-        assert status == 2 and "encoding must be the name of an encoding" in err, command
+        assert status == 2 and "encoding must name a text encoding" in err, command
 
 
 def test_every_command_is_told_whether_there_are_names(dimargin, tmp_path):
@@ -71,7 +71,7 @@ def test_every_command_is_told_whether_there_are_names(dimargin, tmp_path):
     for command in commands(tmp_path, data, "--label", "-1"):
         if command[0] in ("train", "tune", "simulate") and "--resume" not in command:
             status, _, err = dimargin(*command)
-            assert status == 1 and "line 1: '0, 1, 2' may be names of columns or values; say which: --header" in err
+            assert status == 1 and "line 1: '0, 1, 2' may be column names or values; choose --header" in err
             assert dimargin(*command, "--header")[0] == 0
     model = ("--model", tmp_path / "m", *HINGE)
     assert dimargin("train", data, *model, "--label", "-1", "--header")[0] == 0
@@ -119,7 +119,7 @@ def test_the_index_of_pandas_is_left_out_and_that_is_said(dimargin, tmp_path, in
     frame.to_csv(with_index, index_label="id")
     for flags in ((), ("--missing", "median")):
         status, _, err = dimargin("train", with_index, "--model", tmp_path / "m", *HINGE, *flags)
-        assert status == 0 and "warning: " in err and "feature 'id' is the number of the row, counted from 0" in err
+        assert status == 0 and "warning: " in err and "feature 'id' numbers the rows from 0" in err
 
 
 def test_rows_from_standard_input(dimargin, tmp_path, stdin):
@@ -179,7 +179,7 @@ def test_libsvm_s_programs_read_standard_input(dimargin, tmp_path, stdin, monkey
     assert dimargin("svm-predict", "-", "t.model", "labels")[1].startswith("Accuracy = ")
     stdin(b"a,b\n1,2\n")
     status, _, err = dimargin("svm-train", "-q", "-")
-    assert status == 1 and "standard input: LIBSVM text expected; `dimargin train` reads CSV and Parquet" in err
+    assert status == 1 and "standard input: expected LIBSVM text; `dimargin train` reads CSV and Parquet" in err
 
 
 def test_a_file_that_is_not_there(dimargin, tmp_path):

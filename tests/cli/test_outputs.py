@@ -25,7 +25,7 @@ def test_a_folder_that_is_not_there_or_takes_no_file(tmp_path, monkeypatch):
     path = tmp_path / "no" / "m"
     assert refused(path) == f"--model {path}: the folder {path.parent} does not exist"
     monkeypatch.setattr(os, "access", lambda path, mode: False)  # who is root may write everywhere
-    assert refused(tmp_path / "m") == f"--model {tmp_path / 'm'}: no file can be written in the folder {tmp_path}"
+    assert refused(tmp_path / "m") == f"--model {tmp_path / 'm'}: the folder {tmp_path} is not writable"
 
 
 def test_a_current_folder_that_was_removed(tmp_path, monkeypatch):
@@ -34,7 +34,7 @@ def test_a_current_folder_that_was_removed(tmp_path, monkeypatch):
     monkeypatch.chdir(gone)
     gone.rmdir()
     try:
-        assert refused("m") == "--model m: the current folder does not exist any more"
+        assert refused("m") == "--model m: the current folder no longer exists"
         check_output("--model", tmp_path / "m")
     finally:
         os.chdir(tmp_path)
@@ -45,7 +45,7 @@ def test_what_is_read_is_not_replaced(tmp_path):
     data.touch()
     link.symlink_to(data)
     for path in (data, link, tmp_path / "." / "data.csv"):
-        assert refused(path, None, data) == f"--model {path} would replace a file that is read; name another one"
+        assert refused(path, None, data) == f"--model {path} would replace an input file; choose another path"
 
 
 COMMANDS = {
@@ -67,7 +67,7 @@ def test_every_command_looks_before_it_works(dimargin, tmp_path, command):
         path.write_text("1 1:1\n-1 2:1\n")
     content = [path.read_text() for path in files.values()]
     status, out, err = dimargin(*(files.get(part, part) for part in command))
-    assert (status, out) == (2, "") and "would replace a file" in " ".join(err.replace("│", " ").split())
+    assert (status, out) == (2, "") and "would replace an input file" in " ".join(err.replace("│", " ").split())
     assert [path.read_text() for path in files.values()] == content
 
 

@@ -117,7 +117,7 @@ def test_without_matplotlib_all_but_the_pictures_is_there(dimargin, files, tmp_p
     assert dimargin(*line, tmp_path / "with.html")[0] == 0
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     status, _, err = dimargin(*line, tmp_path / "without.html")
-    assert status == 0 and 'without.html has no pictures: they need the extra "report": pip install "dimargin' in err
+    assert status == 0 and 'without.html has no figures; they need the extra "report": pip install "dimargin' in err
     whole, bare = ((tmp_path / f"{name}.html").read_text() for name in ("with", "without"))
     assert "<svg" in whole and "<svg" not in bare
     assert bare.count("The picture is left out") == whole.count("<svg")

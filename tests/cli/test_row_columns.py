@@ -174,7 +174,7 @@ def test_tables_without_names_have_weights_too(dimargin, tmp_path):
         (["x"], "column 'w' is 'x'; a finite number expected"),
         ([None], "the weight in column 'w' is missing"),
         ([np.inf], "column 'w' is "),
-        ([0.0] * N, "every weight is 0; one above 0 at least expected"),
+        ([0.0] * N, "every weight is 0; expected at least one above 0"),
     ],
 )
 def test_what_is_not_a_weight_is_named(suffix, values, message, dimargin, tmp_path):
@@ -193,7 +193,7 @@ def test_what_is_not_a_weight_is_named(suffix, values, message, dimargin, tmp_pa
     [
         (["--weight", "v"], "has no weight column 'v'; the columns are 'a', 'w', 'b', 'label'"),
         (["--weight", "7"], "has no weight column '7'"),
-        (["--weight", "label", "--label", "label"], "column 'label' is the label, but also named to be left out"),
+        (["--weight", "label", "--label", "label"], "column 'label' is the label and cannot be left out"),
         (["--weight", "w", "--group", "1"], "column 'w' is named as weight and as group"),
         (["--group", "v"], "has no group column 'v'"),
     ],
@@ -208,8 +208,8 @@ def test_libsvm_text_has_weights_behind_labels_only(dimargin, tmp_path):
     data = written(table(), tmp_path / "rows.libsvm")
     for command, flags, message in (
         ("train", ["--weight", "w"], "--weight w: columns of LIBSVM text have no names; --weight label reads weights"),
-        ("train", [], "unless a weight is behind its label (--weight label"),
-        ("tune", ["--group", "qid"], "--group qid: LIBSVM text has no columns of groups; CSV or Parquet"),
+        ("train", [], "unless a weight follows its label (--weight label"),
+        ("tune", ["--group", "qid"], "--group qid: LIBSVM text has no group columns; use CSV or Parquet"),
     ):
         status, _, error = dimargin(command, data, "-m", tmp_path / "m", *flags)
         assert status == 1 and message in error, error

@@ -82,7 +82,7 @@ def test_from_a_file_to_a_table_a_picture_and_a_model(dimargin, gossip, csv, tmp
     flags = [csv, *SMALL, "--shards", "sorted", "--fit-intercept", "--validate", test, "--model", model]
     status, out, err = dimargin("simulate", "gossip", *flags, "--plot", picture)
     assert status == 0 and picture.read_bytes().startswith(b"\x89PNG")
-    assert "train.csv: 200 rows, 2 features, dealt to 4 sites" in err and "profile is drawn in" in err
+    assert "train.csv: 200 rows, 2 features, on 4 sites" in err and "profile is drawn in" in err
     assert "warning: GossipSVMClassifier stopped before" in err and "max_iter after 30 rounds" in err
     facts, _ = gossip(*flags)
     # a long path goes on in further lines
@@ -173,7 +173,7 @@ def test_sites_crash_and_return(gossip, csv, fitted_with):
     gossip(csv, *SMALL, "--crash", 0.5)
     assert fitted_with[-1].outages == outages
     _, err = gossip(csv, *SMALL, "--crash", 2, "--tol", 0.9, "--n-quiet", 1, "--max-iter", 500)
-    assert "warning: 2 of 2 crashes did not happen, for the run was over in round" in err
+    assert "warning: 2 of 2 crashes did not happen because the run ended in round" in err
 
 
 def test_crashes_are_spread_and_drawn_by_the_seed():
@@ -289,6 +289,6 @@ def test_ctrl_c_gives_what_the_sites_know(dimargin, tmp_path, monkeypatch):
         status, out, err = dimargin("simulate", "gossip", data, *flags)
     finally:
         signal.signal(signal.SIGINT, before)
-    assert status == 1 and "Interrupted: this is what the sites knew by then" in err, err
+    assert status == 1 and "Interrupted: these are the results so far" in err, err
     facts = json.loads(out)
     assert facts["status"] == "stopped" and dm.load(model)[-1].n_iter_ == facts["rounds"] > 1

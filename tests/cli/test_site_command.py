@@ -401,10 +401,10 @@ def test_mistakes_are_a_line(tmp_path, rows):
         (("--name", "a", "--folder", str(tmp_path / "odd"), "--status"), "status.json is damaged"),
         ((*data, "--alpha", "-1"), "--alpha must be a number above 0, got -1.0"),
         ((*data, "--alpha", "1e-60"), "alpha must be in [1e-50, 1e+50], got 1e-60"),
-        ((*data, "--share-rows"), "--program gadget shares parameters only"),
-        ((*data, "--program", "coreset"), "--program coreset sends rows of this site"),
-        ((*data, *CORESET, "--alpha", "1"), "--alpha was given, but --program coreset does not use it"),
-        ((*data, "--kind", "svdd"), "--kind was given, but --program gadget does not use it"),
+        ((*data, "--share-rows"), "--share-rows cannot be used with --program gadget"),
+        ((*data, "--program", "coreset"), "--program coreset sends the rows of this site's core-set"),
+        ((*data, *CORESET, "--alpha", "1"), "--alpha is not a parameter of --program coreset"),
+        ((*data, "--kind", "svdd"), "--kind is not a parameter of --program gadget"),
         ((*data, *CORESET, "--C", "1e51"), "C must be in [1e-50, 1e+50], or of svm and svdd infinite; got 1e+51"),
         (
             (*data, *CORESET, "--kind", "one-class", "--C", "inf"),
@@ -419,7 +419,7 @@ def test_mistakes_are_a_line(tmp_path, rows):
             (*data, *trusting(Authority(tmp_path, "authority"), "a", "b"), "--connect", "tls/127.0.0.1:1", "--router"),
             "--router with certificates needs --router-name",
         ),
-        ((*data, "--router-name", "r"), "--router-name names the certificate of a router: it needs --router"),
+        ((*data, "--router-name", "r"), "--router-name needs --router"),
         ((*data, "--connect", "nowhere"), "expected an address such as tcp/192.0.2.1:7447, got 'nowhere'"),
     ):
         found = run(*flags)

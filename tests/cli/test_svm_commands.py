@@ -248,11 +248,11 @@ def test_scaling(dimargin, folder):
     assert dimargin("svm-scale", "-r", "ranges", "g") == (0, scaled, "")
     status, out, err = dimargin("svm-scale", "-y", -5, 5, "g")
     assert status == 0 and out.startswith("0.71428571428571441 1:-0.666667 2:-1 3:-1 4:1 \n-5 ")
-    assert err == "WARNING: more numbers are not zero than before; if they were sparse and not negative, use -l 0\n"
+    assert err == "WARNING: the scaled rows have more nonzeros; use -l 0 to keep sparse, nonnegative features sparse\n"
     (folder / "h").write_text("1 1:1 5:2 6:1 7:1 8:1\n2 5:1 9:1 10:1\n")
     status, out, err = dimargin("svm-scale", "-r", "ranges", "h")
     assert out == "1 1:0.333333 3:0.333333 \n2 3:0.333333 \n"
-    assert err == "WARNING: ranges has no range for the features 5, 6, 7, 8, 9, ... of h; they are left out\n"
+    assert err == "WARNING: ranges has no range for the features 5, 6, 7, 8, 9, ... of h; they are dropped\n"
 
 
 def test_a_model_of_any_loss_is_exported(dimargin, folder):
@@ -275,14 +275,14 @@ USAGE = {
     "svm-train -s 2 rows": "sklearn.svm.OneClassSVM",
     "svm-train -s 3 rows": "sklearn.svm.SVR",
     "svm-train -s 4 rows": "sklearn.svm.NuSVR",
-    "svm-train -s 5 rows": "'-s': unknown, got 5",
+    "svm-train -s 5 rows": "'-s': must be one of 0, got 5",
     "svm-train -t 3 rows": "not positive semi-definite",
-    "svm-train -t 5 rows": "'-t': unknown, got 5",
+    "svm-train -t 5 rows": "'-t': must be one of 0, 1, 2, 4, got 5",
     "svm-train -t rbf rows": "'-t'",
     "svm-train -b 1 rows": "CalibratedClassifierCV(SVMClassifier(fit_intercept=True), ensemble=False)",
     "svm-train -h 0 rows": "shrinking is always on",
-    "svm-train -n 0.5 rows": "nu is of nu-SVC",
-    "svm-train -p 0.1 rows": "of epsilon-SVR",
+    "svm-train -n 0.5 rows": "nu belongs to nu-SVC",
+    "svm-train -p 0.1 rows": "belongs to epsilon-SVR",
     "svm-train -z 3 rows": "No such option: -z",
     "svm-train -c 0 rows": "C must be a finite number in (0, inf), got 0.0",
     "svm-train -c x rows": "'-c'",
@@ -290,11 +290,11 @@ USAGE = {
     "svm-train -d 0 rows": "degree must be",
     "svm-train -r nan rows": "coef0 must be",
     "svm-train -t 1 -r -1 rows": "at least 0, got -1.0: with a negative one it is not positive semi-definite",
-    "svm-train -e 0 rows": "'-e': a finite number above 0 expected, got 0",
-    "svm-train -m 0 rows": "'-m': a finite number above 0 expected, got 0",
+    "svm-train -e 0 rows": "'-e': must be a finite number above 0, got 0",
+    "svm-train -m 0 rows": "'-m': must be a finite number above 0, got 0",
     "svm-train -v 1 rows": "'-v'",
-    "svm-train rows -w1": "-w1 : a whole number",
-    "svm-train -w1 0 rows": "-w1 0: a whole number, the label, expected right behind -w, then a weight above 0",
+    "svm-train rows -w1": "-w1 : expected an integer label",
+    "svm-train -w1 0 rows": "-w1 0: expected an integer label right after -w, then a weight above 0",
     "svm-train -w1 inf rows": "-w1 inf",
     "svm-train -w1.5 2 rows": "-w1.5 2",
     "svm-train -w 2 rows": "-w2",
@@ -302,7 +302,7 @@ USAGE = {
     "svm-train rows m more": "unexpected extra argument",
     "svm-predict rows": "Missing argument 'MODEL'",
     "svm-predict -b 1 rows rows out": "CalibratedClassifierCV",
-    "svm-scale -l 1 -u 1 rows": "a lower limit below the upper one expected, got 1 and 1",
+    "svm-scale -l 1 -u 1 rows": "the lower limit must be below the upper one, got 1 and 1",
     "svm-scale -y 3 2 rows": "got 3 and 2",
     "svm-scale -l nan rows": "lower limit",
     "svm-scale -s a -r rows rows": "-s and -r cannot be used together",
@@ -320,30 +320,30 @@ def test_bad_usage_is_status_2_and_says_why(dimargin, folder, command):
 
 
 FAILURES = {
-    "svm-train one": "two classes at least expected, but the label is 3 everywhere",
-    "svm-train halves": "halves, line 1: the label is 0.5; classes are whole numbers",
-    "svm-train table.csv": "table.csv: LIBSVM text expected; `dimargin train` reads CSV and Parquet",
+    "svm-train one": "expected at least two classes, but all labels are 3",
+    "svm-train halves": "halves, line 1: the label is 0.5; classes must be whole numbers",
+    "svm-train table.csv": "table.csv: expected LIBSVM text; `dimargin train` reads CSV and Parquet",
     "svm-train damaged": "damaged, line 2",
     "svm-train empty": "empty is empty",
-    "svm-train -W few rows": "few has 2 weights, one on each line; expected 200, one for each row",
+    "svm-train -W few rows": "few has 2 weights, one per line; expected 200, one per row",
     "svm-train -W below rows": "below, line 3: '-1e-3' is not a weight; a finite number of 0 or more expected",
     "svm-train -W words rows": "words, line 1: 'nan' is not a weight",
-    "svm-train -W zeros rows": "one weight above 0 at least expected, but all rows have weight 0",
-    "svm-train -W half one.weights": "two classes at least expected, but the label is 1 everywhere",
+    "svm-train -W zeros rows": "expected at least one weight above 0, but all rows have weight 0",
+    "svm-train -W half one.weights": "expected at least two classes, but all labels are 1",
     "svm-train -g 1e300 rows": "Scale the columns first",
-    "svm-train -t 4 rows": "feature 0 of every row has to be its place in the kernel matrix, counted from 1",
+    "svm-train -t 4 rows": "feature 0 of every row must be its index in the kernel matrix, counted from 1",
     "svm-train -t 4 unsound": "not positive semi-definite",
     "svm-predict one places out": "X has 2 columns, but a support vector uses column 4",
     "svm-predict damaged model out": "damaged, line 2",
     "svm-predict rows rows out": "rows, line 1: ",
     "svm-predict rows cut out": "cut, line 5",
     "svm-scale damaged": "damaged, line 2",
-    "svm-scale table.csv": "table.csv: LIBSVM text expected",
+    "svm-scale table.csv": "table.csv: expected LIBSVM text",
     "svm-scale zero": "zero has a feature 0",
     "svm-scale -r rows rows": "rows, line 1: 'x'",
     "svm-scale -s none/r rows": "none",
-    "export rows out": "rows is no model file",
-    "export scaled out": "scaled scales the rows it is given",
+    "export rows out": "rows is not a dimargin model file",
+    "export scaled out": "scaled scales rows or encodes columns",
     "export three out": "separates 3 classes one from the rest",
     "export laplacian out": "the Laplacian kernel has no LIBSVM form",
 }

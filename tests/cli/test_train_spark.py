@@ -147,7 +147,7 @@ def test_what_cannot_be_trained_on_is_a_line(dimargin, spark, tmp_path):
         assert (status, out) == (1, "") and fault in err and err.splitlines()[-1].startswith("dimargin: ")
     assert [path.name for path in tmp_path.iterdir()] == ["null.csv"]
     status, _, err = dimargin("train", tmp_path / "null.csv", "-m", tmp_path / "m", *SPARK, "--master", "local[1]")
-    assert status == 1 and "this process has a Spark session already" in err
+    assert status == 1 and "this process already has a Spark session" in err
 
 
 # ---- without a session -----------------------------------------------------------------------------------------------
@@ -160,8 +160,8 @@ def test_what_cannot_be_trained_on_is_a_line(dimargin, spark, tmp_path):
         (["--spark-conf", "spark.executor.memory=1g"], "--spark-conf needs --engine spark"),
         (["--checkpoint-dir", "there"], "--checkpoint-dir needs --engine spark"),
         ([*SPARK, "--spark-conf", "memory"], "--spark-conf 'memory': expected NAME=VALUE"),
-        ([*SPARK, "--resume", "train.csv"], "no model file"),
-        ([*SPARK, "--resume", "old"], "--resume cannot go on with --engine spark"),
+        ([*SPARK, "--resume", "train.csv"], "not a dimargin model file"),
+        ([*SPARK, "--resume", "old"], "--resume cannot be used with --engine spark"),
         ([*SPARK, "--n-jobs", 2], "--n-jobs cannot be used with --engine spark"),
         ([*SPARK, "--kernel", "precomputed"], "--kernel precomputed cannot be used with --engine spark"),
         ([*SPARK, "--lam", -1], "lam must be"),
@@ -194,7 +194,7 @@ def test_without_pyspark_or_java_a_line_says_what_to_install(csv, tmp_path):
     if spark_sessions.find_spec("pyspark"):
         done = command(*train, JAVA_HOME=str(tmp_path))
         assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done.stderr
-        assert f"--engine spark needs Java 17 or newer, and JAVA_HOME={tmp_path} leads to none" in done.stderr
+        assert f"--engine spark needs Java 17 or newer, which was not found by JAVA_HOME={tmp_path}" in done.stderr
 
 
 def test_what_is_started_falls_silent_when_the_session_ends(capfd):

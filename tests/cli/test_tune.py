@@ -71,7 +71,7 @@ def test_support_vector_machines_and_class_weights(dimargin, csv, tmp_path, loss
         (["--strategy", "dsvrg"], "strategy must be"),
         (["--gamma", "1"], "No such option"),
         (["--plot", "nowhere/x.png"], "the folder nowhere does not exist"),
-        (["--solver", "newton"], "--solver is no parameter of ODMClassifier"),
+        (["--solver", "newton"], "--solver is not a parameter of ODMClassifier"),
         (["--random-state", "x"], "--random-state must be a whole number"),
     ],
 )

@@ -32,7 +32,7 @@ _LABELS = [
     "'",
 ]
 
-growing_file._PAUSE = 0  # nobody else writes the file
+growing_file._QUIET_SECONDS = 0  # nobody else writes the file
 
 
 def _field(rng):
@@ -66,7 +66,7 @@ def generate(rng):
 def check(data):
     digest = zlib.crc32(data)
     csv_text.CHUNK = growing_file.CHUNK = (24, 100, 2**20)[digest % 3]
-    csv_text._WIDE = (2, 1000)[digest // 3 % 2]
+    csv_text._WIDE_COLUMNS = (2, 1000)[digest // 3 % 2]
     sniffing.SAMPLE_BYTES = (10, 100, 2**18)[digest // 96 % 3]
     options = {"label": (None, None, 0, -1)[digest // 6 % 4], "needs_label": bool(digest // 24 % 4)}
     reading = {

@@ -8,7 +8,7 @@ from dimargin.io.data.whole_file import read_file
 
 from .inputs import SOME_NUMBERS, check_refusal, compressed, file, mutated, same
 
-growing_file._PAUSE = 0  # nobody else writes the file
+growing_file._QUIET_SECONDS = 0  # nobody else writes the file
 
 
 def _number(rng):

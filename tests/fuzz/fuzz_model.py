@@ -179,7 +179,7 @@ def generate(rng):
             arrays[name] = np.ascontiguousarray(_other(rng, arrays[name]))
     if rng.random() < 0.1:
         text = mutated(rng, json.dumps(header).encode()).decode(errors="replace")
-        metadata = {model_format._KEY: f"{model_format._checksum(text, arrays)}\n{text}"}
+        metadata = {model_format._METADATA_KEY: f"{model_format._checksum(text, arrays)}\n{text}"}
         return model_format.to_safetensors(arrays, metadata)
     data = model_format.file_content(header, arrays)
     return mutated(rng, data) if rng.random() < 0.1 else data

@@ -19,7 +19,8 @@ KEPT = sorted(path for path in driver.CORPUS.glob("*/*") if path.is_file())
 def sizes_of_readers(monkeypatch):
     """Restore what targets set to read in small blocks."""
     for module, *names in (
-        (csv_text, "CHUNK", "_WIDE"), (growing_file, "CHUNK", "_PAUSE"), (libsvm, "CHUNK"), (sniffing, "SAMPLE_BYTES"),
+        (csv_text, "CHUNK", "_WIDE_COLUMNS"), (growing_file, "CHUNK", "_QUIET_SECONDS"), (libsvm, "CHUNK"),
+        (sniffing, "SAMPLE_BYTES"),
     ):  # fmt: skip
         for name in names:
             monkeypatch.setattr(module, name, getattr(module, name))

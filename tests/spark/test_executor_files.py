@@ -264,12 +264,12 @@ def test_what_is_wrong_with_a_file_is_said(spark, tmp_path):
         ("empty", None, "empty is empty"),
         ("blank", None, "blank has no rows"),
         ("rows", "y", "LIBSVM text has its labels first"),
-        ("wide.csv", None, "wide.csv: text in utf-16 can be read as a whole on one computer only"),
+        ("wide.csv", None, "wide.csv: text in utf-16 can be read only as a whole on one computer"),
         ("rows.xz", None, "Spark does not read .xz"),
         ("text.csv", None, "text.csv, line 'x,1': column 'a' is 'x'; a finite number expected"),
-        ("missing.csv", None, "missing.csv, in a row: the label in column 'y' is 'NA', which is no label"),
-        ("half.csv", None, "half.csv, in a row: the label in column 'y' is 0.5; classes are whole numbers"),
-        ("half.parquet", None, "half.parquet, in a row: the label in column 'y' is 0.5; classes are whole numbers"),
+        ("missing.csv", None, "missing.csv, in a row: the label in column 'y' is 'NA', which is not a label"),
+        ("half.csv", None, "half.csv, in a row: the label in column 'y' is 0.5; classes must be whole numbers"),
+        ("half.parquet", None, "half.parquet, in a row: the label in column 'y' is 0.5; classes must be whole numbers"),
     ):
         with pytest.raises(DataFileError) as error:
             read_rows(spark, str(tmp_path / name), label)
@@ -281,7 +281,7 @@ def test_what_is_wrong_with_a_file_is_said(spark, tmp_path):
     [
         ([1.0, 2.0], (np.iinfo(np.int32).max, 0), "t has no features"),
         ([1.0], (1, 3), "t: at least two classes are needed, and every label is 1"),
-        ([0.5, 1.0], (1, 3), "t, in a row: the label is 0.5; classes are whole numbers or texts"),
+        ([0.5, 1.0], (1, 3), "t, in a row: the label is 0.5; classes must be whole numbers or texts"),
     ],
 )
 def test_rows_that_cannot_be_trained_on(labels, columns, fault):
@@ -293,7 +293,9 @@ def test_a_label_that_may_be_missing_is_a_class_among_texts_with_a_warning():
     layout = CsvLayout.of_start("t", b"a,y\n1,EU\n", label="y")
     opened = _Opened(None, CsvText("t", layout, [], layout.choose("y", None, True)), column="y")
     assert (
-        opened._labels(np.array(["EU", "NA"])).remarks[0].startswith("t, in a row: the label 'NA' in column 'y' is a")
+        opened._labels(np.array(["EU", "NA"]))
+        .remarks[0]
+        .startswith("t, in a row: the label 'NA' in column 'y' is read")
     )
 
 

@@ -147,7 +147,7 @@ def test_rows_of_a_table(label, found):
         ([[1, 2], [np.nan, 1]], pa.array([1, 2]), "column 'a' is missing, NaN or infinite"),
         ([[1, 2], [np.inf, 1]], pa.array([1, 2]), "column 'a' is missing, NaN or infinite"),
         ([[1, 2], [3, 4]], pa.array([1, None]), "the label in column 'class' is missing"),
-        ([[1, 2], [3, 4]], pa.array([1.0, np.nan]), "the label in column 'class' is 'nan', which is no label"),
+        ([[1, 2], [3, 4]], pa.array([1.0, np.nan]), "the label in column 'class' is 'nan', which is not a label"),
         ([[1, 2], [3, 4]], pa.array(["x", None]), "the label in column 'class' is missing"),
         ([[1, 2], [3, 4]], pa.array(["x", " "]), "the label in column 'class' is missing"),
     ],

@@ -1,4 +1,4 @@
-"""The command line with all its commands, for documentation and tests: `dispatch` loads those that are asked for."""
+"""The command line with all its commands loaded, for documentation, completion and tests."""
 
 from __future__ import annotations
 

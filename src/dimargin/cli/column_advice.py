@@ -1,4 +1,4 @@
-"""Advice on the columns of a table that cannot be used as they are, and the flags that help."""
+"""Advice on columns that cannot be used as features, with the flags that help."""
 
 from __future__ import annotations
 
@@ -18,14 +18,10 @@ from dimargin.io.data.labels import is_number
 from dimargin.io.data.mixed import MixedData, odd_cells
 from dimargin.io.data.named_columns import has_break
 
-_MAX_CATEGORIES = 1000  # A column of more texts is not encoded, since each is a feature.
-_FEW_TEXTS = 20  # A column of more texts, all different, holds names of rows.
-_MAX_LISTED = 3  # A message lists so many columns of a kind.
-_N_SAMPLED_TEXTS = 100  # Messages guess from so many texts what a column holds.
-_DATE_FORMATS = ("iso", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y")  # Messages propose the first format that fits all cells.
+_FEW_TEXTS = 20  # A column with more texts, all different, holds names of rows.
+_MAX_LISTED = 3  # A message lists at most this many columns of a kind.
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
-# A column holds numbers if its other cells have at most so many different texts, or are at most this share of all.
-_FEW_ODD_TEXTS, _FEW_ODD_CELLS = 3, 0.1
+_MAX_ODD_TEXTS = 3  # A column with at most this many different texts among numbers holds numbers.
 _BLANK = r"[ \u00a0\u202f]"
 _GROUPED_DIGITS = r"\d[\d.,' \u00a0\u202f]*"
 _DRESSED_NUMBER = re.compile(
@@ -34,21 +30,20 @@ _DRESSED_NUMBER = re.compile(
     rf"(?:[%‰$€£¥₹]|[°º](?:{_BLANK}?[CFKNSEWO])?|(?P<mark>\*{{1,3}})"
     r"|(?P<after>[A-Za-zµμΩ][A-Za-zµμΩ/]{0,5}(?:[²³]|\^?[23])?))?\)?['\"]?"
 )
-"""A number with a sign or a unit, with separators of thousands, in quotes, or in brackets because it is below zero."""
+"""Number with a sign or unit, thousands separators, quotes, or brackets for a minus."""
 _PLAIN_NUMBERS = "plain numbers in the file, such as 1257.3 for 1,257.30, 12.6 for 12.6% and 5 for $5 or 5 km"
 _PLAIN_WITH_COMMAS = (
     "plain numbers in the file, such as 1257,3 for 1.257,30, 2414 or 2,414 for 2.414, 12,6 for 12,6% and 5 for $5"
 )
 _FRAMED_NUMBER = re.compile(r"(\D*?)[+-]?\d+[.,]\d+((?![\d.,]).*)", re.DOTALL)
-_DECIMALS = re.compile(r"\d[.,]\d")
+
 _FORTRAN_NUMBER = re.compile(r"[+-]?(\d+\.\d*|\.\d+)[dD][+-]?\d{1,3}", re.ASCII)
-_WRITE_E = r"E for the D of exponents, as sed -E 's/(\.[0-9]*)[Dd]([-+]?[0-9])/\1E\2/g' FILE writes it,"
 _GROUPED_NUMBER = re.compile(r"[+-]?[1-9]\d{0,2}([,.' \u00a0\u202f]\d{3})+([.,]\d+)?")
 
 
 @dataclass(frozen=True)
 class Choices:
-    """Choices of flags that decide what becomes of columns."""
+    """Values of the flags for columns."""
 
     missing: str | None = None
     categories: bool | None = None
@@ -58,7 +53,7 @@ class Choices:
 
 
 class _Problem(NamedTuple):
-    """A column that cannot be used: what helps, its kind, an example, and the only row whose cell is not a number."""
+    """Unusable column: what helps, its kind, an example, and its only row without a number."""
 
     helps: str
     kind: str
@@ -67,7 +62,7 @@ class _Problem(NamedTuple):
 
 
 class Problems:
-    """Columns that the chosen flags do not allow, by what helps and the kind of column."""
+    """Columns that need other flags, grouped by what helps and the kind of column."""
 
     def __init__(self, rows: MixedData, choices: Choices) -> None:
         self._rows, self._choices = rows, choices
@@ -76,7 +71,8 @@ class Problems:
         text_rows = [problem.row for problem in found.values() if problem.row is not None]
         for name, problem in found.items():
             helps = problem.helps
-            # One row of texts in several columns of numbers holds names again, units, or a sum.
+            # A single row of texts in several columns of numbers holds repeated names, units or a
+            # sum.
             if problem.row is not None and len(text_rows) > 1 == len(set(text_rows)):
                 helps = f"a file without {rows.place(problem.row)}, a line of texts,"
             self._found.setdefault((helps, problem.kind), []).append(f"{short(name)!r} ({problem.example})")
@@ -110,17 +106,18 @@ class Problems:
         table, chosen = self._rows.X.select([name]), self._choices
         if chosen.dates is not None and are_dates(table, chosen.dates):
             return None
-        texts = column.drop_null().slice(0, _N_SAMPLED_TEXTS).to_pylist()
+        texts = column.drop_null().slice(0, 100).to_pylist()  # A sample suffices to guess the kind.
         n_texts, example = len(column.unique()), repr(short(texts[0], 30))
         with_comma = [text for text in texts if _DECIMAL_COMMA.fullmatch(text)]
         n_others = len(texts) - len(with_comma) - sum(map(is_number, texts))
         if not chosen.decimal_comma and len(with_comma) > n_others < len(texts) / 2:
             helps = "--decimal-comma"
-            if all(map(_GROUPED_NUMBER.fullmatch, with_comma)):  # They may be separators of thousands.
+            if all(map(_GROUPED_NUMBER.fullmatch, with_comma)):  # The commas may separate thousands.
                 meaning = with_comma[0].replace(",", ".")
                 helps = f"{_PLAIN_NUMBERS}, or --decimal-comma if {with_comma[0]} means {meaning},"
             return _Problem(helps, "columns with commas in numbers", example)
-        format = next((f for f in _DATE_FORMATS if are_dates(table, f)), None)
+        formats = ("iso", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y")
+        format = next((f for f in formats if are_dates(table, f)), None)
         if format is not None:
             return _Problem(f"--dates {format}", "columns of dates", example)
         if chosen.dates is not None and are_dates([[texts[0]]], chosen.dates):
@@ -129,35 +126,39 @@ class Problems:
         problem = self._of_numbers(column)
         if problem is not None:
             return problem
-        if n_texts > _MAX_CATEGORIES or (n_texts == len(column) and n_texts > _FEW_TEXTS):
+        # Each category is a feature, so that more than 1000 are not worth encoding.
+        if n_texts > 1000 or (n_texts == len(column) and n_texts > _FEW_TEXTS):
             return _Problem("--drop COLUMN", "columns of names of rows", f"{n_texts} different, {example}")
         return None if chosen.categories else _Problem("--categories", "columns of text", example)
 
     def _of_numbers(self, column: pa.ChunkedArray) -> _Problem | None:
-        """Return the problem of a column of numbers that some cells do not show as numbers."""
+        """Return the problem of a column of numbers in which some cells are not numbers."""
         has_commas = bool(self._choices.decimal_comma)
         odd = odd_cells(column, has_commas)
-        # What is a number among odd cells has a point where commas are expected.
+        # An odd cell that is a number has a decimal point where commas are expected.
         fortran = [text for text in odd.texts if _FORTRAN_NUMBER.fullmatch(text)]
         dressed = fortran or [text for text in odd.texts if is_number(text)] + _dressed(odd.texts)
         is_dressed = pc.is_in(column, pa.array(dressed, pa.string()))
         n_dressed = pc.sum(is_dressed).as_py()
         n_numbers, n_others = len(column) - column.null_count - odd.n_odd + n_dressed, odd.n_odd - n_dressed
         n_texts = len(odd.texts) - len(dressed)
-        if n_others >= n_numbers or (n_texts > _FEW_ODD_TEXTS and n_others > _FEW_ODD_CELLS * len(column)):
+        # Many different texts are accepted only in up to a tenth of the cells.
+        if n_others >= n_numbers or (n_texts > _MAX_ODD_TEXTS and n_others > 0.1 * len(column)):
             return None
         if broken := next(filter(has_break, odd.texts), None):
             place = self._rows.place(pc.index(column, pa.scalar(broken, column.type)).as_py())
             kind = "columns of numbers with a cell of several lines"
             return _Problem("a quote that is closed, or --no-quotes,", kind, f"{place}, {short(broken, 30)!r}")
         if dressed:
-            helps = _WRITE_E if fortran else f"{_PLAIN_WITH_COMMAS if has_commas else _PLAIN_NUMBERS},"
+            helps = f"{_PLAIN_WITH_COMMAS if has_commas else _PLAIN_NUMBERS},"
+            if fortran:
+                helps = r"E for the D of exponents, as sed -E 's/(\.[0-9]*)[Dd]([-+]?[0-9])/\1E\2/g' FILE writes it,"
             what = "exponents that begin with D" if fortran else "signs, units or separators"
             example = f"{self._rows.place(pc.index(is_dressed, True).as_py())}, {short(dressed[0], 30)!r}"
             return _Problem(helps, f"columns of numbers with {what}", example)
         if len(column.unique()) <= _FEW_TEXTS and n_others > 1:  # Categories such as 0, 1, 2 and 3+ are not numbers.
             return None
-        helps = " ".join(f"--na {shlex.quote(text)}" for text in odd.texts[:_FEW_ODD_TEXTS])
+        helps = " ".join(f"--na {shlex.quote(text)}" for text in odd.texts[:_MAX_ODD_TEXTS])
         if self._choices.missing is None:
             helps += " --missing median"
         example = f"{odd.said}: {self._rows.place(odd.first)}, {short(odd.texts[0], 30)!r}"
@@ -171,11 +172,11 @@ class Problems:
 
 
 def _dressed(texts: Sequence[str]) -> list[str]:
-    """Return the texts that are numbers with signs, separators of thousands, or a unit that is the same for all."""
+    """Return the texts that are numbers with signs, thousands separators, or a common unit."""
     found = {text: match for text in texts if (match := _DRESSED_NUMBER.fullmatch(text)) and not is_number(text)}
-    # 37.5* and EUR37.5 are numbers, 3* and ABC37 are names.
+    # Texts such as 37.5* and EUR37.5 are numbers, but 3* and ABC37 are names.
     unsure = [text for text, match in found.items() if match["mark"] or match["code"]]
-    if not any(map(_DECIMALS.search, unsure)):
+    if not any(re.search(r"\d[.,]\d", text) for text in unsure):
         found = {text: match for text, match in found.items() if text not in set(unsure)}
     plain = {
         text
@@ -189,7 +190,7 @@ def _dressed(texts: Sequence[str]) -> list[str]:
 
 
 def _framed(texts: Sequence[str]) -> list[str]:
-    """Return the texts that are the same around many different decimals, as "about 37.5 Mio." is."""
+    """Return the texts that differ only in a decimal number inside, such as "about 37.5 Mio."."""
     frames = {text: match.groups() for text in texts if (match := _FRAMED_NUMBER.fullmatch(text))}
     frame, n_texts = Counter(frames.values()).most_common(1)[0] if frames else (("", ""), 0)
     return [text for text in frames if frames[text] == frame] if n_texts > _FEW_TEXTS and any(frame) else []

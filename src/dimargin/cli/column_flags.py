@@ -1,4 +1,4 @@
-"""Flags for columns that are no numbers, or not everywhere, and data that is read with what they chose."""
+"""Flags for columns with texts, dates or missing values, and the reading of data with them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -29,100 +30,82 @@ from dimargin.io.data.named_columns import has_break, matrix
 from dimargin.io.data.opening import FileOptions
 from dimargin.io.data.whole_file import check_width, column_names, data_format, read_file
 
-_PANEL = "Columns that are not numbers"
-
 
 class Missing(StrEnum):
-    """Statistics of a column that may stand where a number is missing."""
+    """Statistics of a column that may replace a missing number."""
 
     mean = "mean"
     median = "median"
     most_frequent = "most_frequent"
 
 
-_option = typer.Option
+_option = partial(typer.Option, rich_help_panel="Columns that are not numbers")
 _FLAGS: dict[str, tuple[Any, Any]] = {
     "missing": (
         Missing | None,
         _option(
-            help="Put this value of its column where a number is missing (empty, NA, nan, null, ?); a missing text "
+            help="Replace missing numbers (empty, NA, nan, null, ?) by this statistic of the column; a missing text "
             "becomes a category, a missing date the mean.",
             show_default="missing values are refused",
-            rich_help_panel=_PANEL,
         ),
     ),
     "categories": (
         bool | None,
-        _option("--categories", help="One-hot encode the columns of text.", show_default=False, rich_help_panel=_PANEL),
+        _option("--categories", help="One-hot encode the columns of text.", show_default=False),
     ),
     "category": (
         list[str] | None,
-        _option(
-            metavar="COLUMN",
-            help="One-hot encode this column of numbers, too; may be repeated.",
-            rich_help_panel=_PANEL,
-        ),
+        _option(metavar="COLUMN", help="One-hot encode these numbers, too; may be repeated."),
     ),
     "dates": (
         str | None,
         _option(
             metavar="FORMAT",
-            help="Make numbers of the columns of dates: days, and places in year, week and day. 'iso', or as in "
-            "strptime: '%d.%m.%Y'.",
-            rich_help_panel=_PANEL,
+            help="Turn columns of dates into numbers: the day, and the position in the year, week and day. FORMAT is "
+            "'iso' or a format of strptime, such as '%d.%m.%Y'.",
         ),
     ),
     "decimal_comma": (
         bool | None,
-        _option(
-            "--decimal-comma",
-            help="Numbers of CSV have a comma for a point: 1,5.",
-            show_default=False,
-            rich_help_panel=_PANEL,
-        ),
+        _option("--decimal-comma", help="Numbers in CSV have a decimal comma: 1,5.", show_default=False),
     ),
     "na": (
         list[str] | None,
         _option(
             metavar="TEXT",
-            help="A further text, or number, that says that a value is missing, such as '#DIV/0!' or -999; may be "
-            "repeated.",
-            rich_help_panel=_PANEL,
+            help="Another text or number that marks a missing value, such as '#DIV/0!' or -999; may be repeated.",
         ),
     ),
-    "drop": (
-        list[str] | None,
-        _option(metavar="COLUMN", help="Leave this column out; may be repeated.", rich_help_panel=_PANEL),
-    ),
+    "drop": (list[str] | None, _option(metavar="COLUMN", help="Leave this column out; may be repeated.")),
 }
 
 
 def column_flags() -> list[inspect.Parameter]:
-    """Return one optional keyword for each of these flags, and for those that say how a file is read."""
+    """Return one optional keyword for each flag for columns or files."""
     return [*file_flags(), *keywords(_FLAGS)]
 
 
 def reading_flags() -> list[inspect.Parameter]:
-    """Return one optional keyword for each flag that says how a file is read for a model that is there."""
+    """Return one optional keyword for each flag for reading a file for an existing model."""
     return [*file_flags(), *keywords({"na": _FLAGS["na"]})]
 
 
 @dataclass(frozen=True)
 class Reading:
-    """Choices of flags that say how a file is read for a model that is there."""
+    """Values of the flags for reading a file for an existing model."""
 
     options: FileOptions
     na: Sequence[str] = ()
 
     @classmethod
     def of(cls, given: dict[str, Any]) -> Self:
-        """Take the flags out of all that were given; raises ValueError for an encoding that is not known."""
+        """Remove the flags from `given`; raises ValueError for an unknown encoding."""
         return cls(file_options(given), given.pop("na", None) or ())
 
 
 @dataclass(frozen=True)
 class ColumnChoices(Choices):
-    """Choices of these flags, and of how the file is read."""
+    """Values of the flags for columns and for reading a file."""
 
     na: Sequence[str] | None = None
     drop: Sequence[str] | None = None
@@ -130,7 +113,7 @@ class ColumnChoices(Choices):
 
     @classmethod
     def of(cls, given: dict[str, Any]) -> Self:
-        """Take the flags out of all that were given; raises ValueError for a value that cannot be."""
+        """Remove the flags from `given`; raises ValueError for an invalid value."""
         found = cls(options=file_options(given), **{name: given.pop(name, None) for name in _FLAGS})
         if found.dates is not None:
             check_format(found.dates)
@@ -144,12 +127,12 @@ class ColumnChoices(Choices):
 
     @property
     def reading(self) -> Reading:
-        """Return how further files are read for the model of these choices, whose notes have the rest."""
+        """Return how further files are read for the model, whose notes have the other choices."""
         return Reading(self.options)
 
     @property
     def notes(self) -> dict[str, Any]:
-        """Return what a model file keeps of them, so that other files are read alike; nothing without flags."""
+        """Return the choices that a model file stores to read other files; empty without flags."""
         if self.first in (None, "--drop"):
             return {}
         return {
@@ -161,51 +144,52 @@ class ColumnChoices(Choices):
     def read(
         self, path: Path, label: str | None, weight: str | None = None, group: str | None = None
     ) -> tuple[DataSet, list[tuple[str, Any]]]:
-        """Read training data, with weights and groups of rows where their columns are given.
+        """Read training data, with the weights and groups of rows if their columns are given.
 
         Returns
         -------
         data : DataSet
             Its X is a `pyarrow.Table` if there is a step.
         steps : list of (str, ColumnTransformer)
-            The fitted step of a pipeline that makes numbers of X; empty where all columns are.
+            The fitted pipeline step that turns X into numbers; empty if all columns are numbers.
 
         Raises
         ------
         DataFileError
-            As `read_data`; where a column is no numbers, the message names the flag that helps.
+            As `read_data`; if a column does not hold numbers, the message names the flag that
+            helps.
         """
-        beside = RowColumns.find(path, weight, group, self.options, label, self.drop or ())
-        data, steps = replace(self, drop=[*(self.drop or ()), *beside.names])._read(path, label, beside)
+        row_columns = RowColumns.find(path, weight, group, self.options, label, self.drop or ())
+        data, steps = replace(self, drop=[*(self.drop or ()), *row_columns.names])._read(path, label, row_columns)
         check_classes(data.fraction)
         return data, steps
 
-    def _read(self, path: Path, label: str | None, beside: RowColumns) -> tuple[DataSet, list[tuple[str, Any]]]:
+    def _read(self, path: Path, label: str | None, row_columns: RowColumns) -> tuple[DataSet, list[tuple[str, Any]]]:
         drop = tuple(self.drop or ())
         if self.first in (None, "--drop"):
             try:
-                numbers = read_file(path, label, drop=drop, options=self.options, weighted=beside.weighted)
+                numbers = read_file(path, label, drop=drop, options=self.options, weighted=row_columns.weighted)
             except DataFileError as error:
                 raise DataFileError(f"{error}{self._advice(path, label)}") from error
-            return beside.added(numbers, path, self.options), []
+            return row_columns.added(numbers, path, self.options), []
         try:
             mixed = self._mixed(path, label)
         except OddCellError as error:
-            raise DataFileError(f"{error}{self._as_missing(error)}") from error
+            raise DataFileError(f"{error}{self._advice_on_cell(error)}") from error
         absent = [name for name in self.category or () if name not in mixed.X.column_names]
         if absent:
             raise DataFileError(f"{path} has no feature {short(absent[0])!r} to encode: {listed(mixed.X.column_names)}")
         problems = Problems(mixed, self)
         if problems:
             raise DataFileError(f"{path}: {problems}")
-        rows = beside.added(mixed, path, self.options, bool(self.decimal_comma))
+        rows = row_columns.added(mixed, path, self.options, bool(self.decimal_comma))
         if all(column.type == "double" for column in rows.X.columns) and self.missing is None:
             return _as_array(rows), []
         check_version()
         transformer = self._transformer(rows.X)
         if self.dates is not None and not any(name == "dates" for name, *_ in transformer.transformers):
             raise DataFileError(
-                f"{path}: --dates {self.dates}: no column holds such dates; a column of digits alone is one of numbers"
+                f"{path}: --dates {self.dates}: no column holds such dates; a column of digits only counts as numbers"
             )
         return rows, [("columns", transformer.fit(heavy(rows.X, rows.weights)))]
 
@@ -236,17 +220,17 @@ class ColumnChoices(Choices):
         return ColumnTransformer([(kind, steps[kind], names) for kind, names in columns.items() if names])
 
     def _advice(self, path: Path, label: str | None) -> str:
-        """Return what would help with a file that could not be read, or nothing."""
+        """Return advice on a file that could not be read, which may be empty."""
         try:
             problems = Problems(self._mixed(path, label), self)
         except OddCellError as error:
-            return self._as_missing(error)
+            return self._advice_on_cell(error)
         except (DataFileError, OSError):
             return ""
         return f". {problems}" if problems else ""
 
-    def _as_missing(self, error: OddCellError) -> str:
-        """Return the flags that make a missing value of a cell, and put another in its place, or nothing."""
+    def _advice_on_cell(self, error: OddCellError) -> str:
+        """Return the flags that make a cell a missing value and impute it; empty if none would."""
         if error.text is None:
             return ""
         return f". What helps: --na {shlex.quote(error.text)}{'' if self.missing else ' --missing median'}"
@@ -255,12 +239,12 @@ class ColumnChoices(Choices):
 def _as_array(data: DataSet) -> DataSet:
     """Return rows of numbers as an array."""
     X = matrix(data.X, data.X.column_names)
-    beside = {"weights": data.weights, "weight": data.weight, "groups": data.groups}
-    rows = DataSet(X, data.y, data.feature_names, data.label, **beside)  # type: ignore[arg-type]
+    optional = {"weights": data.weights, "weight": data.weight, "groups": data.groups}
+    rows = DataSet(X, data.y, data.feature_names, data.label, **optional)  # type: ignore[arg-type]
     return replace(rows, remarks=data.remarks, fraction=data.fraction)
 
 
-# ---- data that is read again -----------------------------------------------------------------------------------------
+# ---- data for an existing model --------------------------------------------------------------------------------------
 
 
 def read_like(
@@ -274,26 +258,26 @@ def read_like(
     transformer: ColumnTransformer | None = None,
     weight: str | int | None = None,
 ) -> DataSet:
-    """Read data as a file was read with these notes, names of its features and number of them.
+    """Read data like a model's training file, given its notes and its features' names and number.
 
-    `transformer` is the fitted step that makes numbers of its columns, if there is one; X is a table then. `weight` is
-    the column of weights, which are read with the labels only.
+    `transformer` is the fitted step that turns columns into numbers, if there is one; X is a table
+    then. `weight` is the column of weights, which are read only together with labels.
     """
     options, columns = reading.options, None if names is None else _stripped(names)
     is_table = data_format(path, options) != "libsvm"
     if label is None and needs_label and is_table:
         label = notes.get("label")
-    beside = RowColumns.find(path, weight, None, options, label)
-    drop = beside.names if columns is None else []
+    row_columns = RowColumns.find(path, weight, None, options, label)
+    drop = row_columns.names if columns is None else []
     if columns is None and is_table:
-        drop += _left_over(path, notes, n_features, drop, options, label, needs_label)
+        drop += _former_row_columns(path, notes, n_features, drop, options, label, needs_label)
     decimal_comma = bool(notes.get("decimal_comma"))
     if transformer is None and not decimal_comma:
         zero_based = notes.get("zero_based")
-        rows = read_file(path, label, columns, n_features, zero_based, needs_label, drop, options, beside.weighted)
+        rows = read_file(path, label, columns, n_features, zero_based, needs_label, drop, options, row_columns.weighted)
     else:
         rows = _table_like(path, notes, names, n_features, reading, label, needs_label, transformer, drop)
-    return beside.added(rows, path, options, decimal_comma) if needs_label else rows
+    return row_columns.added(rows, path, options, decimal_comma) if needs_label else rows
 
 
 def _table_like(
@@ -310,7 +294,7 @@ def _table_like(
     """Read a table whose columns are not all written as numbers; parameters are as in `read_like`."""
     columns = None if names is None else _stripped(names)
     numbers, texts = (columns or [], []) if transformer is None else map(_stripped, columns_of(transformer))
-    if transformer is not None:  # which may leave some out
+    if transformer is not None:  # The transformer may drop columns.
         columns = [name for name in columns or [] if name in numbers or name in texts]
     na = [*notes.get("na", ()), *reading.na]
     try:
@@ -321,23 +305,23 @@ def _table_like(
     except OddCellError as error:
         if error.text is None or has_break(error.text):
             raise
-        helps = f"--na {shlex.quote(error.text)} makes it a missing value"
+        helps = f"--na {shlex.quote(error.text)} reads it as a missing value"
         if error.row is not None:
             words = read_mixed(path, label, numbers, needs_label, exact=numbers, options=reading.options)
             cells = [words.X.column(name)[error.row].as_py() for name in numbers]
             if sum(cell is not None and not is_number(cell.replace(",", ".")) for cell in cells) > 1:
-                helps = f"a file without {words.place(error.row)}, a line of texts, helps"
+                helps = f"remove {words.place(error.row)}, a line of texts, from the file"
         raise DataFileError(f"{error}; {helps}") from error
     filled = [] if transformer is None else _stripped(_imputed(transformer))
-    if notes.get("missing", True) is not None:  # the model is of --missing, or of Python
+    if notes.get("missing", True) is not None:  # The model was trained with --missing, or in Python.
         filled += texts
     for name in (name for name in rows.X.column_names if name not in filled):
         missing = rows.X.column(name).is_null()
         if rows.X.column(name).null_count:
             place = rows.place(missing.index(True).as_py())
             raise DataFileError(
-                f"{path}, {place}: column {short(name)!r} is missing; a value expected, because the model was trained "
-                "without --missing"
+                f"{path}, {place}: column {short(name)!r} is missing; expected a value, because the model was "
+                "trained without --missing"
             )
     if transformer is None or names is None:
         check_width(path, rows.X.num_columns, n_features)
@@ -346,7 +330,7 @@ def _table_like(
     return replace(rows, X=rows.X.rename_columns([given[name] for name in rows.X.column_names]))
 
 
-def _left_over(
+def _former_row_columns(
     path: Path,
     notes: dict[str, Any],
     n_features: int,
@@ -355,7 +339,7 @@ def _left_over(
     label: str | int | None,
     needs_label: bool,
 ) -> list[str]:
-    """Return the names of the columns where labels and weights were in training, if just these are too many here."""
+    """Return the columns at the training positions of labels and weights, if only these are surplus."""
     names = column_names(path, options, label, drop)
     noted = [] if needs_label or label is not None else [notes.get("label")]
     noted += [] if drop else [notes.get("weight")]
@@ -374,7 +358,7 @@ def _imputed(transformer: ColumnTransformer) -> list[str]:
 
 
 def describe(transformer: ColumnTransformer) -> str:
-    """Return in words what a fitted step makes of which columns."""
+    """Return a summary of the columns of a fitted step."""
     said: list[tuple[type, Callable[[Any], str]]] = [
         (SimpleImputer, lambda step: f"numbers, the {step.strategy.replace('_', ' ')} where one is missing"),
         (OneHotEncoder, lambda step: f"categories, as {sum(map(len, step.categories_))} columns of 0 and 1"),

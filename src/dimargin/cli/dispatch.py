@@ -1,4 +1,4 @@
-"""Dispatch of the command line: the loading of commands, and the report of their errors."""
+"""Dispatch of the command line, which loads one command and reports its errors."""
 
 from __future__ import annotations
 
@@ -15,17 +15,13 @@ from dimargin.cli.streams import open_streams
 from dimargin.system.extras import MissingExtra
 from dimargin.system.printing import printable
 
-COMPLETION = "_DIMARGIN_COMPLETE"  # set by a shell that completes a line
-_ABORTED = 130  # what typer makes of Ctrl-C
-_WRONG_USAGE = 2  # of typer too
 _plain_warning = warnings.formatwarning
-_MISTAKES = (ValueError, TypeError, OSError, MemoryError, ImportError)  # a line, not a traceback
 
 
 def _app() -> typer.Typer:
-    """Return the command line with the command that was asked for, or a list of all."""
-    if COMPLETION in os.environ:
-        from dimargin.cli.app import app  # loads everything
+    """Return the command line with the command that was called, or with a list of all."""
+    if "_DIMARGIN_COMPLETE" in os.environ:  # A shell sets this variable to complete a line.
+        from dimargin.cli.app import app  # This import loads all commands.
 
         return app
     name = sys.argv[1].replace("_", "-") if len(sys.argv) > 1 else ""
@@ -38,31 +34,31 @@ def _app() -> typer.Typer:
 
 
 def main() -> NoReturn:
-    """Run the command line; a mistake or a missing extra is a line on standard error and exit status 1 or 2."""
+    """Run the command line; print a mistake as one line on standard error and exit with 1 or 2."""
     warnings.filterwarnings("ignore", message="X does not have valid feature names")
     warnings.formatwarning = _printable_warning
     output = open_streams()
     status = _status_of(lambda: _app()())
-    if not (status and output.error):  # else it was said
+    if not (status and output.error):  # Otherwise the error was already printed.
         status = _status_of(output.finish) or status
     sys.exit(status)
 
 
 def _status_of(work: Callable[[], object]) -> str | int | None:
-    """Do work, and return the exit status, once what went wrong is said."""
+    """Do work, print its error if there is one, and return the exit status."""
     try:
         work()
     except SystemExit as end:
-        return 1 if end.code == _ABORTED else end.code
+        return 1 if end.code == 130 else end.code  # Typer exits with 130 after Ctrl-C.
     except KeyboardInterrupt:
         _say("interrupted, nothing was saved")
     except BrokenPipeError:
-        pass  # the reader has gone; so do we, without a word
+        pass  # The reader has closed the pipe and needs no message.
     except MissingExtra as error:
         _say(printable(error))
-        return _WRONG_USAGE
-    except _MISTAKES as error:
-        _say(printable(error, keep="\n") or "there is not enough memory")  # only MemoryError may say nothing
+        return 2  # This is typer's status for wrong usage.
+    except (ValueError, TypeError, OSError, MemoryError, ImportError) as error:
+        _say(printable(error, keep="\n") or "there is not enough memory")  # Only a MemoryError may have no text.
     else:
         return 0
     return 1

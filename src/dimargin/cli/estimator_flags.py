@@ -20,15 +20,15 @@ from dimargin.io.data.labels import label_values
 from dimargin.strategies import LINEAR_SOLVERS, STRATEGIES, Options
 
 DEFAULT_LOSS = next(iter(MACHINES))
-_WAYS: dict[str, type[Options]] = {**STRATEGIES, **LINEAR_SOLVERS}
+_WITH_OPTIONS: dict[str, type[Options]] = {**STRATEGIES, **LINEAR_SOLVERS}
 _TEXTS = {
     "class_weight": """"balanced", or JSON with the weights of classes, such as '{"spam": 2}'.""",
     "random_state": "Seed of the random numbers.",
 }
-_OWN = {"loss", "verbose", "warm_start"}  # what the command line does in its own way
+_EXCLUDED = {"loss", "verbose", "warm_start"}  # The command line handles these parameters itself.
 
 
-def parameters(machine: type[Any], exclude: Collection[str] = _OWN) -> dict[str, inspect.Parameter]:
+def parameters(machine: type[Any], exclude: Collection[str] = _EXCLUDED) -> dict[str, inspect.Parameter]:
     """Return the parameters of the constructor that are flags."""
     own = inspect.signature(machine).parameters
     return {name: parameter for name, parameter in own.items() if name not in exclude}
@@ -37,9 +37,9 @@ def parameters(machine: type[Any], exclude: Collection[str] = _OWN) -> dict[str,
 def flags(
     machines: Sequence[type[Any]] = tuple(dict.fromkeys(MACHINES.values())),
     panel: str = "Parameters of the machine",
-    exclude: Collection[str] = _OWN,
+    exclude: Collection[str] = _EXCLUDED,
 ) -> list[inspect.Parameter]:
-    """Return one optional keyword for every parameter of any of these classes; None is their default."""
+    """Return one optional keyword, None by default, for every parameter of any of these classes."""
     found: dict[str, inspect.Parameter] = {}
     for machine in machines:
         hints, texts = typing.get_type_hints(machine.__init__), parameter_texts(machine)
@@ -64,7 +64,7 @@ def _described(text: str) -> tuple[str, str | None]:
 
 
 def _defaults(name: str, machines: Sequence[type[Any]], exclude: Collection[str]) -> str:
-    """Return the default of a parameter, and those of machines that differ, as text."""
+    """Return a text with the default of a parameter, and machines with another one."""
     having = [machine for machine in machines if name in parameters(machine, exclude)]
     defaults = {machine: parameters(machine, exclude)[name].default for machine in having}
     first, *others = dict.fromkeys(defaults.values())
@@ -74,8 +74,8 @@ def _defaults(name: str, machines: Sequence[type[Any]], exclude: Collection[str]
 
 
 def strategy_options() -> str:
-    """Return the options that `--strategy-option` knows, for its help."""
-    options = {name: ", ".join(make().get_params(deep=False)) for name, make in _WAYS.items()}
+    """Return the options that `--strategy-option` accepts, for its help."""
+    options = {name: ", ".join(make().get_params(deep=False)) for name, make in _WITH_OPTIONS.items()}
     return " ".join(f"{name}: {text}." for name, text in options.items() if text)
 
 
@@ -98,21 +98,21 @@ def make_machine(
         if value is None:
             continue
         if name not in known:
-            raise ValueError(f"--{name.replace('_', '-')} is no parameter of {type(machine).__name__}")
+            raise ValueError(f"--{name.replace('_', '-')} is not a parameter of {type(machine).__name__}")
         machine.set_params(**{name: _value_of(name, value)})
     if options:
-        way = "strategy" if "strategy" in known else "solver"
-        machine.set_params(**{way: _with_options(way, getattr(machine, way), options)})
+        parameter = "strategy" if "strategy" in known else "solver"
+        machine.set_params(**{parameter: _with_options(parameter, getattr(machine, parameter), options)})
     machine._check_parameters()
     return machine
 
 
-def _with_options(way: str, name: Any, options: Sequence[str]) -> Options:
+def _with_options(parameter: str, name: Any, options: Sequence[str]) -> Options:
     """Make a strategy or solver of that name, with these options."""
-    names = STRATEGIES if way == "strategy" else LINEAR_SOLVERS
+    names = STRATEGIES if parameter == "strategy" else LINEAR_SOLVERS
     if not isinstance(name, str) or name not in names:
-        raise ValueError(f"--strategy-option needs --{way} {' or '.join(names)}, got {name!r}")
-    strategy = _WAYS[name]()
+        raise ValueError(f"--strategy-option needs --{parameter} {' or '.join(names)}, got {name!r}")
+    strategy = _WITH_OPTIONS[name]()
     for option in options:
         key, equals, text = option.partition("=")
         key = key.replace("-", "_")
@@ -124,7 +124,7 @@ def _with_options(way: str, name: Any, options: Sequence[str]) -> Options:
 
 
 def _value(text: str) -> Any:
-    """Return the number, True, False or None that a text stands for, or else the text itself."""
+    """Parse a text as a number, True, False or None; return any other text unchanged."""
     words = {"true": True, "false": False, "none": None}
     if text.lower() in words:
         return words[text.lower()]
@@ -149,7 +149,7 @@ def _rounds(text: str) -> int | float:
 
 
 def _class_weight(text: str) -> Any:
-    """Return a word ("balanced"), or the weights of labels that a JSON object holds."""
+    """Parse a JSON object of weights by label; return other texts ("balanced") unchanged."""
     if not text.lstrip().startswith("{"):
         return text
     try:
@@ -161,12 +161,12 @@ def _class_weight(text: str) -> Any:
 
 
 def _by_label(weights: dict[str, Any]) -> dict[Any, float]:
-    """Return weights by the labels that the keys of a JSON object stand for."""
+    """Convert the keys of a JSON object of weights to labels."""
     return dict(zip(label_values(list(weights)).tolist(), map(float, weights.values()), strict=True))
 
 
 def read_grid(text: str) -> Any:
-    """Return a grid of parameters from JSON; raises ValueError for text that is no JSON."""
+    """Parse a grid of parameters from JSON; raises ValueError for other text."""
     try:
         grid = json.loads(text)
     except ValueError as error:
@@ -195,7 +195,7 @@ _READERS: dict[str, Callable[[str], Any]] = {
 
 
 def _value_of(name: str, given: Any) -> Any:
-    """Return the value of a parameter from what its flag was given."""
+    """Return the value of a parameter for the value of its flag."""
     reader = _READERS.get(name)
     return given if reader is None else reader(given)
 

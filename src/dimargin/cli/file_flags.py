@@ -1,6 +1,6 @@
-"""Flags that say how a data file is read, and data that come from a pipe.
+"""Flags for how a data file is read, and data from a pipe.
 
-`dimargin site` imports this module: neither scikit-learn nor pyarrow is loaded.
+`dimargin site` imports this module, which must load neither scikit-learn nor pyarrow.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _FLAGS: dict[str, tuple[Any, Any]] = {
         bool | None,
         _option(
             "--header/--no-header",
-            help="Whether the first line of CSV has the names of the columns.",
-            show_default="by the lines below",
+            help="Whether the first line of CSV has the column names.",
+            show_default="by comparison with the lines below",
         ),
     ),
     "encoding": (
@@ -37,20 +37,20 @@ _FLAGS: dict[str, tuple[Any, Any]] = {
         bool | None,
         _option(
             "--quotes/--no-quotes",
-            help="Whether quotes around a cell of CSV hold separators and line breaks together, or are letters.",
-            show_default="they do, but rows within quotes are refused",
+            help="Let quoted CSV cells contain separators and line breaks; --no-quotes reads quotes as letters.",
+            show_default="quotes, but quoted rows are refused",
         ),
     ),
 }
 
 
 def file_flags() -> list[inspect.Parameter]:
-    """Return one optional keyword for each of these flags."""
+    """Return one optional keyword for each flag of this module."""
     return keywords(_FLAGS)
 
 
 def keywords(flags: dict[str, tuple[Any, Any]]) -> list[inspect.Parameter]:
-    """Return an optional keyword for each flag, given by its type and what typer knows of it."""
+    """Return an optional keyword for each flag, which is given by its type and typer's option."""
     return [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, option])
         for name, (kind, option) in flags.items()
@@ -58,16 +58,16 @@ def keywords(flags: dict[str, tuple[Any, Any]]) -> list[inspect.Parameter]:
 
 
 def file_options(given: dict[str, Any]) -> FileOptions:
-    """Take these flags out of all that were given; raises ValueError for an encoding that is not known."""
+    """Remove the flags of this module from `given`; raises ValueError for an unknown encoding."""
     return FileOptions(**{name: given.pop(name, None) for name in _FLAGS})
 
 
 def readable(context: typer.Context, path: Path) -> Path:
-    """Return the path of data that can be read again while the command runs; "-" is standard input."""
+    """Return a path from which the data can be read repeatedly; "-" is standard input."""
     if str(path) != "-":
         return context.with_resource(regular(path))
     if sys.stdin is None:
-        raise ValueError("-: standard input is closed; rows expected from a pipe")
+        raise ValueError("-: standard input is closed; expected rows from a pipe")
     return context.with_resource(copied(sys.stdin.buffer, "standard input", "stdin"))
 
 

@@ -1,4 +1,4 @@
-"""Making of flags, from parameters of something else too, and the report of values that they cannot have."""
+"""Construction of flags, and the report of their invalid values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ existing_file = partial(typer.Option, exists=True, dir_okay=False)
 
 @contextmanager
 def usage_checked() -> Iterator[None]:
-    """Turn errors of values that flags were given into errors of usage, which show how to get help."""
+    """Turn errors about the values of flags into usage errors, which show how to get help."""
     try:
         yield
     except (ValueError, TypeError) as error:
@@ -27,9 +27,9 @@ def usage_checked() -> Iterator[None]:
 def optional_flag(
     name: str, kind: Any, text: str, default: str, panel: str, metavar: str | None = None
 ) -> inspect.Parameter:
-    """Return a keyword for a flag that need not be given: its value is None then.
+    """Return a keyword for an optional flag, which is None by default.
 
-    Its help ends with the `default`, unless that is "None".
+    Its help ends with `default`, unless that is "None".
     """
     flag = name.replace("_", "-")
     text = text if default == "None" else f"{text.removesuffix('.')} (default: {default})."
@@ -48,7 +48,7 @@ def optional_flag(
 def with_flags(
     command: Callable[..., None], flags: Sequence[inspect.Parameter], before: str | None = None
 ) -> Callable[..., None]:
-    """Return a command with flags in place of its ``**`` parameter, behind its own or before the one that is named."""
+    """Return a command with flags for its ``**`` parameter, at the end or before `before`."""
     signature = inspect.signature(command, eval_str=True)
     own = [parameter for parameter in signature.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD]
     at = len(own) if before is None else list(signature.parameters).index(before)

@@ -1,4 +1,4 @@
-"""``dimargin predict | evaluate | info``: what is done with a model file."""
+"""``dimargin predict | evaluate | info``: the commands that use a model file."""
 
 from __future__ import annotations
 
@@ -46,20 +46,18 @@ from dimargin.io.models import load_with_header, save
 from dimargin.system.printing import printable
 from dimargin.system.writing import write_file
 
-_LINE_BREAK = re.compile("[\r\n]")  # A label with one would take more than its line.
-
 
 def _predict(
     model: ModelArgument,
     data: DataArgument,
     output: Annotated[Path | None, typer.Option("--output", "-o", dir_okay=False, help="File for the labels.")] = None,
-    decision_values: Annotated[bool, typer.Option(help="Decision values after each label, tab-separated.")] = False,
+    decision_values: Annotated[bool, typer.Option(help="Append decision values to each label, after tabs.")] = False,
     label: LabelOption = None,
     weight: WeightOption = None,
     quiet: QuietOption = False,
     **given: Any,
 ) -> None:
-    """Predict a label a line; with an outlier detector, 1 for what is usual and -1 for an outlier.
+    """Write one predicted label per line; outlier detectors write 1 for inliers, -1 for outliers.
 
     Example: dimargin predict spam.dimargin new.csv --output labels.txt
     """
@@ -72,7 +70,9 @@ def _predict(
     rows = read_for(trained, notes, data, label, reading, needs_label=False, weight=weight)
     out.warn(remarks_on_empty_rows(data, rows))
     began = time.perf_counter()
-    lines = [_LINE_BREAK.sub(lambda found: printable(found[0]), str(name)) for name in trained.predict(rows.X).tolist()]
+    # Line breaks in labels are escaped, so that every label takes one line.
+    names = map(str, trained.predict(rows.X).tolist())
+    lines = [re.sub("[\r\n]", lambda found: printable(found[0]), name) for name in names]
     seconds = time.perf_counter() - began
     if decision_values:
         values = trained.decision_function(rows.X).reshape(len(lines), -1)
@@ -104,7 +104,7 @@ def _evaluate(
         check_plot(plot, model, data)
         reading = Reading.of(given)
     trained, notes = open_model(model)
-    refuse_detector(model, trained, "has no accuracy; dimargin predict says which rows are outliers")
+    refuse_detector(model, trained, "has no accuracy; dimargin predict finds the outliers")
     rows = with_classes(trained, data, read_for(trained, notes, data, label, reading, weight=weight))
     facts = scores(trained, rows)
     draw(lambda: MarginDistributionDisplay.from_estimator(trained, rows.X, rows.y), plot, out, "margin distribution")
@@ -113,7 +113,7 @@ def _evaluate(
     classes, confusion = facts.pop("classes"), facts.pop("confusion")
     out.result(facts)
     if len(classes) > MANY_VALUES:
-        out.say(f"The table of {len(classes)} classes, true and predicted, is in the output of --json.")
+        out.say(f"The confusion matrix of {len(classes)} classes is in the output of --json.")
         return
     table = Table(*(Column(name, overflow="fold") for name in ("true \\ predicted", *map(printable, classes))))
     for name, counts in zip(classes, confusion, strict=True):
@@ -124,14 +124,13 @@ def _evaluate(
 def _info(
     model: ModelArgument,
     certify: Annotated[
-        Path | None,
-        data_option(help="Training data: compute the global certificate and store it."),
+        Path | None, data_option(help="Training data, from which the global certificate is computed and stored.")
     ] = None,
     label: LabelOption = None,
     as_json: JsonOption = False,
     **given: Any,
 ) -> None:
-    """Print what a model file says of itself: its certificate above all.
+    """Print the certificate and the parameters of a model file.
 
     Example: dimargin info spam.dimargin --certify train.csv
     """
@@ -145,7 +144,8 @@ def _info(
         notes = header["notes"]
         rows = read_for(trained, notes, certify, label, reading, weight=notes.get("weight"))
         rows = with_classes(trained, certify, rows)
-        weights = {} if rows.weights is None else {"sample_weight": rows.weights}  # which not all machines have
+        # The argument is left out without weights, since some machines do not accept it.
+        weights = {} if rows.weights is None else {"sample_weight": rows.weights}
         machine.certify(scaled(scalers, rows.X), rows.y, **weights)
         save(trained, model, header["notes"])
     values = {name: getattr(machine, name) for name in parameters(type(machine))}
@@ -164,6 +164,6 @@ def _info(
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands."""
+    """Add the commands of this module."""
     for name, command in (("predict", _predict), ("evaluate", _evaluate), ("info", _info)):
         app.command(name)(with_flags(command, reading_flags()))

@@ -1,4 +1,4 @@
-"""``dimargin report``: a page of HTML about a model."""
+"""``dimargin report``: an HTML page about a model."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ def _report(
     output: Annotated[Path, typer.Option("--output", "-o", dir_okay=False, help="File for the page.")],
     label: LabelOption = None,
     random_state: Annotated[
-        int, typer.Option(min=0, max=2**32 - 1, help="Seed of the rows that importances are computed on.")
+        int, typer.Option(min=0, max=2**32 - 1, help="Seed for the sample of rows from which importances are computed.")
     ] = 0,
     quiet: QuietOption = False,
     **given: Any,
 ) -> None:
-    """Write a page of HTML about a model and how it does on labelled data.
+    """Write an HTML page about a model and its results on labelled data.
 
     Example: dimargin report spam.dimargin test.csv --output report.html
 
-    The page is one file that asks nothing of any other place. Of an outlier detector, whose data need no labels, it
-    shows the outliers.
+    The page is a single file without external resources. For an outlier detector, whose data need
+    no labels, it shows the outliers.
     """
     out = Output(False, quiet)
     with usage_checked():
@@ -61,7 +61,7 @@ def _report(
     out.say_shape(data, rows.X.shape, sp.issparse(rows.X))
     names: Sequence[str] | None = rows.feature_names
     if names is None and rows.zero_based is not None:
-        names = FeatureNumbers(rows.X.shape[1], 0 if rows.zero_based else 1)  # as the file counts them
+        names = FeatureNumbers(rows.X.shape[1], 0 if rows.zero_based else 1)
     source = Source(
         model=model.name,
         data=data.name,
@@ -70,7 +70,7 @@ def _report(
     )
     write_report(output, trained, rows.X, rows.y, feature_names=names, source=source, random_state=random_state)
     if not can_draw():
-        out.say(f'{output} has no pictures: they need the extra "report": pip install "dimargin[report]"')
+        out.say(f'{output} has no figures; they need the extra "report": pip install "dimargin[report]"')
     out.say(f"{output}: {output.stat().st_size / 1000:.0f} kB, in {time.perf_counter() - began:.1f} s")
 
 

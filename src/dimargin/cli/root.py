@@ -1,4 +1,4 @@
-"""The command line without its commands, and where these are: who asks for one waits for no other."""
+"""The command line without commands, and the modules from which they are loaded when called."""
 
 from __future__ import annotations
 
@@ -12,50 +12,41 @@ from dimargin.cli.brief_help import Application
 
 
 class Command(NamedTuple):
-    """A command whose module has not been loaded."""
+    """A command that the function `register` of its module adds to the command line.
 
-    module: str  # its `register` adds the command
-    help: str  # what the list of commands says: the first sentence of the command's docstring
+    `help`, the first sentence of its docstring, is listed before the module is loaded.
+    """
+
+    module: str
+    help: str
 
 
 COMMANDS = {
     "train": Command("dimargin.cli.train", "Train a machine and save it."),
     "predict": Command(
         "dimargin.cli.model_commands",
-        "Predict a label a line; with an outlier detector, 1 for what is usual and -1 for an outlier.",
+        "Write one predicted label per line; outlier detectors write 1 for inliers, -1 for outliers.",
     ),
     "evaluate": Command("dimargin.cli.model_commands", "Score a model on labelled data."),
-    "report": Command("dimargin.cli.report", "Write a page of HTML about a model and how it does on labelled data."),
-    "info": Command(
-        "dimargin.cli.model_commands", "Print what a model file says of itself: its certificate above all."
-    ),
+    "report": Command("dimargin.cli.report", "Write an HTML page about a model and its results on labelled data."),
+    "info": Command("dimargin.cli.model_commands", "Print the certificate and the parameters of a model file."),
     "tune": Command(
         "dimargin.cli.tune", "Choose the parameters of a machine by cross-validation, train it with them and save it."
     ),
-    "simulate": Command(
-        "dimargin.cli.simulate", "Let sites learn together that keep their rows, on a simulated network."
-    ),
-    "site": Command(
-        "dimargin.cli.site", "Learn with other sites; the rows stay here, but for those that --share-rows lets go."
-    ),
+    "simulate": Command("dimargin.cli.simulate", "Simulate sites that train together without sharing rows."),
+    "site": Command("dimargin.cli.site", "Train with other sites; rows stay here unless --share-rows is given."),
     "svm-train": Command("dimargin.cli.svm_commands", "Train LIBSVM's C-SVC and write LIBSVM's text model."),
     "svm-predict": Command(
-        "dimargin.cli.svm_commands", "Predict with a text model of LIBSVM's, and compare with the labels of FILE."
+        "dimargin.cli.svm_commands", "Predict with a LIBSVM text model and compare with the labels of FILE."
     ),
-    "svm-scale": Command("dimargin.cli.svm_commands", "Scale LIBSVM text, to standard output."),
-    "export": Command(
-        "dimargin.cli.svm_commands",
-        "Write a model as LIBSVM's text, whatever its loss: a kernel expansion of two classes.",
-    ),
+    "svm-scale": Command("dimargin.cli.svm_commands", "Scale LIBSVM text and write it to standard output."),
+    "export": Command("dimargin.cli.svm_commands", "Write a kernel model, whatever its loss, as a LIBSVM text model."),
 }
 """The library's commands, in the order in which they are listed."""
 
 
 def all_commands() -> dict[str, Command]:
-    """Return the library's commands, and those that other distributions register.
-
-    A distribution registers a `Command` by an entry point of the group "dimargin.commands".
-    """
+    """Return the library's commands, and those of entry points in the group "dimargin.commands"."""
     return COMMANDS | {entry.name: entry.load() for entry in entry_points(group="dimargin.commands")}
 
 
@@ -77,7 +68,7 @@ def register(app: typer.Typer, module: str) -> None:
 
 
 def overview() -> typer.Typer:
-    """Make a command line that lists all commands, and runs none."""
+    """Make a command line that only lists the commands."""
     app = new_app()
     for name, command in all_commands().items():
         app.command(name, help=command.help)(lambda: None)
@@ -92,10 +83,10 @@ def _print_version(is_asked: bool) -> None:
 
 def _root(
     show_version: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and end.")
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Large-margin classifiers that carry a certificate.
 
-    The commands that repeat the experiments of the papers come with the distribution dimargin-bench.
+    Install dimargin-bench for the commands that repeat the papers' experiments.
     """

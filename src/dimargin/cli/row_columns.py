@@ -22,7 +22,7 @@ WeightOption = Annotated[
     str | None,
     typer.Option(
         metavar="COLUMN",
-        help="Name or position of a column of row weights, which is not used as a feature; 'label' for LIBSVM text "
+        help="Name or position of the column of row weights, which is not used as a feature; 'label' for LIBSVM text "
         "whose lines begin with label:weight.",
         show_default="every row has weight 1",
     ),
@@ -31,9 +31,9 @@ GroupOption = Annotated[
     str | None,
     typer.Option(
         metavar="COLUMN",
-        help="Name or position of a column of groups, such as patients, which is not used as a feature; all rows of a "
-        "group are in the same fold.",
-        show_default="every row by itself",
+        help="Name or position of the column of groups, such as patients, which is not used as a feature; all rows of "
+        "a group are in the same fold.",
+        show_default="every row is its own group",
     ),
 ]
 
@@ -47,7 +47,7 @@ class RowColumns:
     weight, group : str or None
         Names of the columns; "label" for weights behind labels of LIBSVM text.
     index : int or None
-        Place of the weights.
+        Position of the weights' column.
     weighted : bool
         Whether labels of LIBSVM text have weights behind them.
     """
@@ -72,7 +72,7 @@ class RowColumns:
             return cls()
         if data_format(path, options) == "libsvm":
             if group is not None:
-                raise DataFileError(f"{path}: --group {group}: LIBSVM text has no columns of groups; CSV or Parquet")
+                raise DataFileError(f"{path}: --group {group}: LIBSVM text has no group columns; use CSV or Parquet")
             check_weight(path, weight)
             return cls("label", weighted=True)
         named = [*drop, *(name for name in (weight, group) if isinstance(name, str))]
@@ -89,7 +89,7 @@ class RowColumns:
         return [] if self.weighted else [name for name in (self.weight, self.group) if name is not None]
 
     def added(self, rows: DataSet, path: Path, options: FileOptions, decimal_comma: bool = False) -> DataSet:
-        """Return rows with their weights and groups; raises DataFileError, which names the line, for wrong ones."""
+        """Return rows with their weights and groups; raises DataFileError for invalid ones."""
         weight: str | int | None = self.weight if rows.feature_names is not None else self.index
         if self.weighted:
             rows = replace(rows, weight="label")
@@ -110,19 +110,19 @@ class RowColumns:
                     )
             rows = replace(rows, weights=weights, weight=weight, groups=groups)
         if rows.weights is not None and not rows.weights.any():
-            raise DataFileError(f"{path}: every weight is 0; one above 0 at least expected")
+            raise DataFileError(f"{path}: every weight is 0; expected at least one above 0")
         return rows
 
 
 def heavy(X: Any, weights: Any) -> Any:
-    """Return the rows of positive weight of an array or of a table of Arrow, all of them without weights."""
+    """Return the rows of positive weight of an array or an Arrow table; all without weights."""
     if weights is None or weights.all():
         return X
     return X.filter(weights > 0) if hasattr(X, "column_names") else X[weights > 0]
 
 
 def _present(path: Path, read: MixedData, name: str, what: str) -> Any:
-    """Return a column without missing values, or raise DataFileError."""
+    """Return a column; raises DataFileError if it has missing values."""
     column = read.X.column(name)
     if column.null_count:
         row = pc.index(column.is_null(), True).as_py()

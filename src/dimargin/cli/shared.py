@@ -1,4 +1,4 @@
-"""Common parts of the commands: their output, models and the data they need, fits, and files that are written."""
+"""Parts that commands share: their output, models and data, fits, and the files they write."""
 
 from __future__ import annotations
 
@@ -53,34 +53,33 @@ ModelArgument = Annotated[Path, typer.Argument(exists=True, dir_okay=False, meta
 LabelOption = Annotated[
     str | None, typer.Option(help="Name or position of the label column of CSV and Parquet.", show_default="by name")
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object, for machines.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object, for other programs.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
 
 
 def plot_option(help: str) -> Any:
-    """Make the flag for a file in which a command draws."""
+    """Make the flag for the file of a plot."""
     return typer.Option(dir_okay=False, help=f"{help} (.png, .svg, .pdf).")
 
 
-_MAX_QUANTILES = 1000
-MANY_VALUES = 50  # More values of a fact are not printed one by one: all pairs of 200 classes have 19,900 objectives.
-_ARRAYS_OF_SCALER = 8  # numbers for every column, while it is fitted
+# Longer lists are summarised: the pairs of 200 classes, for example, have 19,900 objectives.
+MANY_VALUES = 50
 
 
 class Output:
-    """Output of a command, with results on standard output and everything else on standard error."""
+    """Output of a command: its results on standard output, everything else on standard error."""
 
     def __init__(self, as_json: bool, quiet: bool) -> None:
         self.as_json, self.quiet = as_json, quiet
         self.console, self.errors = PlainConsole(), PlainConsole(stderr=True)
 
     def say(self, text: str) -> None:
-        """Print a message for a person on standard error, unless `quiet`."""
+        """Print a message on standard error, unless `quiet`."""
         if not self.quiet:
             self.errors.print(text, highlight=False)
 
     def say_shape(self, data: Path | str, shape: tuple[int, int], sparse: bool) -> None:
-        """Print for a person what was read."""
+        """Print the size of the data that were read."""
         self.say(f"{data}: {shape[0]} rows, {shape[1]} features{', sparse' if sparse else ''}")
 
     def warn(self, remarks: Sequence[str]) -> None:
@@ -117,7 +116,7 @@ def _text(value: Any) -> str:
 
 
 def open_model(path: Path) -> tuple[Any, dict[str, Any]]:
-    """Return the model of a file, and the notes that `train` left in it."""
+    """Return the model of a file, and the notes that `train` stored in it."""
     model, header = load_with_header(path)
     return model, header["notes"]
 
@@ -133,7 +132,7 @@ def scalers_of(model: Any) -> list[tuple[str, Any]]:
 
 
 def refuse_detector(path: Path, model: Any, what: str) -> None:
-    """Raise ValueError if the file holds an outlier detector; `what` says what that cannot be used for."""
+    """Raise ValueError if the file holds an outlier detector; `what` ends the message."""
     machine = machine_of(model)
     if isinstance(machine, CoreSetDetector):
         raise ValueError(f"{path} holds a {type(machine).__name__}, an outlier detector, which {what}")
@@ -149,37 +148,32 @@ def scaled(scalers: list[tuple[str, Any]], X: Any) -> Any:
 def fitted_scalers(
     scale: Scale, X: Any, memory_limit: int | None = None, seed: int | None = None
 ) -> list[tuple[str, Any]]:
-    """Fit the scaler that was asked for, and return the steps of a pipeline, at most one.
+    """Fit the chosen scaler, and return it as a list of at most one pipeline step.
 
-    Sparse rows stay sparse, so that zero has to stay zero. `seed` is for the sample of rows of which quantiles are
-    taken. Raises MemoryError where the scaler, which has numbers for every column, does not fit, and ValueError for
-    quantiles of sparse rows.
+    Sparse rows stay sparse, so zero must stay zero. `seed` is for the sample of rows from which
+    quantiles are computed. Raises MemoryError if the scaler, which stores numbers for every column,
+    does not fit into memory, and ValueError for quantiles of sparse rows.
     """
     if scale is Scale.none:
         return []
     if scale is Scale.quantile:
         if sp.issparse(X):
-            raise ValueError("--scale quantile does not keep zeros, and sparse rows have to; --scale minmax does")
-        n_quantiles = min(_MAX_QUANTILES, X.shape[0])
-        return [
-            (
-                "scaler",
-                QuantileTransformer(n_quantiles=n_quantiles, output_distribution="normal", random_state=seed or 0).fit(
-                    X
-                ),
-            )
-        ]
-    if sp.issparse(X) and X.shape[1] > X.nnz:  # a number for every column would be more than the rows
+            raise ValueError("--scale quantile cannot be used with sparse rows, whose zeros must stay; use minmax")
+        n_quantiles = min(1000, X.shape[0])
+        quantiles = QuantileTransformer(n_quantiles=n_quantiles, output_distribution="normal", random_state=seed or 0)
+        return [("scaler", quantiles.fit(X))]
+    if sp.issparse(X) and X.shape[1] > X.nnz:  # One number per column would take more memory than the rows.
         return [("scaler", SparseScaler("standard" if scale is Scale.standard else "maxabs").fit(X))]
     if sp.issparse(X):
-        check_memory(8 * _ARRAYS_OF_SCALER * X.shape[1], memory_limit, f"--scale {scale}", "use --scale none")
+        # During its fit, a scaler has up to eight arrays of one float64 per column.
+        check_memory(8 * 8 * X.shape[1], memory_limit, f"--scale {scale}", "use --scale none")
     if scale is Scale.standard:
         return [("scaler", StandardScaler(with_mean=not sp.issparse(X)).fit(X))]
     return [("scaler", (MaxAbsScaler() if sp.issparse(X) else MinMaxScaler()).fit(X))]
 
 
 def how_read(rows: Any, columns: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Return the notes for a model file that say how its training rows were read; `columns` are those of flags."""
+    """Return the notes of a model file on how its rows were read; `columns` are notes of flags."""
     weights = {} if rows.weight is None else {"weight": rows.weight}
     return {"label": rows.label, "zero_based": rows.zero_based, **weights, **(columns or {})}
 
@@ -194,18 +188,18 @@ def read_for(
     weight: str | int | None = None,
 ) -> DataSet:
     """Read data as the model's training file was read."""
-    names = getattr(model, "feature_names_in_", None)  # of a pipeline's first step, which the rows are given to
+    names = getattr(model, "feature_names_in_", None)  # A pipeline returns those of its first step.
     return read_like(path, notes, names, model.n_features_in_, reading, label, needs_label, columns_step(model), weight)
 
 
 def columns_step(model: Any) -> ColumnTransformer | None:
-    """Return the step that makes numbers of a table's columns, if a model has one."""
+    """Return the step that turns a table's columns into numbers, if a model has one."""
     first = model[0] if isinstance(model, Pipeline) else None
     return first if isinstance(first, ColumnTransformer) else None
 
 
 def certificate(machine: Any) -> dict[str, Any]:
-    """Return the certificate of a machine, as far as its file holds it, and the facts about its size."""
+    """Return the stored parts of a machine's certificate, and the facts about its size."""
     attributes = {
         "status": getattr(machine, "status_", None),
         "relative_duality_gap": getattr(machine, "duality_gap_", None),
@@ -219,7 +213,7 @@ def certificate(machine: Any) -> dict[str, Any]:
 
 
 def with_classes(model: Any, path: Path, data: DataSet) -> DataSet:
-    """Return data with the classes of a model that its labels stand for; raises DataFileError if one is unknown."""
+    """Return data whose labels are the model's classes; raises DataFileError for unknown labels."""
     classes = machine_of(model).classes_
     labels, unknown = known_labels(np.asarray(data.y), classes)
     if unknown:
@@ -228,7 +222,7 @@ def with_classes(model: Any, path: Path, data: DataSet) -> DataSet:
 
 
 def scores(model: Any, data: DataSet) -> dict[str, Any]:
-    """Score a model on data `with_classes`, by accuracy and confusion matrix."""
+    """Return the accuracies and the confusion matrix of a model on data from `with_classes`."""
     classes = machine_of(model).classes_
     began = time.perf_counter()
     predicted = model.predict(data.X)
@@ -248,7 +242,7 @@ def scores(model: Any, data: DataSet) -> dict[str, Any]:
 def validation(
     model: Any, notes: dict[str, Any], path: Path | None, label: str | None, reading: Reading
 ) -> dict[str, dict[str, Any]]:
-    """Return the scores of a model on further data as the fact that they are printed as, or none without data."""
+    """Return the scores of a model on validation data as facts; empty without such data."""
     if path is None:
         return {}
     found = scores(model, with_classes(model, path, read_for(model, notes, path, label, reading)))
@@ -260,22 +254,22 @@ def validation(
 
 @dataclass(frozen=True)
 class Trained:
-    """Machine that was trained on a data file, with what its model file holds and what is said of its fit."""
+    """Machine trained on a data file, with its model file's content and facts about its fit."""
 
     machine: Any
-    scalers: list[tuple[str, Any]]  # steps of a pipeline before the machine, a transformer of columns among them
+    scalers: list[tuple[str, Any]]  # All steps of the pipeline before the machine, also a transformer of columns.
     notes: dict[str, Any]
     feature_names: list[str] | None
-    shape: tuple[int, int]  # rows and features
-    seconds: float  # of the fit
-    complaints: list[str]  # warnings of the fit
-    interrupted: bool = False  # by Ctrl-C
+    shape: tuple[int, int]  # Numbers of rows and features.
+    seconds: float  # Duration of the fit.
+    complaints: list[str]  # Warnings of the fit.
+    interrupted: bool = False  # Whether Ctrl-C ended the fit.
 
     def save(self, path: Path | None, out: Output) -> Any:
         """Return the machine with its scalers as a model, saved unless `path` is None, and print the warnings."""
         steps = [*self.scalers, ("machine", self.machine)]
-        if self.feature_names is not None and not isinstance(steps[0][1], ColumnTransformer):  # which knows them
-            for _, step in steps:
+        if self.feature_names is not None and not isinstance(steps[0][1], ColumnTransformer):
+            for _, step in steps:  # A ColumnTransformer would have set the names itself.
                 step.feature_names_in_ = np.array(self.feature_names, dtype=object)
         model = Pipeline(steps) if self.scalers else self.machine
         if path is not None:
@@ -284,7 +278,7 @@ class Trained:
         return model
 
     def facts(self, model: Path) -> dict[str, Any]:
-        """Return the facts about a model that was saved there."""
+        """Return the facts about a model that was saved at this path."""
         return {
             "model": str(model),
             "rows": self.shape[0],
@@ -311,15 +305,16 @@ def fitted(
     display: FitDisplay,
     columns: dict[str, Any] | None = None,
 ) -> Trained:
-    """Fit a machine, or a search for one, to rows of a data file, of which scalers made `X`, and show how it goes.
+    """Fit a machine or a search, and show its progress.
 
-    `columns` are notes of the flags that chose what becomes of the columns.
+    `rows` are those of a data file and `X` is their scaled form; `columns` are the notes of the
+    flags for columns.
     """
-    _know_classes(machine, rows.y)
+    _match_class_weights(machine, rows.y)
     machine._monitor = display
     with display.running():
-        beside = {"sample_weight": rows.weights, "groups": rows.groups}
-        given = {name: values for name, values in beside.items() if values is not None}
+        optional = {"sample_weight": rows.weights, "groups": rows.groups}
+        given = {name: values for name, values in optional.items() if values is not None}
         _, seconds, complaints = timed(lambda: machine.fit(X, rows.y, **given))
     del machine._monitor
     interrupted = display.interrupted.is_set()
@@ -327,18 +322,18 @@ def fitted(
     return Trained(machine, scalers, notes, rows.feature_names, X.shape, seconds, complaints, interrupted)
 
 
-def _know_classes(machine: Any, y: Any) -> None:
-    """Name the classes of ``class_weight``, of a machine or of a search and its grid, as the labels do."""
+def _match_class_weights(machine: Any, y: Any) -> None:
+    """Replace the keys of ``class_weight`` in a machine or a search by the labels in `y`."""
     classes = np.unique(y)
     estimator, grid = getattr(machine, "estimator", machine), getattr(machine, "param_grid", None) or []
     if isinstance(estimator.class_weight, dict):
-        estimator.set_params(class_weight=_by_class(estimator.class_weight, classes))
+        estimator.set_params(class_weight=_keyed_by_class(estimator.class_weight, classes))
     for part in [grid] if isinstance(grid, dict) else grid:
         if isinstance(part, dict) and isinstance(part.get("class_weight"), list):
-            part["class_weight"] = [_by_class(given, classes) for given in part["class_weight"]]
+            part["class_weight"] = [_keyed_by_class(given, classes) for given in part["class_weight"]]
 
 
-def _by_class(given: Any, classes: Any) -> Any:
+def _keyed_by_class(given: Any, classes: Any) -> Any:
     if not isinstance(given, dict):
         return given
     names, unknown = known_labels(np.array([*given], dtype=object), classes)
@@ -346,8 +341,8 @@ def _by_class(given: Any, classes: Any) -> Any:
 
 
 def leave_interrupted(out: Output, text: str) -> NoReturn:
-    """Print what there is although Ctrl-C ended the fit, and exit with status 1."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done; a late Ctrl-C shall not change the exit status
+    """Print a message about a fit that Ctrl-C ended, and exit with status 1."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # A late Ctrl-C must not change the exit status.
     out.say(f"Interrupted: {text}")
     raise typer.Exit(1)
 
@@ -356,7 +351,7 @@ def leave_interrupted(out: Output, text: str) -> NoReturn:
 
 
 def draw(make: Callable[[], Any], path: Path | None, out: Output, what: str) -> None:
-    """Draw a display into a file, if there is to be one, and say what is drawn."""
+    """Draw a display into the file `path`, unless it is None, and print a message about `what`."""
     if path is None:
         return
     import matplotlib
@@ -367,18 +362,18 @@ def draw(make: Callable[[], Any], path: Path | None, out: Output, what: str) -> 
 
 
 def check_plot(path: Path | None, *read: Path | None) -> None:
-    """Raise MissingExtra without matplotlib, or as `check_output`, before the work rather than after it."""
+    """Check before the work that matplotlib is installed and the plot can be written."""
     if path is not None:
         require("--plot", "matplotlib")
         check_output("--plot", path, *read)
 
 
 def check_output(name: str, path: Path, *read: Path | str | None) -> None:
-    """Raise ValueError if a file cannot be written, or is one of those that are read, as far as can be known before."""
+    """Raise ValueError if a file obviously cannot be written, or is one of those that are read."""
     try:
         target = replaced_file(path)
     except OSError as error:
-        raise ValueError(f"{name} {path}: the current folder does not exist any more") from error
+        raise ValueError(f"{name} {path}: the current folder no longer exists") from error
     if target is None:
         if names_closed_output(path):
             raise ValueError(f"{name} {path}: standard output is closed")
@@ -386,6 +381,6 @@ def check_output(name: str, path: Path, *read: Path | str | None) -> None:
     if not target.parent.is_dir():
         raise ValueError(f"{name} {path}: the folder {path.parent} does not exist")
     if not os.access(target.parent, os.W_OK | os.X_OK):
-        raise ValueError(f"{name} {path}: no file can be written in the folder {path.parent}")
+        raise ValueError(f"{name} {path}: the folder {path.parent} is not writable")
     if any(given is not None and os.path.realpath(given) == str(target) for given in read):
-        raise ValueError(f"{name} {path} would replace a file that is read; name another one")
+        raise ValueError(f"{name} {path} would replace an input file; choose another path")

@@ -1,4 +1,4 @@
-"""``dimargin simulate``: sites that keep their rows, and the network between them, in one process."""
+"""``dimargin simulate``: sites that keep their rows, on a network simulated in one process."""
 
 from __future__ import annotations
 
@@ -46,24 +46,16 @@ from dimargin.io.data.chunks import check_classes
 from dimargin.io.data.whole_file import read_file
 from dimargin.system.extras import require
 
-# what the command line does in its own way; and rivals, which are objects of Python
-_OWN = ("conditions", "verbose", "algorithm", "share_rows")
-_IN_PYTHON_ONLY = (
-    ", or a graph of n_sites nodes, directed or not",
-    " or array-like of shape (n_samples,)",
-    "; or the number of every row's site",
-)
-
 
 class RunDisplay(FitDisplay):
-    """Display of the rounds that are done, the objective of the worst site, and the gap."""
+    """Display of the finished rounds, the worst site's objective, and the gap."""
 
     def __init__(self, console: Console, max_rounds: int, quiet: bool) -> None:
         super().__init__(console, 1.0, quiet)
         self._max_rounds = max_rounds
 
     def level_begin(self, level: int, n_tasks: int | None) -> None:
-        """Start the bar, as the rows are dealt."""
+        """Start the bar when the rows are assigned to sites."""
         self._progress.reset(self._task, total=self._max_rounds, description="round 0", state="")
 
     def check(self, entry: dict[str, Any]) -> bool:
@@ -87,22 +79,23 @@ def _gossip(
     data: DataArgument,
     validate: Annotated[Path | None, data_option(help="Data to score all sites on while they learn.")] = None,
     model: Annotated[
-        Path | None, typer.Option("--model", "-m", help="Where the consensus goes, as a model.", dir_okay=False)
+        Path | None, typer.Option("--model", "-m", help="File for the consensus model.", dir_okay=False)
     ] = None,
-    plot: Annotated[Path | None, plot_option("Draw the sites' accuracies against rounds")] = None,
+    plot: Annotated[Path | None, plot_option("Plot the sites' accuracies against rounds")] = None,
     label: LabelOption = None,
     scale: Annotated[
-        Scale, typer.Option(help="Fitted on all rows and stored in the model; sparse rows are not centred.")
+        Scale, typer.Option(help="Scaling, fitted on all rows and stored in the model; sparse rows are not centred.")
     ] = Scale.minmax,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
     **given: Any,
 ) -> None:
-    """Let sites learn a linear support vector machine by gossip, on a simulated network, and say how well they do.
+    """Simulate sites that train a linear SVM by gossip, and report their accuracies.
 
     Example: dimargin simulate gossip train.csv --topology ring --shards sorted --loss 0.2 --plot profile.png
 
-    Ctrl-C ends the run with what the sites know by then and exits with status 1; a second Ctrl-C leaves at once.
+    Ctrl-C ends the run with the models reached so far and exits with status 1; a second Ctrl-C
+    quits immediately.
     """
     out = Output(as_json, quiet)
     require("dimargin simulate gossip", *PACKAGES)
@@ -122,14 +115,14 @@ def _gossip(
     judges = None
     if validate is not None:
         judges = read_like(validate, how_read(rows), rows.feature_names, rows.X.shape[1], Reading(options))
-    out.say(f"{data}: {rows.X.shape[0]} rows, {rows.X.shape[1]} features, dealt to {machine.n_sites} sites")
+    out.say(f"{data}: {rows.X.shape[0]} rows, {rows.X.shape[1]} features, on {machine.n_sites} sites")
     done = _run(machine, rows, judges, validate or data, scale, out)
     _finish(done, rows, judges, model, out)
     draw(lambda: PerformanceProfileDisplay.from_history(machine.history_), plot, out, "the performance profile is")
     last = machine.history_[-1]["round"]
-    say_what_did_not_happen(out, conditions, last, f", for the run was over in round {last}")
+    say_what_did_not_happen(out, conditions, last, f" because the run ended in round {last}")
     if done.interrupted:
-        leave_interrupted(out, "this is what the sites knew by then")
+        leave_interrupted(out, "these are the results so far")
 
 
 def _run(
@@ -150,7 +143,7 @@ def _run(
 def _finish(done: Trained, rows: DataSet, judges: DataSet | None, model: Path | None, out: Output) -> None:
     """Save the consensus, and print the facts about it."""
     machine, last = done.machine, done.machine.history_[-1]
-    machine.set_params(conditions=None)  # they are of the network, not of the model, and no file holds them
+    machine.set_params(conditions=None)  # Model files do not store the conditions of the network.
     trained = done.save(model, out)
     sizes = np.bincount(machine.site_of_rows_, minlength=machine.n_sites)
     judging = rows if judges is None else judges
@@ -174,21 +167,25 @@ def _finish(done: Trained, rows: DataSet, judges: DataSet | None, model: Path | 
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON holds it: a number, or a list of one for every class."""
+    """Convert a value for JSON, to a number or a list with one number per class."""
     return np.asarray(value).tolist()
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands; the flags of ``gossip`` are also those of its machine."""
+    """Add the commands; the flags of ``gossip`` include the parameters of its machine."""
     simulate = Application(
-        name="simulate", help="Let sites learn together that keep their rows, on a simulated network.",
-        no_args_is_help=True,
-    )  # fmt: skip
-    machine = flags([GossipSVMClassifier], exclude=_OWN)
+        name="simulate", help="Simulate sites that train together without sharing rows.", no_args_is_help=True
+    )
+    # The command line handles the first two parameters itself; rival algorithms are Python objects.
+    machine = flags([GossipSVMClassifier], exclude=("conditions", "verbose", "algorithm", "share_rows"))
     for flag in machine:
         option = get_args(flag.annotation)[1]
-        for text in _IN_PYTHON_ONLY:
-            option.help = option.help.replace(text, "")
+        for in_python_only in (
+            ", or a graph of n_sites nodes, directed or not",
+            " or array-like of shape (n_samples,)",
+            "; or the number of every row's site",
+        ):
+            option.help = option.help.replace(in_python_only, "")
     common = brief(
         "model", "validate", "plot", "label", "scale", "n_sites", "topology", "alpha",
         "loss_function", "shards", "compression", "loss", "delay", "crash", "asynchronous", "tol",

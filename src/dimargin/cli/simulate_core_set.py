@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,12 +22,14 @@ from dimargin.estimators.validation import check_number
 from dimargin.gossip.simulation.conditions import Conditions
 from dimargin.system.extras import require
 
-_QUIET = 15  # rounds, where the network changes: hardly any news takes longer at the paper's density
-_NETWORK = "Network"
+# On a changing network, nodes stop after this many rounds without news: at the paper's density,
+# hardly any news takes longer.
+_QUIET_ROUNDS = 15
+_network = partial(typer.Option, rich_help_panel="Network")
 
 
 class _Display(FitDisplay):
-    """Display of the rounds, and of the number of different core-sets that are left."""
+    """Display of the rounds and the number of different core-sets."""
 
     def check(self, entry: dict[str, Any]) -> bool:
         """Move the bar to the round."""
@@ -36,34 +39,36 @@ class _Display(FitDisplay):
 
 
 def simulate_core_set(
-    nodes: Annotated[int, typer.Option(help="How many; each holds the same number of points.")] = 100,
-    points: Annotated[int, typer.Option(help="Of each node: standard normal.")] = 1,
-    dimension: Annotated[int, typer.Option(help="Of the points.")] = 50,
+    nodes: Annotated[int, typer.Option(help="Number of nodes; each holds the same number of points.")] = 100,
+    points: Annotated[int, typer.Option(help="Number of points of each node, which are standard normal.")] = 1,
+    dimension: Annotated[int, typer.Option(help="Dimension of the points.")] = 50,
     epsilon: Annotated[
-        float, typer.Option(help="All points within 1 + EPSILON times the radius; 0 is the exact ball.")
+        float, typer.Option(help="All points lie within 1 + EPSILON times the radius; 0 is the exact ball.")
     ] = 0.1,
     topology: Annotated[
-        str, typer.Option(help="changing, or one that gossip knows: ring, torus, ...", rich_help_panel=_NETWORK)
+        str, _network(help="'changing', or a topology of `simulate gossip`: ring, torus, ...")
     ] = "changing",
     edge_probability: Annotated[
-        float,
-        typer.Option(help="Of every directed edge of a changing network, in every round.", rich_help_panel=_NETWORK),
+        float, _network(help="Probability of every directed edge in every round of a changing network.")
     ] = 0.01,
-    max_iter: Annotated[int, typer.Option(help="Rounds.")] = 500,
+    max_iter: Annotated[int, typer.Option(help="Maximum number of rounds.")] = 500,
     quiet_rounds: Annotated[
         int | None,
-        typer.Option(help="Rounds without news after which a node stops.", show_default=f"2 diameter + 1, or {_QUIET}"),
+        typer.Option(
+            help="Rounds without news until a node stops.", show_default=f"2 diameter + 1, or {_QUIET_ROUNDS}"
+        ),
     ] = None,
-    random_state: Annotated[int, typer.Option(help="Seed of points, network and weather.")] = 0,
-    plot: Annotated[Path | None, plot_option("Draw radii and core-sets against rounds")] = None,
+    random_state: Annotated[int, typer.Option(help="Seed of points, network and faults.")] = 0,
+    plot: Annotated[Path | None, plot_option("Plot radii and core-sets against rounds")] = None,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
     **weather: Any,
 ) -> None:
-    """Let nodes agree on a core-set of all their points: the smallest ball, by the core-set paper's consensus.
+    """Simulate nodes that agree on a core-set of all points by the core-set paper's consensus.
 
-    As it is by default this is the simulation of the paper's section V: 100 nodes with a point each, in 50 dimensions,
-    on a random directed graph that is drawn again in every round, epsilon = 0.1.
+    The core-set determines the smallest ball around the points. The defaults are those of the
+    simulation in the paper's section V: 100 nodes with one point each, in 50 dimensions, on a
+    random directed graph that is drawn again in every round, and epsilon = 0.1.
 
     Example: dimargin simulate coreset --loss 0.3 --plot consensus.png
     """
@@ -95,7 +100,7 @@ def simulate_core_set(
     draw(lambda: display_of(agreed.history, best=best, epsilon=epsilon), plot, out, "radii and core-sets are")
     say_what_did_not_happen(out, conditions, last["round"])
     if display.interrupted.is_set():
-        leave_interrupted(out, "this is what the nodes knew by then")
+        leave_interrupted(out, "these are the results so far")
 
 
 def _ratio(value: float, best: float) -> float:
@@ -106,7 +111,7 @@ def _run(
     nodes: int, points: int, dimension: int, epsilon: float, topology: str, p: float, quiet_rounds: int | None,
     random_state: int, conditions: Conditions,
 ) -> Any:  # fmt: skip
-    """Return the run that was asked for; raises ValueError for a value out of range."""
+    """Make the run for the values of the flags; raises ValueError for one out of range."""
     from dimargin.gossip.programs.core_set_settings import CoreSetSettings
     from dimargin.gossip.simulation.core_set_run import CoreSetRun
     from dimargin.gossip.simulation.observed_run import connected_graph
@@ -118,7 +123,7 @@ def _run(
     check_number("epsilon", epsilon, 0, 1, low_included=True, high_included=True)
     check_number("edge_probability", p, 0, 1, high_included=True)
     graph: Any = changing_digraphs(nodes, p, random_state)
-    patience = _QUIET
+    patience = _QUIET_ROUNDS
     if topology != "changing":
         graph = connected_graph(topology, nodes, random_state)
         patience = rounds_until_quiet(graph)

@@ -1,4 +1,4 @@
-"""``dimargin site``: one real site of a network without a centre."""
+"""``dimargin site``: one real site of a network without a coordinator."""
 
 from __future__ import annotations
 
@@ -36,97 +36,101 @@ if TYPE_CHECKING:
     from dimargin.gossip.sites.options import SiteOptions
 
 
-# of each program: its parameters, its options, which are imported for the one that runs, and the panel of its flags
+# Each program has its parameters, its options, which are imported only for the program that runs,
+# and the panel of its flags.
 _PROGRAMS = {
     "gadget": (
         GossipParameters, "dimargin.gossip.sites.gossip_options:GossipOptions", "Learning by gossip (--program gadget)",
     ),
     "coreset": (
         CoreSetParameters, "dimargin.gossip.sites.core_set_options:CoreSetOptions",
-        "Learning of few rows (--program coreset)",
+        "Learning by core-sets (--program coreset)",
     ),
 }  # fmt: skip
-_LEARNING = "Learning (alike at all sites)"
+_COMMON_PANEL = "Learning (must agree at all sites)"
 _network, _trust = (partial(typer.Option, rich_help_panel=panel) for panel in ("Network", "Trust"))
-_ABOVE_ZERO = ("alpha", "batch_size", "gossip_rounds", "gamma", "degree", "tol", "components")
 
 
 def _site(
     *,
-    name: Annotated[str, typer.Option(help="Of this site: letters, digits, dots, hyphens, underscores.")],
+    name: Annotated[str, typer.Option(help="Name of this site: letters, digits, dots, hyphens, underscores.")],
     data: Annotated[
         Path | None, typer.Option(exists=True, dir_okay=False, help="LIBSVM text or CSV; rows may be appended to it.")
     ] = None,
     connect: Annotated[
-        list[str] | None, _network(help="Address of another site, such as tcp/192.0.2.1:7447; repeat it.")
+        list[str] | None, _network(help="Address of another site, such as tcp/192.0.2.1:7447; may be repeated.")
     ] = None,
     listen: Annotated[
-        list[str] | None, _network(help="Address to be reached at.", show_default="a free port of 127.0.0.1")
+        list[str] | None, _network(help="Address to listen on.", show_default="a free port of 127.0.0.1")
     ] = None,
     folder: Annotated[
-        Path | None, typer.Option(file_okay=False, help="For state, status and model.", show_default="NAME")
+        Path | None, typer.Option(file_okay=False, help="Folder for state, status and model.", show_default="NAME")
     ] = None,
     label: Annotated[str | None, typer.Option(help="Label column of CSV.", show_default="by name")] = None,
     zero_based: Annotated[
         bool | None, typer.Option(help="Whether LIBSVM text counts features from 0.", show_default="by a feature 0")
     ] = None,
-    status: Annotated[bool, typer.Option("--status", help="Say how the site of this name is doing, and end.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="The status as one JSON object.")] = False,
-    log: Annotated[Path | None, typer.Option(dir_okay=False, help="For JSON lines.", show_default="stderr")] = None,
-    max_time: Annotated[float | None, typer.Option(help="Seconds after which to end.", show_default="never")] = None,
-    random_state: Annotated[int, typer.Option(help="Seed of batches.")] = 0,
+    status: Annotated[bool, typer.Option("--status", help="Print the status of this site and exit.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the status as one JSON object.")] = False,
+    log: Annotated[Path | None, typer.Option(dir_okay=False, help="Log of JSON lines.", show_default="stderr")] = None,
+    max_time: Annotated[float | None, typer.Option(help="Seconds after which to stop.", show_default="never")] = None,
+    random_state: Annotated[int, typer.Option(help="Seed of the batches.")] = 0,
     program: Annotated[
         Literal["gadget", "coreset"],
         typer.Option(
-            help="gadget: a linear machine, by gossip. coreset: the few rows that decide, which are sent to all sites.",
-            rich_help_panel=_LEARNING,
+            help="gadget: train a linear machine by gossip. coreset: share the few rows that determine the machine.",
+            rich_help_panel=_COMMON_PANEL,
         ),
     ] = "gadget",
     scale: Annotated[
-        bool, typer.Option(help="By the limits of the features at all sites.", rich_help_panel=_LEARNING)
+        bool, typer.Option(help="Scale features by their range over all sites.", rich_help_panel=_COMMON_PANEL)
     ] = True,
     sites: Annotated[
-        int | None, _network(help="Begin when so many are known.", show_default="when all is quiet")
+        int | None, _network(help="Number of sites to wait for.", show_default="until no new site appears")
     ] = None,
-    settle: Annotated[float, _network(help="Seconds without news before the schema is agreed.")] = 3.0,
-    swarm: Annotated[str, _network(help="Name that all sites share.")] = "dimargin",
-    neighbour: Annotated[list[str] | None, _network(help="Site to talk to; repeat it.", show_default="all")] = None,
+    settle: Annotated[float, _network(help="Seconds without news after which the sites agree on the schema.")] = 3.0,
+    swarm: Annotated[str, _network(help="Name of the group of sites, the same at all of them.")] = "dimargin",
+    neighbour: Annotated[
+        list[str] | None, _network(help="Site to talk to; may be repeated.", show_default="all")
+    ] = None,
     interval: Annotated[float, _network(help="Seconds between rounds.")] = 0.05,
     lease: Annotated[float, _network(help="Seconds of silence after which a site counts as gone.")] = 2.0,
-    bandwidth: Annotated[float | None, _network(help="Bytes a second that may leave.", show_default="no limit")] = None,
-    router: Annotated[bool, _network("--router", help="--connect is a Zenoh router.")] = False,
-    certificate: Annotated[Path | None, _trust(exists=True, dir_okay=False, help="Of this site (PEM).")] = None,
-    key: Annotated[Path | None, _trust(exists=True, dir_okay=False, help="Of the certificate.")] = None,
-    authority: Annotated[Path | None, _trust(exists=True, dir_okay=False, help="Who signed all certificates.")] = None,
-    allow: Annotated[list[str] | None, _trust(help="Site that may take part; repeat it.")] = None,
-    router_name: Annotated[str | None, _trust(help="In the certificate of the router.")] = None,
+    bandwidth: Annotated[float | None, _network(help="Maximum bytes sent per second.", show_default="no limit")] = None,
+    router: Annotated[bool, _network("--router", help="--connect is the address of a Zenoh router.")] = False,
+    certificate: Annotated[
+        Path | None, _trust(exists=True, dir_okay=False, help="This site's certificate (PEM).")
+    ] = None,
+    key: Annotated[Path | None, _trust(exists=True, dir_okay=False, help="Private key of the certificate.")] = None,
+    authority: Annotated[Path | None, _trust(exists=True, dir_okay=False, help="Certificate authority (PEM).")] = None,
+    allow: Annotated[list[str] | None, _trust(help="Name of a site that may take part; may be repeated.")] = None,
+    router_name: Annotated[str | None, _trust(help="Common name in the router's certificate.")] = None,
     share_rows: Annotated[
-        bool, _trust("--share-rows", help="Let rows leave the site, for programs that need it.")
+        bool, _trust("--share-rows", help="Allow programs that need it to send rows to other sites.")
     ] = False,
     **given: Any,
 ) -> None:
-    """Learn with other sites; the rows stay here, but for those that --share-rows lets go.
+    """Train with other sites; rows stay here unless --share-rows is given.
 
-    Runs until it is told to end (Ctrl-C, SIGTERM), goes on where it was when it is started again, and keeps
-    FOLDER/model.dimargin current for ``dimargin predict``.
+    The site runs until Ctrl-C or SIGTERM, resumes where it stopped when it is started again, and
+    keeps FOLDER/model.dimargin up to date for ``dimargin predict``.
 
     Example: dimargin site --data mine.csv --name north --connect tcp/192.0.2.1:7447
     """
     folder_of_site = SiteFolder(Path(name) if folder is None else folder)
     if status:
-        return _tell(folder_of_site, as_json)
+        return _print_status(folder_of_site, as_json)
     require("dimargin site", "msgspec", "zenoh")
     if data is None:
-        raise typer.BadParameter("is needed to learn from", param_hint="--data")
+        raise typer.BadParameter("is required unless --status is given", param_hint="--data")
     for flag, value in (
         ("--interval", interval), ("--lease", lease), ("--settle", settle), ("--sites", sites),
         ("--max-time", max_time), ("--bandwidth", bandwidth),
     ):  # fmt: skip
         _check_above_zero(flag, value)
     if router and authority is not None and router_name is None:
-        raise ValueError("--router with certificates needs --router-name, the common name in the router's certificate")
+        raise ValueError("--router with certificates needs --router-name, the common name in its certificate")
     if router_name is not None and not router:
-        raise ValueError("--router-name names the certificate of a router: it needs --router")
+        raise ValueError("--router-name needs --router")
     reading = file_options(given)
     options = _options(
         program, given,
@@ -134,11 +138,10 @@ def _site(
          "settle": settle},
     )  # fmt: skip
     if share_rows and options.shares != "rows":
-        raise ValueError(f"--share-rows was given, but --program {program} shares parameters only; leave it out")
+        raise ValueError(f"--share-rows cannot be used with --program {program}, which only shares parameters")
     if options.shares == "rows" and not share_rows:
         raise ValueError(
-            f"--program {program} sends rows of this site, those of its core-set, to all others; say --share-rows if "
-            "they may leave it"
+            f"--program {program} sends the rows of this site's core-set to all others; add --share-rows to allow it"
         )
     from dimargin.gossip.live import LiveSite
     from dimargin.gossip.sites.learning_site import LearningSite, json_log
@@ -163,7 +166,7 @@ def _site(
     with _lines(log) as write:
         live = LiveSite(learning, link, state=folder_of_site.state, log=json_log(name, write), bandwidth=bandwidth)
         learning.live = live
-        # one thread: sums are alike at all sites, and there is other work here
+        # With one thread, sums are the same at all sites, and other work here is not slowed down.
         with _stop_on_signals() as stop, single_threaded_blas(), _plain_link_errors():
             live.run(stop, max_time)
         learning.write_model(durable=True)
@@ -171,7 +174,7 @@ def _site(
 
 
 def _flags(program: str) -> list[inspect.Parameter]:
-    """Return the flags for the parameters of a program that have a help."""
+    """Return the flags for the parameters of a program that have a help text."""
     parameters, _, panel = _PROGRAMS[program]
     defaults, found = {field.name: str(field.default) for field in fields(parameters)}, []
     for name, hint in get_type_hints(parameters, include_extras=True).items():
@@ -179,8 +182,8 @@ def _flags(program: str) -> list[inspect.Parameter]:
             kind, text, *words = get_args(hint)
             kind = get_args(kind)[0] if isinstance(kind, UnionType) else kind
             users = _users(name)
-            if len(users) > 1:  # whose defaults may differ
-                panel, own = _LEARNING, [getattr(_PROGRAMS[user][0], name) for user in users]
+            if len(users) > 1:  # The programs' defaults may differ.
+                panel, own = _COMMON_PANEL, [getattr(_PROGRAMS[user][0], name) for user in users]
                 words = words or [" or ".join(dict.fromkeys(map(str, own)))]
             found.append(optional_flag(name, kind, text, words[0] if words else defaults[name], panel))
     return found
@@ -192,14 +195,14 @@ def _users(name: str) -> list[str]:
 
 
 def _options(program: str, given: dict[str, Any], others: dict[str, Any]) -> SiteOptions:
-    """Return the options of the program, from the flags that were given; None is a default."""
+    """Return the program's options for the values of the flags, where None means the default."""
     for one in _PROGRAMS:
         for parameter in _flags(one):
             name, value = parameter.name, given[parameter.name]
             flag = f"--{name.replace('_', '-')}"
             if value is not None and program not in _users(name):
-                raise ValueError(f"{flag} was given, but --program {program} does not use it")
-            if name in _ABOVE_ZERO:
+                raise ValueError(f"{flag} is not a parameter of --program {program}")
+            if name in ("alpha", "batch_size", "gossip_rounds", "gamma", "degree", "tol", "components"):
                 _check_above_zero(flag, value)
     module, name = _PROGRAMS[program][1].split(":")
     own = {name: value for name, value in given.items() if value is not None}
@@ -213,7 +216,7 @@ def _check_above_zero(flag: str, value: float | None) -> None:
 
 
 def _column(label: str | None) -> str | int | None:
-    """Return a label column as a position where it is a number, else as a name."""
+    """Return the position of the label column if it is given by a number, else its name."""
     with contextlib.suppress(ValueError, TypeError):
         return int(label)  # type: ignore[arg-type]
     return label
@@ -236,8 +239,8 @@ def _tls(
 
 @contextlib.contextmanager
 def _lines(log: Path | None) -> Iterator[Callable[[str], None]]:
-    """Yield a function that writes a line as a whole, or raises OSError."""
-    if log is None and sys.stderr is None:  # it was closed
+    """Yield a function that writes a line completely or raises OSError."""
+    if log is None and sys.stderr is None:  # The caller has closed standard error.
         yield lambda line: None
         return
     where, mode = (sys.stderr.fileno(), "wb") if log is None else (log, "ab")
@@ -255,7 +258,7 @@ def _lines(log: Path | None) -> Iterator[Callable[[str], None]]:
 
 @contextlib.contextmanager
 def _plain_link_errors() -> Iterator[None]:
-    """Turn an error of the link, such as an address that is taken, into one that is printed without a traceback."""
+    """Turn an error of the link, such as an address in use, into one without a traceback."""
     from dimargin.gossip.links import LinkError
 
     try:
@@ -276,7 +279,7 @@ def _stop_on_signals() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def _tell(folder_of_site: SiteFolder, as_json: bool) -> None:
+def _print_status(folder_of_site: SiteFolder, as_json: bool) -> None:
     facts = folder_of_site.read_status()
     if as_json:
         print(json.dumps(facts))
@@ -313,7 +316,7 @@ def _numbers(values: list[float | None]) -> str:
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command; the flags of the programs stand before those that any program has."""
+    """Add the command; the flags of single programs are listed before the common ones."""
     flags = [flag for program in _PROGRAMS for flag in _flags(program) if _users(flag.name)[0] == program]
     common = brief(
         "name", "data", "folder", "label", "status", "as_json", "max_time", "connect", "listen",

@@ -1,4 +1,4 @@
-"""``dimargin train --engine spark``: a session, the rows on its executors, and what the driver shows of the jobs."""
+"""``dimargin train --engine spark``: the Spark session, its rows, and the display of its jobs."""
 
 from __future__ import annotations
 
@@ -23,17 +23,15 @@ from dimargin.system.printing import printable
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_CONNECT = "sc://"
-
 
 def check_flags(given: Mapping[str, Any], resumed: Any, data: str) -> None:
     """Raise ValueError for a flag that is for one computer only."""
     if resumed is not None:
-        raise ValueError("--resume cannot go on with --engine spark; it does on one computer")
+        raise ValueError("--resume cannot be used with --engine spark, only with --engine local")
     if data == "-" or stat.S_ISFIFO(Path(data).stat().st_mode if Path(data).exists() else 0):
         raise ValueError("DATA cannot be a pipe with --engine spark: executors read a file, a folder or a URL")
     if given.get("n_jobs") is not None:
-        raise ValueError("--n-jobs cannot be used with --engine spark: a task has the threads that Spark gives it")
+        raise ValueError("--n-jobs cannot be used with --engine spark, which sets the number of threads of a task")
     if given.get("kernel") == "precomputed":
         raise ValueError("--kernel precomputed cannot be used with --engine spark: no executor has all kernel values")
 
@@ -61,12 +59,13 @@ def train(
     options: FileOptions,
     out: Output,
 ) -> Trained:
-    """Train a machine on the executors of Spark, on data at a path or URL that Spark reads.
+    """Train a machine on Spark's executors, on data at a path or URL that Spark reads.
 
-    `master` is the URL at which Spark runs, None for its own configuration, `conf` settings of Spark, `options` say how
-    the data are read, and `checkpoint_dir` is as in `dimargin.spark.training.train`. Raises what that and
-    `dimargin.spark.executor_files.read_rows` raise for data and parameters, MissingExtra without pyspark, and OSError
-    where Spark is not available, or fails.
+    `master` is Spark's URL, or None for Spark's own configuration, `conf` holds settings of Spark,
+    `options` are for reading the data, and `checkpoint_dir` is as in
+    `dimargin.spark.training.train`. Raises the errors of that function and of
+    `dimargin.spark.executor_files.read_rows`, MissingExtra without pyspark, and OSError if Spark is
+    not available or fails.
     """
     with _explained(), _session(master, conf, out) as spark:
         from dimargin.spark.executor_files import read_rows
@@ -74,7 +73,7 @@ def train(
         out.say(_described(spark))
         display = JobDisplay(out.errors, machine.tol, out.quiet)
         with display.running():
-            display.describe("looking at the rows")
+            display.describe("reading the rows")
             rows = read_rows(spark, data, label, scale.value, options, weight)
             out.warn(rows.remarks)
             out.say_shape(data, (rows.n_rows, rows.n_features), rows.sparse)
@@ -93,31 +92,32 @@ def train(
 
 @contextmanager
 def _session(master: str | None, conf: Mapping[str, str], out: Output) -> Iterator[SparkSession]:
-    """Yield the Spark session of this process if it has one, else one that ends with the command."""
+    """Yield the Spark session of this process, or a new one that ends with the command."""
     require("--engine spark", "pyspark")
     try:
         from pyspark.sql import SparkSession
 
-        from dimargin.spark import Columns  # noqa: F401 (raises where this pyspark will not do)
+        from dimargin.spark import Columns  # noqa: F401 (raises for an old pyspark)
     except ImportError as error:
         raise OSError("--engine spark needs pyspark 4.1 or newer: pip install 'dimargin[spark]'") from error
     running = SparkSession.getActiveSession()
     if running is not None:
         if master is not None or conf:
-            raise ValueError("--master and --spark-conf come too late: this process has a Spark session already")
+            raise ValueError("--master and --spark-conf cannot be used: this process already has a Spark session")
         yield running
         return
     builder = SparkSession.builder.appName("dimargin train").config("spark.sql.caseSensitive", "true")
-    if master is not None and master.startswith(_CONNECT):
+    if master is not None and master.startswith("sc://"):
         builder = builder.remote(master)
     elif "SPARK_REMOTE" not in os.environ or master is not None:
         _check_java()
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         local = master is None or master.startswith("local")
-        # warnings are of executors that do not come, for one, where there are some to wait for
+        # On a cluster, warnings matter: Spark warns, for example, about executors that do not
+        # start.
         builder = builder.config("spark.log.level", "ERROR" if local else "WARN")
         builder = builder.config("spark.ui.showConsoleProgress", "false")
-        if local:  # elsewhere the folder of sockets may have a name that is too long
+        if local:  # Other folders may have a path that is too long for a socket.
             builder = builder.config("spark.python.unix.domain.socket.enabled", "true")
             builder = builder.config("spark.python.unix.domain.socket.dir", gettempdir())
         builder = builder if master is None else builder.master(master)
@@ -126,7 +126,8 @@ def _session(master: str | None, conf: Mapping[str, str], out: Output) -> Iterat
     out.say(f"Waiting for Spark{'' if master is None else f' at {master}'}")
     ending = Event()
     with _messages_until(ending), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Failed to set spark")  # Connect, of what a server keeps to itself
+        # Spark Connect warns about settings that only the server may change.
+        warnings.filterwarnings("ignore", "Failed to set spark")
         spark = builder.getOrCreate()
     try:
         yield spark
@@ -137,9 +138,9 @@ def _session(master: str | None, conf: Mapping[str, str], out: Output) -> Iterat
 
 @contextmanager
 def _messages_until(ending: Event) -> Iterator[None]:
-    """Forward the standard error of processes that are started here, until Spark ends.
+    """Forward the standard error of child processes until Spark ends.
 
-    After that, its workers, which wait for tasks, complain that nobody listens any more, with a traceback each.
+    After that, Spark's idle workers print tracebacks about closed connections.
     """
     theirs, mine = os.pipe()
     shown = os.dup(2)
@@ -148,9 +149,9 @@ def _messages_until(ending: Event) -> Iterator[None]:
         with os.fdopen(theirs, "rb") as lines:
             for line in lines:
                 if not ending.is_set():
-                    with suppress(OSError):  # where nobody can be told, Spark must still be able to write
+                    with suppress(OSError):  # Spark must be able to write even if standard error is closed.
                         os.write(shown, printable(line.decode(errors="replace"), keep="\t\r\n").encode())
-        os.close(shown)  # nobody writes any more, this process included
+        os.close(shown)  # All writers, including this process, have closed the pipe.
 
     Thread(target=forward, daemon=True).start()
     os.dup2(mine, 2)
@@ -164,10 +165,10 @@ def _messages_until(ending: Event) -> Iterator[None]:
 def _check_java() -> None:
     home = os.environ.get("JAVA_HOME")
     if shutil.which("java", path=None if home is None else str(Path(home) / "bin")) is None:
-        where = "JAVA_HOME and PATH lead" if home is None else f"JAVA_HOME={home} leads"
+        where = "JAVA_HOME or PATH" if home is None else f"JAVA_HOME={home}"
         raise OSError(
-            f"--engine spark needs Java 17 or newer, and {where} to none; install one, such as Eclipse Temurin, "
-            "or give a server of Spark Connect, --master sc://host:port"
+            f"--engine spark needs Java 17 or newer, which was not found by {where}; install it, such as Eclipse "
+            "Temurin, or use a Spark Connect server: --master sc://host:port"
         )
 
 
@@ -180,13 +181,13 @@ def _described(spark: SparkSession) -> str:
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """Turn errors of Spark into an OSError of one line."""
+    """Turn errors of Spark into an OSError with a message of one line."""
     try:
         yield
     except (ValueError, TypeError, OSError, MemoryError):
         raise
     except Exception as error:
-        # RuntimeError: executors that lack what they need
+        # The engine raises RuntimeError, for example if an executor lacks a package.
         if not (isinstance(error, RuntimeError) or type(error).__module__.startswith(("pyspark.", "py4j."))):
             raise
         from dimargin.spark.engine.jobs import first_line

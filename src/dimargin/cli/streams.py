@@ -1,4 +1,4 @@
-"""Standard streams of the command line, whatever is behind them: a full disk, a closed pipe, ASCII, or nothing."""
+"""Standard streams that cope with a full disk, a closed pipe, ASCII and closed descriptors."""
 
 from __future__ import annotations
 
@@ -9,26 +9,19 @@ import sys
 from select import select
 from typing import Any, TextIO
 
-_FRAGILE = ("strict", "surrogateescape")  # error handlers that raise UnicodeEncodeError
-# The null device takes the place of a stream that the caller has closed, since a file that is opened later must not get
-# its number: what is printed would go into that file. Opened in the wrong mode, it fails as soon as input is read or
-# output written; messages are lost.
+# The null device replaces a stream that the caller has closed. Otherwise a file that is opened
+# later would get the stream's number, and what is printed would go into that file. The null device
+# is opened in the wrong mode, so that reading input or writing output fails; messages are lost.
 _MODES_IF_CLOSED = {0: os.O_WRONLY, 1: os.O_RDONLY, 2: os.O_WRONLY}
 
 
 class ResultStream(io.FileIO):
-    """Descriptor of standard output, which raises the first error of writing, and discards everything after it.
+    """Descriptor of standard output that raises the first error and discards all later output."""
 
-    Attributes
-    ----------
-    error : OSError or None
-        That error.
-    """
-
-    error: OSError | None = None
+    error: OSError | None = None  # The first error.
 
     def write(self, data: Any, /) -> int:
-        """Write all the bytes, where a descriptor may take some of them: a disk before it is full, a busy terminal."""
+        """Write all bytes, even if a full disk or a busy terminal takes only some at a time."""
         rest = memoryview(data)
         try:
             while rest and self.error is None:
@@ -42,14 +35,14 @@ class ResultStream(io.FileIO):
         return len(data)
 
     def finish(self) -> None:
-        """Write what was printed last; raise the error if there was one, which may not have ended the work."""
+        """Flush the output; raise the first error, which the caller may have ignored."""
         sys.stdout.flush()
         if self.error is not None:
             raise self.error
 
 
 class MessageStream(io.FileIO):
-    """Descriptor of standard error, which discards what cannot be written: no message may end the work it is about."""
+    """Descriptor of standard error that discards messages it cannot write, without an error."""
 
     def write(self, data: Any, /) -> int:
         """Write bytes."""
@@ -60,15 +53,16 @@ class MessageStream(io.FileIO):
 
 
 def open_streams() -> ResultStream:
-    """Replace the standard streams of this process, unless the caller has replaced them; return standard output.
+    """Replace the standard streams of this process, unless the caller did; return standard output.
 
-    Characters that the encoding of a stream lacks are printed as escapes, unless PYTHONIOENCODING names another way.
+    Characters that a stream cannot encode are printed as escapes, unless PYTHONIOENCODING names
+    another error handler.
     """
     for descriptor, mode in _MODES_IF_CLOSED.items():
         try:
             os.fstat(descriptor)
         except OSError:
-            os.open(os.devnull, mode)  # which gets the lowest number that is free
+            os.open(os.devnull, mode)  # The new descriptor gets the lowest free number.
     if sys.stdin is None:
         sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)), "utf-8")
     output = ResultStream(1, "w", closefd=False)
@@ -78,21 +72,22 @@ def open_streams() -> ResultStream:
 
 
 def names_closed_output(path: str | os.PathLike[str]) -> bool:
-    """Return whether the name of an open file, such as /dev/stdout, is that of a standard output that was closed.
+    """Return whether a path such as /dev/stdout names a standard output that was closed.
 
-    The null device in its place would take what is written by this name, and lose it.
+    The null device that replaced it would swallow what is written there.
     """
     is_readable_only = fcntl.fcntl(1, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY
     return os.fspath(path).endswith(("/stdout", "fd/1")) and is_readable_only
 
 
 def _renewed(stream: Any, own: Any, raw: io.FileIO) -> TextIO:
-    """Return a stream like the one that this process was started with, on another descriptor."""
+    """Return a stream with the settings of `stream`, on another descriptor."""
     if stream is not own:
         return stream  # type: ignore[no-any-return]
-    if stream is None:  # it was closed
+    if stream is None:  # The caller has closed it.
         return io.TextIOWrapper(io.BufferedWriter(raw), "utf-8", "backslashreplace", line_buffering=True)
-    errors = "backslashreplace" if stream.errors in _FRAGILE else stream.errors
+    # The two handlers that raise UnicodeEncodeError are replaced.
+    errors = "backslashreplace" if stream.errors in ("strict", "surrogateescape") else stream.errors
     buffer: Any = raw if stream.write_through else io.BufferedWriter(raw)
     return io.TextIOWrapper(
         buffer, stream.encoding, errors, line_buffering=stream.line_buffering, write_through=stream.write_through

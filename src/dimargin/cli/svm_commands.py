@@ -1,11 +1,11 @@
-"""``dimargin svm-train | svm-predict | svm-scale``, LIBSVM's programs flag by flag; ``export`` writes its models."""
+"""``dimargin svm-train | svm-predict | svm-scale`` with LIBSVM's flags, and ``export``."""
 
 from __future__ import annotations
 
 import math
 import re
 import sys
-from collections.abc import Callable, Container
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -48,17 +48,14 @@ _REFUSED_KERNELS = {
     "scikit-learn has it: sklearn.svm.SVC(kernel='sigmoid')",
 }
 _CALIBRATION = (
-    "no probability estimates inside the machine; calibrate it instead: from sklearn.calibration import "
+    "probability estimates are not supported; calibrate the machine instead: from sklearn.calibration import "
     "CalibratedClassifierCV; CalibratedClassifierCV(SVMClassifier(fit_intercept=True), ensemble=False)"
     ".fit(X, y).predict_proba(X_test)"
 )
-# Relative duality gap for -e 1. LIBSVM's -e bounds the violation of the optimality conditions, which a gap does not;
-# with this factor the violation stayed below LIBSVM's in eighteen fits (docs/from-libsvm.md).
-_GAP_OF_EPSILON = 1e-3
 
 
 def _refused(flag: str, reason: str, accepted: str | None = None) -> Any:
-    """Make a flag of LIBSVM's that is refused, with a message that says what to do instead."""
+    """Make a flag of LIBSVM that is refused; the message says what to do instead."""
 
     def check(value: str | None) -> None:
         if value not in (None, accepted):
@@ -68,12 +65,12 @@ def _refused(flag: str, reason: str, accepted: str | None = None) -> Any:
     return typer.Option(flag, callback=check, help=text, rich_help_panel="Refused, and what to do instead")
 
 
-def _one_of(known: Container[int], refused: dict[int, str]) -> Callable[[int], int]:
+def _one_of(known: Collection[int], refused: dict[int, str]) -> Callable[[int], int]:
     def check(value: int) -> int:
         if value in refused:
             raise typer.BadParameter(refused[value])
         if value not in known:
-            raise typer.BadParameter(f"unknown, got {value}")
+            raise typer.BadParameter(f"must be one of {', '.join(map(str, known))}, got {value}")
         return value
 
     return check
@@ -81,7 +78,7 @@ def _one_of(known: Container[int], refused: dict[int, str]) -> Callable[[int], i
 
 def _above_zero(value: float | None) -> float | None:
     if value is not None and not 0 < value < math.inf:
-        raise typer.BadParameter(f"a finite number above 0 expected, got {value:g}")
+        raise typer.BadParameter(f"must be a finite number above 0, got {value:g}")
     return value
 
 
@@ -93,7 +90,7 @@ ProbabilityOption = Annotated[str | None, _refused("-b", _CALIBRATION, "0")]
 
 
 class SvmTrainCommand(TyperCommand):
-    """Command that takes ``-wi weight``, a flag with a label inside, as ``-w i=weight``."""
+    """Command that reads ``-wi weight``, LIBSVM's flag with a label inside, as ``-w i=weight``."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Rewrite ``-wi weight``, and parse the arguments as click's Command does."""
@@ -108,15 +105,15 @@ class SvmTrainCommand(TyperCommand):
 def _read(path: Path, zero_based: bool = True, trains: bool = False) -> tuple[Any, NDArray[Any]]:
     """Read rows and labels.
 
-    If `zero_based`, column j is feature j, so that column 0 is empty in most files. Labels that a machine `trains` on
-    are classes.
+    If `zero_based`, column j is feature j, so that column 0 is empty in most files. `trains` says
+    that the labels are classes to train on, which must not be fractions.
     """
     try:
         data = read_file(path, zero_based=zero_based, options=FileOptions(format="libsvm"))
     except DataFileError as error:
         if data_format(path, FileOptions()) == "libsvm":
             raise
-        message = f"{path}: LIBSVM text expected; `dimargin train` reads CSV and Parquet. {error}"
+        message = f"{path}: expected LIBSVM text; `dimargin train` reads CSV and Parquet. {error}"
         raise DataFileError(message) from error
     if trains:
         check_classes(data.fraction)
@@ -134,7 +131,7 @@ def _weights(given: list[str]) -> dict[int, float]:
             weights[int(label)] = weights.get(int(label), 1.0) * number
         except ValueError:
             raise typer.BadParameter(
-                f"-w{label} {weight}: a whole number, the label, expected right behind -w, then a weight above 0"
+                f"-w{label} {weight}: expected an integer label right after -w, then a weight above 0"
             ) from None
     return weights
 
@@ -142,10 +139,11 @@ def _weights(given: list[str]) -> dict[int, float]:
 def svm_train(
     data: InputArgument,
     model: Annotated[
-        Path | None, typer.Argument(dir_okay=False, metavar="MODEL", help="By default FILE.model, in this folder.")
+        Path | None,
+        typer.Argument(dir_okay=False, metavar="MODEL", help="File for the model.", show_default="FILE.model"),
     ] = None,
     svm_type: Annotated[
-        int, typer.Option("-s", metavar="TYPE", help="0, C-SVC.", callback=_one_of({0}, _REFUSED_TYPES))
+        int, typer.Option("-s", metavar="TYPE", help="0: C-SVC.", callback=_one_of({0}, _REFUSED_TYPES))
     ] = 0,
     kernel: Annotated[
         int,
@@ -156,18 +154,19 @@ def svm_train(
             callback=_one_of(_KERNELS, _REFUSED_KERNELS),
         ),
     ] = 2,
-    degree: Annotated[int, typer.Option("-d", metavar="DEGREE", help="Of the polynomial kernel.")] = 3,
+    degree: Annotated[int, typer.Option("-d", metavar="DEGREE", help="Degree of the polynomial kernel.")] = 3,
     gamma: Annotated[
-        float, typer.Option("-g", metavar="GAMMA", help="Of the kernel.", show_default="1/largest feature")
+        float,
+        typer.Option("-g", metavar="GAMMA", help="Parameter gamma of the kernel.", show_default="1/largest feature"),
     ] = 0.0,
-    coef0: Annotated[float, typer.Option("-r", metavar="COEF0", help="Of the polynomial kernel.")] = 0.0,
+    coef0: Annotated[float, typer.Option("-r", metavar="COEF0", help="Parameter of the polynomial kernel.")] = 0.0,
     cost: Annotated[float, typer.Option("-c", metavar="COST", help="The parameter C.")] = 1.0,
     epsilon: Annotated[
         float,
         typer.Option(
             "-e",
             metavar="EPSILON",
-            help="Tolerance; training ends at a relative duality gap of a thousandth of it.",
+            help="Tolerance; training ends at a relative duality gap of EPSILON/1000.",
             callback=_above_zero,
         ),
     ] = 1e-3,
@@ -180,17 +179,19 @@ def svm_train(
     ] = None,
     weight: Annotated[
         list[str] | None,
-        typer.Option("-w", metavar="i WEIGHT", help="-w1 2.5 makes C of label 1 2.5 C; may be repeated."),
+        typer.Option("-w", metavar="i WEIGHT", help="Multiply C by WEIGHT for label i: -w1 2.5. May be repeated."),
     ] = None,
     row_weights: Annotated[
         Path | None,
-        existing_file("-W", metavar="WEIGHTS", help="File of row weights, one on each line, which multiply C."),
+        existing_file("-W", metavar="WEIGHTS", help="File of row weights, one per line, which multiply C."),
     ] = None,
     quiet: QuietOption = False,
-    nu: Annotated[str | None, _refused("-n", "nu is of nu-SVC, which is not supported; use -c")] = None,
-    tube: Annotated[str | None, _refused("-p", "of epsilon-SVR, which is not supported; use sklearn.svm.SVR")] = None,
+    nu: Annotated[str | None, _refused("-n", "nu belongs to nu-SVC, which is not supported; use -c")] = None,
+    tube: Annotated[
+        str | None, _refused("-p", "this belongs to epsilon-SVR, which is not supported; use sklearn.svm.SVR")
+    ] = None,
     shrinking: Annotated[
-        str | None, _refused("-h", "shrinking is always on, and undone before the certificate; leave the flag out")
+        str | None, _refused("-h", "shrinking is always on and undone before the certificate; omit the flag")
     ] = None,
     probability: ProbabilityOption = None,
 ) -> None:
@@ -201,9 +202,12 @@ def svm_train(
     weights = _weights(weight or [])
     if model is None:
         model = Path(f"{data.name}.model")
+    # LIBSVM's -e bounds the violation of the optimality conditions, which a relative duality gap
+    # does not; at a gap of 1e-3 epsilon, the violation stayed below LIBSVM's in eighteen fits
+    # (docs/from-libsvm.md).
     machine = SVMClassifier(
         C=cost, fit_intercept=True, kernel=_KERNELS[kernel], gamma=gamma or 1.0, degree=degree, coef0=coef0,
-        strategy="exact", tol=_GAP_OF_EPSILON * epsilon, random_state=0,
+        strategy="exact", tol=1e-3 * epsilon, random_state=0,
     )  # fmt: skip
     with usage_checked():
         if folds is None:
@@ -222,12 +226,12 @@ def svm_train(
 
 def svm_predict(
     data: InputArgument,
-    model: Annotated[Path, typer.Argument(exists=True, dir_okay=False, metavar="MODEL", help="LIBSVM's text model.")],
-    output: Annotated[Path, typer.Argument(dir_okay=False, metavar="OUTPUT", help="File for the labels.")],
+    model: Annotated[Path, typer.Argument(exists=True, dir_okay=False, metavar="MODEL", help="LIBSVM text model.")],
+    output: Annotated[Path, typer.Argument(dir_okay=False, metavar="OUTPUT", help="File for the predicted labels.")],
     quiet: QuietOption = False,
     probability: ProbabilityOption = None,
 ) -> None:
-    """Predict with a text model of LIBSVM's, and compare with the labels of FILE.
+    """Predict with a LIBSVM text model and compare with the labels of FILE.
 
     Example: dimargin svm-predict test.libsvm train.libsvm.model labels.txt
     """
@@ -247,7 +251,7 @@ def svm_predict(
 
 
 def _at_least(X: Any, width: int) -> Any:
-    """Return rows with at least `width` columns; LIBSVM text leaves out zeros, the last columns too."""
+    """Return rows with at least `width` columns; LIBSVM text omits zeros at the end."""
     missing = width - X.shape[1]
     if missing <= 0:
         return X
@@ -269,13 +273,13 @@ def svm_scale(
     save: Annotated[Path | None, typer.Option("-s", dir_okay=False, metavar="FILE", help="Save the ranges.")] = None,
     restore: Annotated[Path | None, existing_file("-r", metavar="FILE", help="Restore the ranges.")] = None,
 ) -> None:
-    """Scale LIBSVM text, to standard output.
+    """Scale LIBSVM text and write it to standard output.
 
     Example: dimargin svm-scale -l 0 -s ranges train.libsvm > train.scaled
     """
     for low, high in [(lower, upper), *([labels] if labels else [])]:
         if not (math.isfinite(low) and math.isfinite(high) and low < high):
-            raise typer.BadParameter(f"a lower limit below the upper one expected, got {low:g} and {high:g}")
+            raise typer.BadParameter(f"the lower limit must be below the upper one, got {low:g} and {high:g}")
     if save and restore:
         raise typer.BadParameter("-s and -r cannot be used together")
     ranges = FeatureRanges.read(restore) if restore else None
@@ -284,7 +288,7 @@ def svm_scale(
         ranges = FeatureRanges.fit(X, y, lower, upper, labels)
     elif unknown := ranges.unknown(X):
         some = ", ".join(map(str, unknown[:5])) + (", ..." if len(unknown) > 5 else "")
-        print(f"WARNING: {restore} has no range for the features {some} of {data}; they are left out", file=sys.stderr)
+        print(f"WARNING: {restore} has no range for the features {some} of {data}; they are dropped", file=sys.stderr)
     if save:
         ranges.write(save)
     written = 0
@@ -293,27 +297,27 @@ def svm_scale(
         written += text.count(":")
     if written > np.count_nonzero(X.data if sp.issparse(X) else X):
         print(
-            "WARNING: more numbers are not zero than before; if they were sparse and not negative, use -l 0",
+            "WARNING: the scaled rows have more nonzeros; use -l 0 to keep sparse, nonnegative features sparse",
             file=sys.stderr,
         )
 
 
 def export(
-    model: Annotated[Path, typer.Argument(exists=True, dir_okay=False, metavar="MODEL", help="A model file of train.")],
-    output: Annotated[Path, typer.Argument(dir_okay=False, metavar="OUTPUT", help="File for LIBSVM's text model.")],
+    model: Annotated[Path, typer.Argument(exists=True, dir_okay=False, metavar="MODEL", help="A dimargin model file.")],
+    output: Annotated[Path, typer.Argument(dir_okay=False, metavar="OUTPUT", help="File for the LIBSVM text model.")],
 ) -> None:
-    """Write a model as LIBSVM's text, whatever its loss: a kernel expansion of two classes.
+    """Write a kernel model, whatever its loss, as a LIBSVM text model.
 
     Example: dimargin export spam.dimargin spam.model
     """
     with usage_checked():
         check_output("OUTPUT", output, model)
     trained, header = load_with_header(model)
-    refuse_detector(model, trained, "has no form among LIBSVM's models of classifiers")
+    refuse_detector(model, trained, "cannot be written as a LIBSVM classifier")
     if isinstance(trained, Pipeline):
         raise ValueError(
-            f"{model} scales the rows it is given, or encodes their columns, which LIBSVM's models cannot: train it "
-            "with --scale none and without flags for columns, on rows that svm-scale has scaled if they need it"
+            f"{model} scales rows or encodes columns, which a LIBSVM model cannot: train it with --scale none and "
+            "without flags for columns; scale the rows by svm-scale instead"
         )
     zero_based = bool(header["notes"].get("zero_based"))
     write_libsvm_model(replace(libsvm_model(trained), zero_based=zero_based), output)

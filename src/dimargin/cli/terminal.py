@@ -1,4 +1,4 @@
-"""Displays of training in a terminal, which also answer Ctrl-C."""
+"""Displays of training in a terminal, which also handle Ctrl-C."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dimargin.system.printing import printable
 
 
 class PlainConsole(Console):
-    """Console for texts without markup, in which nothing that others have written is obeyed by the terminal."""
+    """Console without markup that escapes control characters in text from files."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(soft_wrap=True, markup=False, emoji=False, **options)
@@ -31,8 +31,9 @@ class PlainConsole(Console):
 class FitDisplay(Monitor):
     """Progress bar of a fit: level, partitions done or gap reached, and the time left.
 
-    It is silent when `console` is no terminal; `tol` is the relative gap at which the fit ends. The first Ctrl-C ends
-    the fit with the best model so far, the second is a KeyboardInterrupt.
+    The bar is hidden if `console` is not a terminal; `tol` is the relative gap at which the fit
+    ends. The first Ctrl-C ends the fit with the best model so far, the second is a
+    KeyboardInterrupt.
     """
 
     def __init__(self, console: Console, tol: float, quiet: bool) -> None:
@@ -49,13 +50,14 @@ class FitDisplay(Monitor):
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Show progress and answer Ctrl-C meanwhile."""
+        """Show progress and handle Ctrl-C meanwhile."""
         before = signal.signal(signal.SIGINT, self._interrupt)
         try:
             with self._progress:
                 yield
         finally:
-            # else the model is being saved, and a second Ctrl-C still counts, or this is the way out
+            # After a first Ctrl-C the handler stays, since a second one may stop the saving of the
+            # model; after a second one Ctrl-C stays ignored.
             if not self.interrupted.is_set():
                 signal.signal(signal.SIGINT, before)
 
@@ -63,15 +65,15 @@ class FitDisplay(Monitor):
         self.interrupted.set()
         signal.signal(signal.SIGINT, self._leave)
         if not self._quiet:
-            self._console.print("Stopping with the best model so far. Ctrl-C again leaves at once, without it.")
+            self._console.print("Stopping with the best model so far. Press Ctrl-C again to quit without it.")
 
     def _leave(self, number: int, frame: Any) -> None:
         self.interrupted.set()
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a third would kill the way out
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # A third Ctrl-C would interrupt the cleanup.
         raise KeyboardInterrupt
 
     def level_begin(self, level: int, n_tasks: int | None) -> None:
-        """Start a new bar, of the partitions if there are several, else of the gap on its way down."""
+        """Start a new bar, which counts partitions if there are several, and else shows the gap."""
         self._way = GapWay(self._tol)
         what = "whole problem" if n_tasks is None else f"{n_tasks} partitions"
         self._progress.reset(
@@ -109,10 +111,10 @@ class FitDisplay(Monitor):
 
 
 class JobDisplay(FitDisplay):
-    """Display of a fit on a cluster: a line for every level, in a log too, and in a terminal the level at work.
+    """Display of a fit on a cluster: one line per level, and in a terminal also the current level.
 
-    Ctrl-C is a KeyboardInterrupt, which cancels the job. It is answered in place of Spark's handler, which would cancel
-    jobs from within whatever code Ctrl-C interrupts.
+    Ctrl-C is a KeyboardInterrupt, which cancels the job. This handler replaces Spark's, which would
+    cancel jobs from within whatever code Ctrl-C interrupts.
     """
 
     def __init__(self, console: Console, tol: float, quiet: bool) -> None:
@@ -123,19 +125,19 @@ class JobDisplay(FitDisplay):
         self._leave(number, frame)
 
     def fit_begin(self) -> None:
-        """Count the seconds of the first level from here, where the rows are known."""
+        """Start to count the seconds of the first level, once the rows are known."""
         self._before = time.perf_counter()
         self.describe("before the first level")
 
     def level_begin(self, level: int, n_tasks: int | None) -> None:
-        """Show the level at work, whose tasks do not report from the executors."""
+        """Show the current level without progress, because tasks on executors do not report any."""
         if n_tasks is None:
             super().level_begin(level, None)
         else:
             self._progress.reset(self._task, total=None, description=f"level {level}, {n_tasks} partitions", state="")
 
     def level_end(self, entry: dict[str, Any], found: Callable[[], Any]) -> bool:
-        """Print a line about the level; the objectives of several classes are added up."""
+        """Print a line about the level, with the sum of the objectives of several classes."""
         now, several = time.perf_counter(), entry["partitions"] > 1
         self.say(
             f"level {entry['level']}: {entry['partitions']} partition{'s' if several else ''}, "
@@ -147,6 +149,6 @@ class JobDisplay(FitDisplay):
         return False
 
     def say(self, text: str) -> None:
-        """Print a line above the bar, or in the log."""
+        """Print a line above the bar, or in the log if there is no terminal."""
         if not self._quiet:
             self._console.print(text, highlight=False)

@@ -1,4 +1,4 @@
-"""``dimargin train``: a machine from a data file, by this machine's threads or on Spark."""
+"""``dimargin train``: training on a data file, by threads of this computer or on Spark."""
 
 from __future__ import annotations
 
@@ -51,16 +51,16 @@ _where = partial(typer.Option, rich_help_panel="Where it is trained")
 def _train(
     context: typer.Context,
     data: Annotated[str, typer.Argument(metavar="DATA", help=f"{DATA} For Spark also a folder or a URL.")],
-    model: Annotated[Path, typer.Option("--model", "-m", help="Where the model goes.", dir_okay=False)],
+    model: Annotated[Path, typer.Option("--model", "-m", help="File for the model.", dir_okay=False)],
     loss: Annotated[
-        str | None, typer.Option(help=f"Which machine: {', '.join(MACHINES)}.", show_default=DEFAULT_LOSS)
+        str | None, typer.Option(help=f"Loss of the machine: {', '.join(MACHINES)}.", show_default=DEFAULT_LOSS)
     ] = None,
     label: LabelOption = None,
     weight: WeightOption = None,
     scale: Annotated[
         Scale | None,
         typer.Option(
-            help="Fitted on the training rows and stored in the model; sparse rows are not centred.",
+            help="Scaling, fitted on the training rows and stored in the model; sparse rows are not centred.",
             show_default="minmax",
         ),
     ] = None,
@@ -68,38 +68,40 @@ def _train(
         list[str] | None,
         typer.Option(
             metavar="NAME=VALUE",
-            help=f"An option of the strategy, or of the solver; may be repeated. {strategy_options()}",
+            help=f"Option of the strategy or solver; may be repeated. {strategy_options()}",
         ),
     ] = None,
     validate: Annotated[
         Path | None,
-        data_option(help="Data to score the model on when it is trained; read by this machine, whatever the engine."),
+        data_option(help="Data to score the trained model on; with any engine, this computer reads it."),
     ] = None,
     resume: Annotated[
         Path | None,
-        existing_file(help="Go on from this model, of the same rows; flags given change it. Not with --engine spark."),
+        existing_file(
+            help="Resume training of this model on the same rows; flags change its parameters. Not with --engine spark."
+        ),
     ] = None,
     engine: Annotated[
         Literal["local", "spark"],
-        _where(help="Threads of this machine, or executors of Spark, which alone read DATA."),
+        _where(help="Train by threads of this computer, or on Spark's executors, which then read DATA."),
     ] = "local",
     master: Annotated[
         str | None,
         _where(
             metavar="URL",
-            help="Of Spark: local[2], spark://host:port, yarn, k8s://..., or sc://host:port for Spark Connect.",
+            help="URL of Spark: local[2], spark://host:port, yarn, k8s://..., or sc://host:port for Spark Connect.",
             show_default="Spark's own configuration",
         ),
     ] = None,
     spark_conf: Annotated[
-        list[str] | None, _where(metavar="NAME=VALUE", help="A setting of Spark; may be repeated.")
+        list[str] | None, _where(metavar="NAME=VALUE", help="Setting of Spark; may be repeated.")
     ] = None,
     checkpoint_dir: Annotated[
         str | None,
         _where(
             metavar="URL",
-            help="Folder that Spark writes down in after every level how far the work has come; the same command goes "
-            "on from there.",
+            help="Checkpoint folder on Spark: progress is saved after every level, and the same command resumes from "
+            "it.",
         ),
     ] = None,
     as_json: JsonOption = False,
@@ -110,8 +112,8 @@ def _train(
 
     Example: dimargin train train.csv --label class --model spam.dimargin --max-time 60 --validate test.csv
 
-    Ctrl-C saves the best model so far and exits with status 1; a second Ctrl-C leaves at once. On Spark, the first one
-    cancels the job, and nothing is saved.
+    Ctrl-C saves the best model so far and exits with status 1; a second Ctrl-C quits immediately.
+    On Spark, the first one cancels the job, and nothing is saved.
     """
     out = Output(as_json, quiet)
     previous, notes = (None, {}) if resume is None else open_model(resume)
@@ -132,14 +134,14 @@ def _train(
         else:
             _check_file(data)
         if resume is not None:
-            refuse_detector(resume, previous, "dimargin train cannot go on from")
+            refuse_detector(resume, previous, "dimargin train cannot resume")
         if previous is not None and scale is not None:
-            raise ValueError(f"--scale {scale} cannot be changed: the model to resume has its scaling")
+            raise ValueError(f"--scale {scale} cannot be used with --resume: the model keeps its scaling")
         if previous is not None and columns.first is not None:
-            raise ValueError(f"{columns.first} cannot be changed: the model to resume knows its columns")
+            raise ValueError(f"{columns.first} cannot be used with --resume: the model keeps its choice of columns")
         check_output("--model", model, data, validate)
         if previous is not None:
-            machine_of(previous).set_params(max_time=None)  # a limit is of one run
+            machine_of(previous).set_params(max_time=None)  # The limit of a previous run does not apply.
         machine: Any = make_machine(loss, given, strategy_option or [], previous and machine_of(previous))
     try:
         if engine == "spark":
@@ -153,7 +155,7 @@ def _train(
             )
         else:
             weight = weight or notes.get("weight")
-            done = _go_on(machine, readable(context, Path(data)), label, weight, columns.reading, previous, notes, out)
+            done = _resume(machine, readable(context, Path(data)), label, weight, columns.reading, previous, notes, out)
     except KeyboardInterrupt:
         print("dimargin: interrupted, nothing was saved", file=sys.stderr)
         raise
@@ -166,7 +168,7 @@ def _train(
     }
     out.result(facts)
     if done.interrupted:
-        leave_interrupted(out, f"the best model so far is in {model}; go on with --resume {model}")
+        leave_interrupted(out, f"the best model so far is in {model}; resume with --resume {model}")
 
 
 def _check_file(data: str) -> None:
@@ -176,7 +178,7 @@ def _check_file(data: str) -> None:
     if not path.exists():
         raise ValueError(f"DATA: file {data!r} does not exist")
     if path.is_dir():
-        raise ValueError(f"DATA: {data!r} is a folder; --engine spark reads such")
+        raise ValueError(f"DATA: {data!r} is a folder, which needs --engine spark")
     if not os.access(path, os.R_OK):
         raise ValueError(f"DATA: file {data!r} is not readable")
 
@@ -204,14 +206,14 @@ def _train_here(
 
 
 def _plan_of(machine: Any, n_rows: int) -> str:
-    """Return what is about to be done, and for how long."""
+    """Return a message on what is about to be trained, and for how long."""
     plan = ", ".join(filter(None, (f"training {type(machine).__name__}", machine._plan(n_rows))))
     if machine.max_time is None:
-        return f"{plan}; how long it takes is not known, and --max-time would limit it"
+        return f"{plan}; no time estimate; --max-time limits it"
     return f"{plan}, for at most {machine.max_time:g} s"
 
 
-def _go_on(
+def _resume(
     machine: Any,
     data: Path,
     label: str | None,
@@ -234,7 +236,7 @@ def _go_on(
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command, whose flags are also those of the machines."""
+    """Add the command, whose flags include the parameters of all machines."""
     common = brief(
         "model", "loss", "label", "weight", "scale", "validate", "resume", "engine", "missing",
         "categories", "kernel", "gamma", "C", "lam", "strategy", "tol", "max_time",

@@ -1,4 +1,4 @@
-"""``dimargin tune``: parameters by cross-validation, from a data file to a model file."""
+"""``dimargin tune``: choice of parameters by cross-validation, from a data file to a model file."""
 
 from __future__ import annotations
 
@@ -43,19 +43,18 @@ from dimargin.estimators import MACHINES
 from dimargin.estimators.search import ODMClassifierCV
 from dimargin.io.data import DataSet
 
-_OWN = ("estimator", "param_grid", "verbose")  # what the command line does in its own way
-_TUNED = ("gamma", "lam", "upsilon", "theta", "C")  # of the machine, which the grid has
+_EXCLUDED = ("estimator", "param_grid", "verbose")  # The command line handles these parameters itself.
 
 
 class SearchDisplay(FitDisplay):
-    """Display of the rounds of a search, and then of the fit of its choice."""
+    """Display of the rounds of a search, and then of the fit of the best candidate."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self._searching = True
 
     def level_begin(self, level: int, n_tasks: int | None) -> None:
-        """Start a new bar, of the kernels and folds of a round, or of the gap of the last fit on its way down."""
+        """Start a new bar, of the kernels and folds of a round or of the gap in the final fit."""
         super().level_begin(level, n_tasks)
         if self._searching:
             self.describe(f"round {level}, kernels and folds")
@@ -69,33 +68,33 @@ class SearchDisplay(FitDisplay):
         return False
 
     def refit_begin(self) -> None:
-        """Take note that the search is over."""
+        """Switch to the display of the final fit."""
         self._searching = False
 
 
 def _tune(
     data: DataArgument,
-    model: Annotated[Path, typer.Option("--model", "-m", help="Where the tuned model goes.", dir_okay=False)],
-    loss: Annotated[str, typer.Option(help=f"Which machine: {', '.join(MACHINES)}.")] = DEFAULT_LOSS,
+    model: Annotated[Path, typer.Option("--model", "-m", help="File for the tuned model.", dir_okay=False)],
+    loss: Annotated[str, typer.Option(help=f"Loss of the machine: {', '.join(MACHINES)}.")] = DEFAULT_LOSS,
     grid: Annotated[
         str | None,
         typer.Option(
-            help="Values to try, as JSON: an object, or a list of them, from gamma, lam, upsilon, theta, C, kernel, "
-            "degree, coef0, class_weight and fit_intercept, as far as the machine has them, to lists. Example: "
+            help="Values to try, as JSON: an object, or a list of them, with lists of values for gamma, lam, upsilon, "
+            "theta, C, kernel, degree, coef0, class_weight and fit_intercept, as far as the machine has them. Example: "
             '{"gamma": [0.5, 2, 8], "lam": [1e4, 1e6]}',
             show_default="a grid around gamma=scale",
         ),
     ] = None,
-    table: Annotated[int, typer.Option(min=0, help="Best candidates to print.")] = 10,
-    plot: Annotated[Path | None, plot_option("Draw what was tried")] = None,
+    table: Annotated[int, typer.Option(min=0, help="Number of best candidates to print.")] = 10,
+    plot: Annotated[Path | None, plot_option("Plot the candidates' scores")] = None,
     label: LabelOption = None,
     weight: WeightOption = None,
     group: GroupOption = None,
     scale: Annotated[
         list[Scale] | None,
         typer.Option(
-            help="Fitted on the training rows and stored in the model; sparse rows are not centred. May be repeated: "
-            "each gets its part of --max-time, and the best score decides.",
+            help="Scaling, fitted on the training rows and stored in the model; sparse rows are not centred. May be "
+            "repeated: each scaling gets an equal part of --max-time, and the one with the best score is used.",
             show_default="minmax",
         ),
     ] = None,
@@ -108,14 +107,14 @@ def _tune(
 
     Example: dimargin tune train.csv --label class --model spam.dimargin --max-time 600 --plot tried.png
 
-    Ctrl-C ends the search and trains the best candidate so far; a second Ctrl-C leaves at once.
+    Ctrl-C ends the search and trains the best candidate so far; a second Ctrl-C quits immediately.
     """
     out = Output(as_json, quiet)
     with usage_checked():
         check_output("--model", model, data, validate)
         check_plot(plot, data, validate)
         columns = ColumnChoices.of(given)
-        own = {name: given.pop(name) for name in parameters(ODMClassifierCV, _OWN)}
+        own = {name: given.pop(name) for name in parameters(ODMClassifierCV, _EXCLUDED)}
         machine = make_machine(loss, given | {name: own[name] for name in ("n_jobs", "random_state")}, [])
         search = ODMClassifierCV(machine, None if grid is None else read_grid(grid), **values_of(own))
     rows, steps = columns.read(data, label, weight, group)
@@ -124,8 +123,8 @@ def _tune(
     out.say_shape(data, X.shape, sp.issparse(X))
     if steps:
         out.say(describe(steps[0][1]))
-    weighty = heavy(X, rows.weights)
-    scalings = [fitted_scalers(way, weighty, seed=machine.random_state) for way in scale or [Scale.minmax]]
+    weighted = heavy(X, rows.weights)
+    scalings = [fitted_scalers(kind, weighted, seed=machine.random_state) for kind in scale or [Scale.minmax]]
     done = _best_of(scalings, X, search, rows, machine.tol, columns.notes, out)
     search = done.machine
     done = replace(done, machine=search.best_estimator_, scalers=[*steps, *done.scalers])
@@ -157,8 +156,8 @@ def _best_of(
     columns: dict[str, Any],
     out: Output,
 ) -> Trained:
-    """Return the best of the searches on X, scaled in each of these ways, up to one that is interrupted."""
-    best, most = None, -np.inf
+    """Search with each scaling of X, until interrupted, and return the best result."""
+    best, best_score = None, -np.inf
     for scalers in scalings:
         one = clone(search)
         if search.max_time is not None:
@@ -169,8 +168,8 @@ def _best_of(
         if len(scalings) > 1:
             name = type(scalers[0][1]).__name__ if scalers else "no scaling"
             out.say(f"{name}: cross-validated score {score:.4f}")
-        if best is None or score > most:
-            best, most = done, score
+        if best is None or score > best_score:
+            best, best_score = done, score
         if done.interrupted:
             return replace(best, interrupted=True)
     assert best is not None
@@ -178,7 +177,7 @@ def _best_of(
 
 
 def _tried(search: ODMClassifierCV, n: int) -> Table:
-    """Return a table of the best candidates of the last round, and of the rounds before."""
+    """Return a table of the best candidates, those of later rounds first."""
     results = search.cv_results_
     names = [name.removeprefix("param_") for name in results if name.startswith("param_")]
     table = Table("round", "rows", *names, "score", "of folds", box=None, pad_edge=False)
@@ -199,7 +198,7 @@ def _tried(search: ODMClassifierCV, n: int) -> Table:
 
 
 def _plain(value: Any) -> Any:
-    """Return the value of a parameter as JSON holds it."""
+    """Convert the value of a parameter for JSON."""
     is_number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
     if isinstance(value, dict):
         return {str(label): float(weight) for label, weight in value.items()}
@@ -207,10 +206,11 @@ def _plain(value: Any) -> Any:
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command, whose flags are those of the search, and those of the machine that are not tuned."""
-    searched = flags([ODMClassifierCV], "Parameters of the search", exclude=_OWN)
-    not_asked = {*_TUNED, *(flag.name for flag in searched)}
-    others = [flag for flag in flags() if flag.name not in not_asked]
+    """Add the command, with flags for parameters of the search and untuned ones of the machine."""
+    searched = flags([ODMClassifierCV], "Parameters of the search", exclude=_EXCLUDED)
+    tuned = ("gamma", "lam", "upsilon", "theta", "C")
+    excluded = {*tuned, *(flag.name for flag in searched)}
+    others = [flag for flag in flags() if flag.name not in excluded]
     common = brief(
         "model", "loss", "grid", "table", "plot", "label", "weight", "group", "scale", "validate",
         "missing", "categories", "cv", "scoring", "max_time", "kernel", "class_weight", "n_jobs",

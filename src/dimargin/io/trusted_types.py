@@ -1,4 +1,4 @@
-"""The classes that a fitted estimator is made of, by name, for loaders that load what they are told to trust only."""
+"""Names of the classes in a fitted estimator, for loaders that load only trusted types."""
 
 from __future__ import annotations
 
@@ -26,15 +26,19 @@ _ESTIMATORS = (
 _PARAMETERS = (
     *STRATEGIES.values(), *LINEAR_SOLVERS.values(), LevelScores, Conditions, LinkFaults, Outage, NetworkSplit, frozenset
 )  # fmt: skip
-_FITTED = (SparseColumns, Kernel, RowTransform, UserKernel, Router, Committee, KernelClusters, Split, sp.csr_array)
-# by name, since their modules need the extra "peers"
-_ALGORITHMS = {f"{module}.{name}" for name, module in algorithm_homes().items()}
+_FITTED_PARTS = (
+    SparseColumns, Kernel, RowTransform, UserKernel, Router, Committee, KernelClusters, Split, sp.csr_array
+)  # fmt: skip
 
 TRUSTED_TYPES: tuple[str, ...] = tuple(
-    sorted(_ALGORITHMS | {f"{kind.__module__}.{kind.__qualname__}" for kind in (*_ESTIMATORS, *_PARAMETERS, *_FITTED)})
+    sorted(
+        # The algorithms are not imported, because their modules need the extra "peers".
+        {f"{module}.{name}" for name, module in algorithm_homes().items()}
+        | {f"{kind.__module__}.{kind.__qualname__}" for kind in (*_ESTIMATORS, *_PARAMETERS, *_FITTED_PARTS)}
+    )
 )
-"""Full names of all classes that a fitted estimator may hold, parameters included, as skops and mlflow take them.
+"""Full names of all classes in fitted estimators, including their parameters, for skops and MLflow.
 
-The names that a loader knows by itself, such as numpy's, are not among them; nor are functions, and objects of other
-packages, that a caller gives as a parameter.
+Names that a loader trusts by default, such as numpy's, are not included, nor are functions and
+objects of other packages that a caller passes as parameters.
 """

@@ -268,7 +268,7 @@ def test_in_a_pipeline_and_in_a_file(moons, tmp_path):
     assert pipeline.score(*moons) > 0.9
     save(pipeline[-1].best_estimator_, tmp_path / "tuned")
     assert load(tmp_path / "tuned").get_params()["lam"] == pipeline[-1].best_params_["lam"]
-    with pytest.raises(TypeError, match="cannot save a ODMClassifierCV"):
+    with pytest.raises(TypeError, match="cannot save a model of type ODMClassifierCV; save its best_estimator_"):
         save(pipeline[-1], tmp_path / "tuned")
 
 

@@ -71,7 +71,7 @@ def test_what_is_odd_about_the_file_is_reported_once(tmp_path, flowers):
     )
     frame.to_csv(tmp_path / "north.csv", index_label="id")
     first = GrowingFile(tmp_path / "north.csv", header=True)
-    assert "feature 'id' is the number of the row" in first.read().remarks[0]
+    assert "feature 'id' numbers the rows" in first.read().remarks[0]
     frame.rename(lambda k: k + 150).to_csv(tmp_path / "north.csv", mode="a", header=False)
     assert first.read().remarks == ()
 
@@ -367,7 +367,10 @@ def test_a_label_that_is_no_class_is_reported_and_read_again(tmp_path, flowers):
     site = sites(tmp_path, ["north"])["north"]()
     list(site.start(0.0, []))
     text = path.read_text()
-    for odd, said in (("0.5", "is 0.5; classes are whole numbers or texts"), ("NA", "is 'NA', which is no label")):
+    for odd, said in (
+        ("0.5", "is 0.5; classes must be whole numbers or texts"),
+        ("NA", "is 'NA', which is not a label"),
+    ):
         path.write_text(f"{text}1,2,3,4,{odd}\n")
         found = [action.facts for action in site._take_rows(1.0) if isinstance(action, Report)]
         assert f"{path}, line 152: the label in column 'label' {said}" in found[0]["reason"]

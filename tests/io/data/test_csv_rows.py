@@ -54,7 +54,7 @@ UNCLOSED = ['1,2,"x\n', '1,2,"x', '1,"2,x\n', '"1,2,x\n', '1,2,x",y,"z\n', '1,2,
 @pytest.mark.parametrize("size", [20, None])
 @pytest.mark.parametrize("wide", [1, 1000])
 def test_a_row_with_an_open_quote_is_refused_by_every_reader(row, n_before, size, wide, written, monkeypatch):
-    monkeypatch.setattr(csv_text, "_WIDE", wide)
+    monkeypatch.setattr(csv_text, "_WIDE_COLUMNS", wide)
     for module in (csv_text, growing_file) if size else ():
         monkeypatch.setattr(module, "CHUNK", size)
     path = written("rows.csv", "a,b,label\n" + '1,2,"x"\n' * n_before + row)
@@ -69,7 +69,7 @@ def test_a_row_with_an_open_quote_is_refused_by_every_reader(row, n_before, size
 @pytest.mark.parametrize("wide", [1, 1000])
 def test_text_of_several_lines_in_a_column_that_is_left_alone(size, wide, written, monkeypatch):
     """Wherever chunks end."""
-    monkeypatch.setattr(csv_text, "_WIDE", wide)
+    monkeypatch.setattr(csv_text, "_WIDE_COLUMNS", wide)
     if size:
         monkeypatch.setattr(csv_text, "CHUNK", size)
     rows = "".join(f'{k},"one\n{k},""two""\r\n, three",{-k}\n' for k in range(40))
@@ -89,7 +89,7 @@ def test_wide_rows_are_read_alike(columns, written, monkeypatch, chunk):
     text = "a,label,b,c\n" + "".join(f'{k},"x{k % 3}", {k / 7!r},{k}e3\n' for k in range(5, 35))
     path = written("rows.csv", text)
     narrow = read_data(path, columns=columns)
-    monkeypatch.setattr(csv_text, "_WIDE", 1)
+    monkeypatch.setattr(csv_text, "_WIDE_COLUMNS", 1)
     wide = read_data(path, columns=columns)
     np.testing.assert_array_equal(narrow.X, wide.X)
     assert narrow.y.tolist() == wide.y.tolist() and narrow.feature_names == wide.feature_names
@@ -122,7 +122,7 @@ def test_a_mark_of_the_byte_order_amid_a_file(written, monkeypatch):
 def test_there_are_not_too_many_columns(written, monkeypatch):
     monkeypatch.setattr(csv_text, "MAX_COLUMNS", 3)
     assert read_data(written("rows.csv", "a,b,y\n1,2,3\n")).X.shape == (1, 2)
-    assert "line 1: 4 columns, of which CSV may have 3" in fault(written("rows.csv", "a,b,c,y\n1,2,3,4\n"))
+    assert "line 1: 4 columns; CSV may have at most 3," in fault(written("rows.csv", "a,b,c,y\n1,2,3,4\n"))
 
 
 def test_there_are_not_too_many_labels(written, monkeypatch):
@@ -165,12 +165,12 @@ READERS = {
 @pytest.mark.parametrize("wide", [1, 1000])
 @pytest.mark.parametrize("size", [20, None])
 def test_quotes_that_hold_rows_are_refused(a, b, sep, reader, wide, size, written, monkeypatch):
-    monkeypatch.setattr(csv_text, "_WIDE", wide)
+    monkeypatch.setattr(csv_text, "_WIDE_COLUMNS", wide)
     monkeypatch.setattr(csv_text, "CHUNK", size or csv_text.CHUNK)
     path, read = written("rows.csv", titles(a, b, sep)), READERS[reader]
     with pytest.raises(DataFileError) as caught:
         read(path)
-    message = f"{path}, line 21: a quote opens in this row and closes 30 lines below, behind what looks like rows"
+    message = f"{path}, line 21: a quote opens in this row and closes 30 lines below, after what looks like rows"
     assert str(caught.value).startswith(message) and "--no-quotes" in str(caught.value)
     assert read(path, quotes=False).X.shape[0] == 100
     assert read(path, quotes=True).X.shape[0] == 70
@@ -206,9 +206,7 @@ def test_a_flag_says_that_quotes_are_letters_whatever_the_separator(written):
         for data in (read_data(written("rows.csv", text), quotes=False, format="csv"),
                      GrowingFile(written("rows.csv", text), quotes=False, format="csv").read()):  # fmt: skip
             assert data.X.shape == (20, 2) and data.feature_names == ["a", '"b'] and set(data.y) == {'"x', '"y'}
-    assert "but quotes=False was given; quotes are expected of CSV only" in fault(
-        written("rows", "1 1:2\n"), quotes=False
-    )
+    assert "but quotes=False was given, which is for CSV only" in fault(written("rows", "1 1:2\n"), quotes=False)
 
 
 @pytest.mark.parametrize("label", ['the "A"', '"A" the', '"', '"A"', 'a", b', 'one "A"\nline'])
@@ -216,7 +214,7 @@ def test_a_flag_says_that_quotes_are_letters_whatever_the_separator(written):
 @pytest.mark.parametrize("n_before", [0, 200])
 @pytest.mark.parametrize("wide", [1, 1000])
 def test_quotes_as_r_writes_them_are_refused(label, sep, n_before, wide, written, monkeypatch):
-    monkeypatch.setattr(csv_text, "_WIDE", wide)
+    monkeypatch.setattr(csv_text, "_WIDE_COLUMNS", wide)
     cells = ['"a"', '"b"', '"label"']
     label = label.replace(",", sep)
     escaped = label.replace('"', '\\"')
@@ -225,7 +223,8 @@ def test_quotes_as_r_writes_them_are_refused(label, sep, n_before, wide, written
     path = written("rows.txt", sep.join(cells) + "\n" + "".join(lines))
     found = fault(path, label="label")
     assert (
-        found.startswith(f'FILE, line {n_before + 2}: a quote within quotes is written \\", where') and "sed" in found
+        found.startswith(f'FILE, line {n_before + 2}: a quote within quotes is written \\"; expected')
+        and "sed" in found
     )
     with pytest.raises(DataFileError) as caught:
         GrowingFile(path, label="label").read()
@@ -266,7 +265,7 @@ def test_names_of_several_lines(head, header, sep, written):
     n_lines = head.count("\n") + 1
     assert fault(path, header=header) == f"FILE, line {n_lines + 5}: 4 fields, expected 3"
     path = written("rows.csv", "\n".join([head, *lines[5:], head.removeprefix("# by hand\n\n")]) + "\n")
-    assert "the names of the columns are repeated" in fault(path, header=header)
+    assert "the column names are repeated" in fault(path, header=header)
 
 
 def test_names_of_several_lines_behind_names_of_rows(written):

@@ -20,7 +20,7 @@ SPARSE = sp.random_array((60, 30), density=0.1, rng=0, format="csr")
 
 @pytest.fixture(autouse=True)
 def no_pause(monkeypatch):
-    monkeypatch.setattr(growing_file, "_PAUSE", 0)
+    monkeypatch.setattr(growing_file, "_QUIET_SECONDS", 0)
 
 
 @pytest.fixture(params=[40, None], ids=lambda size: f"chunks of {size or 'default'} bytes")
@@ -237,7 +237,7 @@ def test_names_of_any_bytes_and_quotes(written):
 
 
 def test_what_no_file_that_grows_can_be(written):
-    with pytest.raises(DataFileError, match=r"rows.pq is Parquet, .* cannot grow; CSV or LIBSVM text expected"):
+    with pytest.raises(DataFileError, match=r"rows.pq is Parquet, .* cannot grow; expected CSV or LIBSVM text"):
         GrowingFile(written("rows.pq", b"PAR1"))
     with pytest.raises(DataFileError, match=r"rows is Parquet"):
         GrowingFile(written("rows", b"PAR1\x15\x04")).read()
@@ -291,7 +291,7 @@ def test_names_that_are_repeated_with_other_quotes(tmp_path, names, repeated):
     path = tmp_path / "rows.csv"
     path.write_text(f"{names}\nx\t1\n{repeated}\n")
     for read in (read_data, lambda *args, **given: GrowingFile(*args, **given).read()):
-        with pytest.raises(DataFileError, match="line 3: the names of the columns are repeated"):
+        with pytest.raises(DataFileError, match="line 3: the column names are repeated"):
             read(path, label=0, header=True)
 
 
@@ -397,7 +397,7 @@ def test_libsvm_may_get_wider_but_not_count_anew(written):
     append(path, "1 4:2\n")
     assert as_dense(reader.read().X).tolist() == [[0, 0, 0, 2]]
     append(path, "1 0:2\n")
-    with pytest.raises(DataFileError, match=f"{path} has a feature 0; features are counted from 1 here"):
+    with pytest.raises(DataFileError, match=f"{path} has a feature 0; expected features counted from 1"):
         reader.read()
 
 
@@ -428,7 +428,9 @@ def test_a_line_that_goes_on_after_it_was_read_is_an_error(name, start, written)
     append(path, "0\n")
     line = start.count("\n") + 1
     for _ in range(2):
-        with pytest.raises(DataFileError, match=rf"{path}, line {line}: it had no end when it was read, and went on"):
+        with pytest.raises(
+            DataFileError, match=rf"{path}, line {line}: it was continued after it had been read without"
+        ):
             reader.read()
 
 
@@ -486,10 +488,10 @@ def test_compressed_files_do_not_grow(suffix, written):
     reader = GrowingFile(path)
     assert reader.read().y.tolist() == [1, 2] and reader.read().X.shape == (0, 1)
     append(path, content)
-    with pytest.raises(DataFileError, match=f"{path} is compressed, and so cannot grow"):
+    with pytest.raises(DataFileError, match=f"{path} grew although it is compressed"):
         reader.read()
     path.write_bytes(content[:-4])
-    with pytest.raises(DataFileError, match=f"{path} is damaged or cut short"):
+    with pytest.raises(DataFileError, match=f"{path} is damaged or truncated"):
         GrowingFile(path).read()
 
 

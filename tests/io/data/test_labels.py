@@ -114,7 +114,9 @@ def labelled(folder, labels, suffix=".csv"):
 @pytest.mark.parametrize(("suffix", "place"), [(".csv", "line 8"), (".parquet", "row 6")])
 def test_a_label_that_says_it_is_missing_is_refused_among_numbers(odd, suffix, place, tmp_path):
     path = labelled(tmp_path, [*NUMBERS[:6], odd, *NUMBERS, odd], suffix)
-    message = f"{path}, {place}: the label in column 'y' is '{odd}', which is no label; leave rows without a label out"
+    message = (
+        f"{path}, {place}: the label in column 'y' is '{odd}', which is not a label; remove rows without a label from"
+    )
     readers = [read_data, read_mixed, *([lambda path: GrowingFile(path).read()] if suffix == ".csv" else [])]
     for read in readers:
         with pytest.raises(DataFileError, match=re.escape(message)):
@@ -126,7 +128,7 @@ def test_a_label_that_says_it_is_missing_is_refused_among_numbers(odd, suffix, p
 @pytest.mark.parametrize(("suffix", "place"), [(".csv", "line 8"), (".parquet", "row 6")])
 def test_a_label_that_may_be_missing_is_a_class_among_texts_with_one_warning(odd, suffix, place, tmp_path):
     path = labelled(tmp_path, [*TEXTS[:6], odd, *TEXTS, odd], suffix)
-    message = f"{path}, {place}: the label '{odd}' in column 'y' is a class like all other texts"
+    message = f"{path}, {place}: the label '{odd}' in column 'y' is read as a class"
     with pytest.warns(DataFileWarning) as caught:
         data = read_data(path)
     assert sorted(set(data.y.tolist())) == sorted({"no", "yes", odd})
@@ -168,7 +170,7 @@ def test_a_label_that_is_appended_is_missing_where_all_before_were_numbers(befor
 )
 def test_a_fraction_is_no_class_and_its_place_is_known(name, content, said, written, chunk):
     path = written(name, content)
-    said = f"{path}, {said}; classes are whole numbers or texts, and regression is not offered"
+    said = f"{path}, {said}; classes must be whole numbers or texts, and regression is not supported"
     assert read_data(path).fraction == said
     with pytest.raises(DataFileError, match=re.escape(said)):
         GrowingFile(path).read()
@@ -177,5 +179,5 @@ def test_a_fraction_is_no_class_and_its_place_is_known(name, content, said, writ
 @pytest.mark.parametrize("labels", [[0, 0.5], [Decimal("0.0"), Decimal("0.5")], ["0", "0.5"]])
 def test_a_fraction_of_parquet_is_no_class(labels, tmp_path):
     path = labelled(tmp_path, [labels[0]] * 6 + [labels[1]], ".parquet")
-    said = f"{path}, row 6: the label in column 'y' is 0.5; classes are whole numbers or texts"
+    said = f"{path}, row 6: the label in column 'y' is 0.5; classes must be whole numbers or texts"
     assert read_data(path).fraction.startswith(said) and read_mixed(path).fraction.startswith(said)

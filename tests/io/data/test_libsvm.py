@@ -120,18 +120,18 @@ def test_features_beyond_32_bits(largest, written, chunk):
     [
         ("1 1:2 x", "'1 1:2 x' is not LIBSVM text"),
         ("ham 1:2", "'ham 1:2' is not LIBSVM text"),
-        ("1:2 2:3", "'1:2 2:3' has no label, unless a weight is behind its label (--weight label, "),
-        ("12345678901234567890 1:2", "the label 12345678901234567890 has more digits than a whole number of 64 bits"),
+        ("1:2 2:3", "'1:2 2:3' has no label, unless a weight follows its label (--weight label, "),
+        ("12345678901234567890 1:2", "the label 12345678901234567890 has more digits than an integer of 64 bits"),
         ("1 2:1 1:1", "with features in order"),
         ("1 2:1 2:1", "with features in order"),
         ("1 -1:1", "Invalid index -1"),
         ("1 1:", "'1 1:' is not LIBSVM text"),
         ("1 1:ham\r", "'1 1:ham' is not LIBSVM text"),
         ("1 1:\xff", "is not LIBSVM text"),
-        ("1 qid:\0 1:1 # x", "a NUL byte; text expected"),
-        ("1 1:1 # \0", "a NUL byte; text expected"),
-        ("1 1:1_0", "an underscore; numbers without any expected"),
-        ("1 1:2e-_1_0", "an underscore; numbers without any expected"),
+        ("1 qid:\0 1:1 # x", "a NUL byte; expected text"),
+        ("1 1:1 # \0", "a NUL byte; expected text"),
+        ("1 1:1_0", "an underscore; expected numbers without underscores"),
+        ("1 1:2e-_1_0", "an underscore; expected numbers without underscores"),
         ("1 1:" + "x" * 10_000, "x..."),
         ("1 1:nan", "NaN or infinite"),
         ("1 1:1 2:-inf", "NaN or infinite"),
@@ -219,7 +219,7 @@ def test_labels_that_are_not_needed_need_not_be_there(start, written, chunk):
         ("2:1 1:1", "'2:1 1:1' is not LIBSVM text"),
         (":1", "is not LIBSVM text"),
         ("1:nan", "a value is NaN or infinite"),
-        (" \n1:1", "an empty line among rows without labels; a row of zeros is written as '0'"),
+        (" \n1:1", "an empty line among rows without labels; write '0' for a row of zeros"),
     ],
 )
 def test_lines_without_labels_are_read_as_strictly(line, message, written):
@@ -238,7 +238,7 @@ def test_weights_stand_behind_labels(written, chunk):
     np.testing.assert_array_equal(as_dense(data.X), as_dense(plain.X))
     assert data.y.tolist() == plain.y.tolist() == [1, -1, 12345678901234567] * 20 and plain.weights is None
     assert data.weights.tolist() == [x for k in range(20) for x in (k / 4, 1e-3, 0)]
-    with pytest.raises(DataFileError, match="is CSV; LIBSVM text expected"):
+    with pytest.raises(DataFileError, match="is CSV; expected LIBSVM text"):
         read_data(written("rows.csv", "a,y\n1,2\n"), weighted=True)
     unread = read_data(written("rows", text), weighted=True, needs_label=False)
     assert unread.y is None and unread.weights.tolist() == data.weights.tolist()

@@ -41,7 +41,7 @@ def test_a_line_that_is_too_long_is_named(name, written, monkeypatch):
     monkeypatch.setattr(lines, "LONGEST_LINE", 2000)
     start = "1 1:1\n" * 5 if "svm" in name else "a,y\n" + "1,1\n" * 4
     path = written(name, start + "1" + " " * 2_000_000)
-    message = "FILE, line 6: longer than 2000 bytes, the most that a line may have"
+    message = "FILE, line 6: longer than 2000 bytes, the limit for a line"
     assert fault(path).startswith(message)
     with pytest.raises(DataFileError) as caught:
         GrowingFile(path).read()
@@ -66,7 +66,7 @@ def test_a_file_that_is_cut_while_it_is_read(name, written, monkeypatch):
 
     monkeypatch.setattr(libsvm if "svm" in name else csv_text, "Chunk", cut)
     message = fault(path, None if "svm" in name else 0)
-    assert f"FILE was cut while it was read: it ends after 300000 bytes, and had {300_000 * len(row)} before" == message
+    assert f"FILE was truncated while it was read, from {300_000 * len(row)} to 300000 bytes" == message
 
 
 def test_what_is_ordinary_is_read_however_well_it_is_compressed(written):
@@ -136,4 +136,4 @@ def test_rows_beyond_the_memory_are_refused_before_they_fill_it(name, written, m
     text = "1 1:1 2:2\n" * 100_000 if "svm" in name else "1,2,3.5\n" * 100_000
     path = written(name, text)
     monkeypatch.setattr(chunks, "memory_of_process", lambda: 10**6)
-    assert "what is in it needs more memory than there is" in fault(path, None if "svm" in name else 0)
+    assert "its content needs more memory than there is" in fault(path, None if "svm" in name else 0)

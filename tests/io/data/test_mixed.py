@@ -77,7 +77,7 @@ def test_what_cannot_be_read_is_named(tmp_path, text, message):
 
 
 def test_libsvm_text_has_no_such_columns(tmp_path):
-    with pytest.raises(DataFileError, match="names of columns"):
+    with pytest.raises(DataFileError, match="column names"):
         read_mixed(written(tmp_path, "1 1:2\n", "rows.libsvm"))
 
 

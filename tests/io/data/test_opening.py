@@ -45,10 +45,10 @@ def test_a_byte_order_mark_names_the_encoding(encoding, text, written):
     for content in (text.encode(encoding), b"\xef\xbb\xbf" + text.encode()):
         data = read_data(written("t", content))
         assert data.X.tolist() == expected.X.tolist() and data.y.tolist() == expected.y.tolist()
-    with pytest.raises(DataFileError, match=f"text in {encoding} can be read as a whole on one computer only"):
+    with pytest.raises(DataFileError, match=f"text in {encoding} can be read only as a whole on one computer"):
         GrowingFile(written("t", text.encode(encoding))).read()
     assert GrowingFile(written("t", b"\xef\xbb\xbf" + text.encode())).read().X.tolist() == expected.X.tolist()
-    with pytest.raises(DataFileError, match="can be read as a whole on one computer only"):
+    with pytest.raises(DataFileError, match="can be read only as a whole on one computer"):
         GrowingFile(written("t", text), encoding=encoding)
 
 
@@ -67,7 +67,7 @@ def test_an_encoding_that_does_not_fit_or_is_none(written):
     assert "codec can't decode byte 0x81" in fault(path, encoding="cp1252")
     assert "--encoding, in Python encoding=, names the encoding" in fault(path, encoding="cp1252")
     for wrong in ("no-such", "rot13", "base64", "zlib"):
-        with pytest.raises(ValueError, match=f"encoding must be the name of an encoding of text, .* got '{wrong}'"):
+        with pytest.raises(ValueError, match=f"encoding must name a text encoding, .* got '{wrong}'"):
             read_data(path, encoding=wrong)
 
 
@@ -106,12 +106,12 @@ def test_kinds_that_are_compressed_are_named_too(name, compress, written):
         ("\ufeff<!DOCTYPE html>\n<html><body>Not Found</body></html>\n", "HTML, "),
         ('<table border="1"><tr><td>1</td></tr></table>\n', "HTML, "),
         ("<?xml version='1.0'?>\n<data/>\n", "XML; "),
-        ("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n", "a pointer of Git LFS "),
+        ("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n", "a Git LFS pointer "),
         ("---\n- a: 1.5\n  y: 0\n- a: 2.5\n  y: 1\n", "YAML; "),
         ("{\\rtf1\\ansi a,y\\par\n}", "RTF; "),
         (
             "% 1. Title: x\n%\n\n@RELATION x\n@attribute a numeric\n@data\n1.5,0\n",
-            "ARFF; the lines below @data are CSV",
+            "ARFF; read the lines below @data as CSV",
         ),
         ("@relation x\n", "ARFF; "),
         ("%\n" * 5000 + "@relation x\n", "ARFF; "),
@@ -152,13 +152,13 @@ def test_names_of_columns_are_no_kinds_of_text(text, written):
 
 @pytest.mark.parametrize("make", [partial(pickle.dumps, protocol=k) for k in range(2, 6)])
 def test_a_pickle_is_named(make, written):
-    assert "is a pickle of Python; write its table as CSV" in fault(written("t.csv", make(np.ones(9))))
+    assert "is a Python pickle; write its table as CSV" in fault(written("t.csv", make(np.ones(9))))
 
 
 def test_a_file_of_stata_is_named(tmp_path):
     for version in (114, 117, 118):
         pd.DataFrame({"a": [1.5, 2.5], "y": [0, 1]}).to_stata(tmp_path / "t.dta", version=version)
-        assert fault(tmp_path / "t.dta").startswith("FILE is a file of Stata; write its table as CSV")
+        assert fault(tmp_path / "t.dta").startswith("FILE is a Stata file; write its table as CSV")
 
 
 @pytest.mark.parametrize("name", ["PAR1", "ARROW1", "FEA", "SQLite format 3", "PK"])

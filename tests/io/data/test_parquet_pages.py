@@ -59,14 +59,14 @@ def test_no_claim_costs_memory_or_time_or_rows(options, written):
 
 
 CLAIMS = {
-    "compressed": (("page", 0, 0, 3), 2**31 - 1, "column 'a': a page claims 2147483647 bytes where"),
+    "compressed": (("page", 0, 0, 3), 2**31 - 1, "column 'a': a page claims 2147483647 bytes, but"),
     "decompressed": (("page", 0, 0, 2), 2**30, "column 'a': a page claims 20 values and 1073741824 bytes"),
     "values": (("page", 0, 0, 5, 1), 10**6, "column 'a': a page claims 1000000 values and"),
     "fewer values": (("page", 0, 0, 5, 1), 19, "FILE is damaged: row group 0, column 'a': "),
     "no values": (("page", 0, 0, 5, 1), -5, "column 'a': a page claims -5 values"),
     "values of a column": (("footer", 4, 0, 1, 1, 3, 5), 2**40, "1099511627776 values claimed for 20 rows"),
     "rows of a group": (("footer", 4, 0, 3), 2**40, "20 values claimed for 1099511627776 rows"),
-    "rows": (("footer", 3), 21, "its footer: it claims 21 rows, and 20 in its row groups"),
+    "rows": (("footer", 3), 21, "its footer: it claims 21 rows, but 20 in its row groups"),
     "place": (("footer", 4, 0, 1, 0, 3, 9), 2**40, "column 'a': its pages hold 0 of 20 values"),
 }
 
@@ -113,7 +113,7 @@ def test_a_bomb_of_many_columns_is_refused(written, monkeypatch):
     with pa.OSFile(str(path)) as source:
         footer, schema = pages.footer_of(path, source), pq.read_metadata(path).schema
         assert pages.check_pages(path, source, footer, schema, columns[:9]) == 10
-        with pytest.raises(DataFileError, match="what is in it needs more memory than there is"):
+        with pytest.raises(DataFileError, match="its content needs more memory than there is"):
             pages.check_pages(path, source, footer, schema, columns)
 
 
@@ -162,7 +162,7 @@ def changing(tmp_path, monkeypatch):
 
 
 def test_a_file_that_is_cut_while_it_is_read(changing):
-    assert "FILE was cut or rewritten while it was read: 80000 of 300000 rows came" in changing(
+    assert "FILE was truncated or rewritten while it was read: got 80000 of 300000 rows" in changing(
         lambda path, whole: os.truncate(path, 0)
     )
 
@@ -173,7 +173,7 @@ def test_a_file_that_is_rewritten_while_it_is_read(changing):
             file.write(whole)
         os.utime(path, ns=(0, 0))
 
-    assert "FILE was cut or rewritten while it was read" in changing(rewrite)
+    assert "FILE was truncated or rewritten while it was read" in changing(rewrite)
 
 
 def test_a_file_that_is_replaced_while_it_is_read_is_the_old_one(tmp_path, monkeypatch):

@@ -76,7 +76,7 @@ def test_empty_columns_at_the_end(names, rows, tmp_path):
 @pytest.mark.parametrize("first", [0, 1])
 @pytest.mark.parametrize("kind", ["csv", "parquet", "libsvm", "sparse"])
 def test_a_feature_that_numbers_the_rows_is_warned_of(first, kind, tmp_path, monkeypatch):
-    monkeypatch.setattr(growing_file, "_PAUSE", 0)
+    monkeypatch.setattr(growing_file, "_QUIET_SECONDS", 0)
     path, numbers = tmp_path / f"t.{kind}", np.arange(first, first + 30)
     if kind in ("csv", "parquet"):
         frame = FRAME.assign(id=numbers, other=numbers[::-1])
@@ -86,7 +86,7 @@ def test_a_feature_that_numbers_the_rows_is_warned_of(first, kind, tmp_path, mon
         X[:, 1], X[:, 3], X[0, -1] = numbers, numbers[::-1], 1
         path.write_bytes(libsvm_text(X, FRAME["label"]))
     name = "'id'" if kind in ("csv", "parquet") else "2"
-    said = f"{path}: feature {name} is the number of the row, counted from {first}"
+    said = f"{path}: feature {name} numbers the rows from {first}"
     with pytest.warns(DataFileWarning) as caught:
         data = read_data(path)
     assert len(caught) == len(data.remarks) == 1 and data.remarks[0].startswith(said)

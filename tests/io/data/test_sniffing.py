@@ -23,7 +23,7 @@ SIDES = np.resize(["left", "right"], 40)
 
 @pytest.fixture(autouse=True)
 def no_pause(monkeypatch):
-    monkeypatch.setattr(growing_file, "_PAUSE", 0)
+    monkeypatch.setattr(growing_file, "_QUIET_SECONDS", 0)
 
 
 # ---- formats ---------------------------------------------------------------------------------------------------------
@@ -68,7 +68,7 @@ def test_the_name_decides_where_the_content_does_not_or_who_knows_of_columns(tex
 
 @pytest.mark.parametrize("options", [{"header": False}, {"label": -1}, {"drop": ["a"]}])
 def test_what_only_tables_have_leads_to_the_advice_how_to_say_that_it_is_one(options, written):
-    advice = "; if it is CSV, say so: --format csv, in Python format='csv'"
+    advice = "; if it is CSV, add --format csv, in Python format='csv'"
     path = written("rows.log", "1 12:30\n0 12:31\n")
     assert fault(path, **options).endswith(advice)
     with pytest.raises(DataFileError, match=advice):
@@ -107,7 +107,7 @@ def test_a_format_that_was_chosen_holds(written):
     assert "Parquet" in fault(written("rows.csv", "a,b\n1,2\n"), format="parquet")
     with pytest.raises(ValueError, match="format must be one of csv, libsvm, parquet, got 'xml'"):
         read_data(path, format="xml")
-    assert "a line of names is expected of CSV only" in fault(written("rows", "1 1:2\n"), header=True)
+    assert "header=True was given, which is for CSV only" in fault(written("rows", "1 1:2\n"), header=True)
 
 
 # ---- separators ------------------------------------------------------------------------------------------------------
@@ -192,18 +192,16 @@ def test_what_cannot_be_told_is_asked(written):
         lambda **options: read_data(path, 2, **options),
         lambda **options: GrowingFile(path, 2, **options).read(),
     ):
-        with pytest.raises(
-            DataFileError, match="line 1: '0, 1, 2' may be names of columns or values; say which: --head"
-        ):
+        with pytest.raises(DataFileError, match="line 1: '0, 1, 2' may be column names or values; choose --head"):
             read()
         assert read(header=True).feature_names == ["0", "1"] and read(header=True).X.shape == (5, 2)
         assert read(header=False).feature_names is None and read(header=False).X.shape == (6, 2)
-    assert "may be names" in fault(written("t.csv", "0,1,2,3\n"), 3)
+    assert "may be column names" in fault(written("t.csv", "0,1,2,3\n"), 3)
 
 
 def test_columns_that_are_named_elsewhere_are_names(written):
     path = written("t.csv", "0,1,2\n0,2,5\n0,1,11\n2,2,1\n")
-    assert "may be names" in fault(path, 2)
+    assert "may be column names" in fault(path, 2)
     assert read_data(path, "2", columns=["0", "1"]).X.shape == (3, 2)
     path = written("t.csv", "5,left\n5,right\n7,right\n8,left\n")
     assert read_data(path, label=1).X.shape == (4, 1)
@@ -214,11 +212,11 @@ def test_rows_that_repeat_the_names_are_refused(written, monkeypatch):
     for names in ("a,b,label", "2019,2020,label", "0,1,label"):
         text = f"{names}\n" + "0.5,1.5,x\n" * 20 + f"{names}\n0.5,2.5,y\n"
         path = written("t.csv", text)
-        expected = "line 22: the names of the columns are repeated; values expected"
+        expected = "line 22: the column names are repeated; expected values"
         assert expected in fault(path) and expected in fault(path, columns=names.split(",")[:2], needs_label=False)
         with pytest.raises(DataFileError, match=expected):
             read_mixed(path)
-        monkeypatch.setattr("dimargin.io.data.csv_text._WIDE", 1)
+        monkeypatch.setattr("dimargin.io.data.csv_text._WIDE_COLUMNS", 1)
         assert expected in fault(path)
         monkeypatch.undo()
         with pytest.raises(DataFileError, match=expected):
@@ -245,9 +243,7 @@ def test_blank_lines_and_comments_may_stand_before_the_table(before, n_before, n
 @pytest.mark.parametrize("title", ["Report of 2020", "Report of 2020,,", ",,"])
 def test_a_title_before_the_table_is_named(title, written):
     path = written("t.csv", f"{title}\na,b,label\n" + "1,2,x\n3,4,y\n" * 9)
-    said = (
-        "line 1: 1 name of columns, but the lines below have 3 fields; what stands before the table has to begin with #"
-    )
+    said = "line 1: 1 column name, but the lines below have 3 fields; lines before the table must begin with #"
     for read in (read_data, read_mixed, lambda path: GrowingFile(path).read()):
         with pytest.raises(DataFileError, match=said):
             read(path)
@@ -308,4 +304,4 @@ def test_a_header_of_two_lines_is_named(tmp_path):
         said = (
             f"the columns {0 + index} and {1 + index}, counted from 0, are all called 's1'; give them different names"
         )
-        assert said in (found := fault(tmp_path / "rows.csv")) and found.endswith("two levels: make one line of both")
+        assert said in (found := fault(tmp_path / "rows.csv")) and found.endswith("two levels: merge both lines")

@@ -24,5 +24,5 @@ def test_what_is_not_a_weight_is_named_by_its_line(text, size, written, monkeypa
 
 
 def test_there_must_be_one_for_each_row(written):
-    with pytest.raises(DataFileError, match="has 2 weights, one on each line; expected 3, one for each row"):
+    with pytest.raises(DataFileError, match="has 2 weights, one per line; expected 3, one per row"):
         read_weights(written("w", "1\n2\n"), 3)

@@ -204,7 +204,7 @@ def test_kernel_values_computed_beforehand(tmp_path):
 @pytest.mark.parametrize("wrong", ["0:1.5", "0:0", "0:-3", "1:3", "0:3 1:1", "", "0:1e300"])
 def test_indices_that_are_none(tmp_path, wrong):
     (tmp_path / "m").write_text(PLACES.replace("0:3", wrong))
-    with pytest.raises(ModelFileError, match=r"line 2: .*its place in the kernel matrix"):
+    with pytest.raises(ModelFileError, match=r"line 2: .*its index in the kernel matrix"):
         dm.from_libsvm(tmp_path / "m")
 
 
@@ -356,7 +356,7 @@ def test_what_has_no_form_is_refused_with_the_reason(tmp_path):
         (
             dm.ODMClassifier(multi_class="one_vs_rest").fit(iris, species),
             ValueError,
-            "3 classes one from the rest.*multi_class='one_vs_one'",
+            "one-vs-rest for 3 classes.*multi_class='one_vs_one'",
         ),
         (dm.SVMClassifier(kernel="laplacian").fit(X, y), ValueError, "Laplacian kernel has no LIBSVM form"),
         (
@@ -365,15 +365,19 @@ def test_what_has_no_form_is_refused_with_the_reason(tmp_path):
             "predicts by clusters has no LIBSVM form",
         ),
         (dm.SVMClassifier(kernel=linear_kernel).fit(X, y), ValueError, "a function has no LIBSVM form"),
-        (make_pipeline(MinMaxScaler(), dm.SVMClassifier()).fit(X, y), TypeError, "hold no scaling: pass the machine"),
-        (SVC().fit(X, y), TypeError, "a kernel machine of dimargin expected, got SVC"),
-        (OneVsOneClassifier(SVC()).fit(iris, species), TypeError, "pairs of kernel machines.* got SVC"),
+        (
+            make_pipeline(MinMaxScaler(), dm.SVMClassifier()).fit(X, y),
+            TypeError,
+            "not store scaling: pass only the machine",
+        ),
+        (SVC().fit(X, y), TypeError, "expected a kernel machine of dimargin, got SVC"),
+        (OneVsOneClassifier(SVC()).fit(iris, species), TypeError, "expected pairs of kernel machines.* got SVC"),
         (
             OneVsOneClassifier(dm.SVMClassifier()).fit(iris, species),
             ValueError,
-            "kernels differ .*: give gamma a number",
+            "kernels differ .*; set gamma to a number",
         ),
-        (dm.SVMClassifier().fit(X, text), ValueError, r"whole numbers of 32 bits, not \['spam', 'ham'\]"),
+        (dm.SVMClassifier().fit(X, text), ValueError, r"integers of 32 bits, got \['spam', 'ham'\]"),
         (dm.SVMClassifier().fit(X, y * 2**40), ValueError, "32 bits"),
         (dm.SVMClassifier(), NotFittedError, "not fitted"),
         (OneVsOneClassifier(dm.SVMClassifier()), NotFittedError, "not fitted"),

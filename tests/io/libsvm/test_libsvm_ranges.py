@@ -91,7 +91,7 @@ def test_any_rows(X, limits, at_once, sparse):
     y = np.arange(len(X)) - 1
     form = sp.csr_array(X) if sparse else X
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dimargin.io.libsvm.ranges._NUMBERS_AT_ONCE", at_once)
+        patch.setattr("dimargin.io.libsvm.ranges._MAX_BATCH_NUMBERS", at_once)
         text = "".join(FeatureRanges.fit(form, y, *limits).lines(form, y))
     assert text == by_hand(X, y, *limits)
 
@@ -118,21 +118,21 @@ def test_a_round_trip_changes_nothing(tmp_path_factory, features, values, labels
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "line 1: 'x', as svm-scale -s writes it, expected in a range file, got 'the end'"),
-        ("z\n0 1\n", "line 1: 'x'"),
-        ("y\n0 1\nx\n0 1\n", "line 3: 2 finite numbers expected in a range file, got 'x'"),
-        ("y\n0 1\n0 1\n0 1\n", "line 4: 'x'"),
-        ("x\n", "line 2: 2 finite numbers expected in a range file, got 'the end'"),
-        ("x\n0 1 2\n", "line 2: 2 finite numbers"),
-        ("x\n0 inf\n", "line 2: 2 finite numbers"),
-        ("x\n0 1\n1 0\n", "line 3: 3 finite numbers"),
-        ("x\n0 1\n1 0 nan\n", "line 3: 3 finite numbers"),
-        ("x\n0 1\n1 0 one\n", "line 3: 3 finite numbers"),
-        ("x\n0 1\n1.5 0 1\n", "line 3: a feature above 0"),
-        ("x\n0 1\n0 0 1\n", "line 3: a feature above 0"),
-        ("x\n0 1\n3 0 1\n3 0 1\n", "line 4: a feature above 3"),
-        ("x\n0 1\n99999999999 0 1\n", "line 3: a feature above 0"),
-        ("\0\1\2", "line 1: 'x'"),
+        ("", "line 1: expected 'x', as written by svm-scale -s, in a range file, got 'the end'"),
+        ("z\n0 1\n", "line 1: expected 'x'"),
+        ("y\n0 1\nx\n0 1\n", "line 3: expected 2 finite numbers in a range file, got 'x'"),
+        ("y\n0 1\n0 1\n0 1\n", "line 4: expected 'x'"),
+        ("x\n", "line 2: expected 2 finite numbers in a range file, got 'the end'"),
+        ("x\n0 1 2\n", "line 2: expected 2 finite numbers"),
+        ("x\n0 inf\n", "line 2: expected 2 finite numbers"),
+        ("x\n0 1\n1 0\n", "line 3: expected 3 finite numbers"),
+        ("x\n0 1\n1 0 nan\n", "line 3: expected 3 finite numbers"),
+        ("x\n0 1\n1 0 one\n", "line 3: expected 3 finite numbers"),
+        ("x\n0 1\n1.5 0 1\n", "line 3: expected a feature above 0"),
+        ("x\n0 1\n0 0 1\n", "line 3: expected a feature above 0"),
+        ("x\n0 1\n3 0 1\n3 0 1\n", "line 4: expected a feature above 3"),
+        ("x\n0 1\n99999999999 0 1\n", "line 3: expected a feature above 0"),
+        ("\0\1\2", "line 1: expected 'x'"),
     ],
 )
 def test_damage_is_named(tmp_path, text, message):
@@ -158,7 +158,7 @@ def test_empty_lines_count_only_before_others(tmp_path):
     (tmp_path / "ranges").write_text("x\n-1 1\n1 0 1\n \n\n")
     assert FeatureRanges.read(tmp_path / "ranges").features.tolist() == [1]
     (tmp_path / "ranges").write_text("x\n-1 1\n1 0 1\n\n2 0 1\n")
-    with pytest.raises(DataFileError, match=r"ranges, line 4: 3 finite numbers expected in a range file, got ''"):
+    with pytest.raises(DataFileError, match=r"ranges, line 4: expected 3 finite numbers in a range file, got ''"):
         FeatureRanges.read(tmp_path / "ranges")
 
 

@@ -136,7 +136,9 @@ def test_every_format_version_keeps_loading():
 @pytest.mark.parametrize("make", [lambda: SVC(), lambda: make_pipeline(RobustScaler(), dm.ODMClassifier())])
 def test_what_cannot_be_saved_is_named(make, tmp_path):
     X, y = moons(40)
-    with pytest.raises(TypeError, match=r"cannot save a (SVC|RobustScaler); what can be saved: ODMClassifier, "):
+    with pytest.raises(
+        TypeError, match=r"cannot save a model of type (SVC|RobustScaler); supported types are ODMClassifier, "
+    ):
         dm.save(make().fit(X, y), tmp_path / "m")
     assert not list(tmp_path.iterdir())
 
@@ -181,7 +183,7 @@ def test_other_files_are_refused(content, tmp_path):
 
 def test_another_safetensors_file_is_refused(tmp_path):
     (tmp_path / "other").write_bytes(to_safetensors({"weights": np.ones(3)}))
-    with pytest.raises(ModelFileError, match="no dimargin model"):
+    with pytest.raises(ModelFileError, match="not a dimargin model file"):
         dm.load(tmp_path / "other")
     (tmp_path / "other").write_bytes(to_safetensors({"weights": np.ones(3)}, {"dimargin": "\n" + 5000 * "9"}))
     with pytest.raises(ModelFileError, match="damaged: Exceeds the limit"):
@@ -243,7 +245,7 @@ LIES = {
 @pytest.mark.parametrize("lie", sorted(LIES))
 def test_a_file_that_lies_is_refused(saved, lie):
     tampered(saved, LIES[lie])
-    with pytest.raises(ModelFileError, match="no sound model"):
+    with pytest.raises(ModelFileError, match="not a valid model"):
         dm.load(saved)
 
 
@@ -258,7 +260,7 @@ def test_a_sparse_array_that_lies_is_refused(tmp_path):
 
         content = path.read_bytes()
         tampered(path, change)
-        with pytest.raises(ModelFileError, match="no sound model"):
+        with pytest.raises(ModelFileError, match="not a valid model"):
             dm.load(path)
         path.write_bytes(content)
 

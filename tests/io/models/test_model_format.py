@@ -95,7 +95,7 @@ def test_raw_files(tmp_path):
     with pytest.raises(ModelFileError, match="checksum does not match"):
         read_raw(path)
     path.write_bytes(content)
-    with pytest.raises(ModelFileError, match="no sound model: 'Unknown'"):
+    with pytest.raises(ModelFileError, match="not a valid model: 'Unknown'"):
         dm.load(path)
     before = path.read_bytes()
     with pytest.raises(TypeError, match=r"machine\.a cannot be stored"):
@@ -170,7 +170,7 @@ def test_a_file_without_an_end_or_larger_than_memory_is_refused(content, tmp_pat
         with open(path, "ab") as file:
             file.truncate(2**33)
     said = bounded.run("from dimargin.io.models import load", f"load({str(path)!r})", megabytes=500)
-    expected = "needs more memory than there is" if content.startswith("a model") else "no dimargin model begins"
+    expected = "needs more memory than there is" if content.startswith("a model") else "not a dimargin model file"
     assert said.startswith(f"ModelFileError {path}") and expected in said, said
 
 
@@ -184,16 +184,16 @@ def test_a_small_file_that_claims_long_labels(tmp_path):
     header["steps"][0]["attributes"]["classes_"]["dtype"] = "<U500000000"
     path.write_bytes(model_format.file_content(header, arrays))
     said = bounded.run("from dimargin.io.models import load", f"load({str(path)!r})", megabytes=300)
-    assert said.startswith(f"ModelFileError {path} is no sound model: 3 labels of type <U500000000"), said
+    assert said.startswith(f"ModelFileError {path} is not a valid model: 3 labels of type <U500000000"), said
 
 
 def test_a_header_is_not_too_long(tmp_path, monkeypatch):
     path = tmp_path / "m"
     write_model(path, [Step("machine", "Unknown", {"a": 1}, {})], {"note": "x" * 1000})
-    monkeypatch.setattr(model_format, "_LONGEST_HEADER", 1000)
-    with pytest.raises(ModelFileError, match=f"{path} has a header of 1[0-9]{{3}} letters, at most 1000 expected"):
+    monkeypatch.setattr(model_format, "_MAX_HEADER_LENGTH", 1000)
+    with pytest.raises(ModelFileError, match=f"{path} has a header of 1[0-9]{{3}} characters; the limit is 1000"):
         read_raw(path)
-    with pytest.raises(TypeError, match=r"a model file holds 1000 letters beside its arrays; this model has 1\d{3}"):
+    with pytest.raises(TypeError, match=r"the header of this model has 1\d{3} characters; the limit is 1000"):
         write_model(path, [Step("machine", "Unknown", {"a": 1}, {})], {"note": "x" * 1000})
 
 

@@ -98,7 +98,7 @@ SPARSE = {
 )
 def test_a_router_that_lies_is_refused(routed, lie):
     tampered(routed, lambda header, arrays: (LIES | DENSE | SPARSE)[lie](arrays))
-    with pytest.raises(ModelFileError, match="no sound model"):
+    with pytest.raises(ModelFileError, match="not a valid model"):
         dm.load(routed)
 
 
@@ -121,7 +121,7 @@ HEADERS = {
 @pytest.mark.parametrize("lie", sorted(HEADERS))
 def test_a_header_that_lies_about_the_router_is_refused(routed, lie):
     tampered(routed, lambda header, arrays: HEADERS[lie](router(header)))
-    with pytest.raises(ModelFileError, match="no sound model"):
+    with pytest.raises(ModelFileError, match="not a valid model"):
         dm.load(routed)
 
 
@@ -142,7 +142,7 @@ def test_a_committee_that_lies_is_refused(tmp_path, lie):
     dm.save(machine.fit(X, y), tmp_path / "m")
     assert np.array_equal(dm.load(tmp_path / "m").decision_function(X), machine.decision_function(X))
     tampered(tmp_path / "m", lambda header, arrays: lie(arrays))
-    with pytest.raises(ModelFileError, match="no sound model"):
+    with pytest.raises(ModelFileError, match="not a valid model"):
         dm.load(tmp_path / "m")
 
 
@@ -153,7 +153,7 @@ def test_a_rule_for_rows_of_the_other_storage_is_refused(routed, tmp_path):
     foreign = dm.SVMClassifier(**machine.get_params(deep=False)).fit(other(X), y)
     machine._router = foreign._router.take(np.zeros(len(machine.support_), dtype=np.int64))
     dm.save(machine, tmp_path / "foreign")
-    with pytest.raises(ModelFileError, match="no sound model"):
+    with pytest.raises(ModelFileError, match="not a valid model"):
         dm.load(tmp_path / "foreign")
 
 
@@ -196,7 +196,7 @@ PAIRS = {
 @pytest.mark.parametrize("lie", PAIRS)
 def test_pairs_that_lie_are_refused(paired, lie):
     tampered(paired, lambda header, arrays: PAIRS[lie](arrays))
-    with pytest.raises(ModelFileError, match="no sound model"):
+    with pytest.raises(ModelFileError, match="not a valid model"):
         dm.load(paired)
 
 
@@ -383,7 +383,7 @@ OF = {
 def test_a_detector_that_lies_is_refused(detector, lie, request):
     kind = request.node.callspec.params["detector"]
     tampered(detector, OF[kind][lie])
-    with pytest.raises(ModelFileError, match="no sound model"):
+    with pytest.raises(ModelFileError, match="not a valid model"):
         dm.load(detector)
 
 
@@ -419,7 +419,7 @@ def test_whatever_stands_in_a_header_is_refused_or_scores(tmp_path_factory, kind
     try:
         loaded = dm.load(path)
     except ModelFileError as error:
-        assert "no sound model" in str(error)
+        assert "not a valid model" in str(error)
     else:
         assert loaded.score_samples(X).shape == (60,)
 
@@ -600,7 +600,7 @@ def test_a_step_that_lies_is_refused(kind, lie, trained_files, tmp_path):
     path.write_bytes((trained_files / kind).read_bytes())
     dm.load(path)
     tampered(path, OF_CLASSES[kind][lie])
-    with pytest.raises(ModelFileError, match="no sound model"):
+    with pytest.raises(ModelFileError, match="not a valid model"):
         dm.load(path)
 
 
@@ -611,7 +611,7 @@ def test_notes_that_commands_cannot_read_are_refused(notes, trained_files, tmp_p
     path = tmp_path / "m"
     path.write_bytes((trained_files / "odm").read_bytes())
     tampered(path, lambda header, arrays: header.update(notes=notes))
-    with pytest.raises(ModelFileError, match="no sound model"):
+    with pytest.raises(ModelFileError, match="not a valid model"):
         dm.load(path)
 
 

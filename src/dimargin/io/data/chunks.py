@@ -1,4 +1,4 @@
-"""Common parts of the readers of data files: the result, its chunks, conversion of labels."""
+"""Common parts of the readers of data files: their result, its chunks, and parts of messages."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from dimargin.system.arrays import Floats
 from dimargin.system.memory import memory_of_process, out_of_memory
 from dimargin.system.printing import PrintableError
 
-CHUNK = 1 * 2**20  # bytes of text, or of numbers of a Parquet file, parsed at a time
-LEFT_OUT = "; --drop, in Python drop=, leaves a column out"  # behind what cannot be a feature, in a message
-WEIGHT_EXPECTED = "a finite number of 0 or more expected"  # behind what is not a weight, in a message
+CHUNK = 1 * 2**20  # The readers parse so many bytes of text, or of numbers of a Parquet file, at a time.
+LEFT_OUT = "; --drop, in Python drop=, leaves a column out"  # This ends messages on columns that are not numbers.
+WEIGHT_EXPECTED = "a finite number of 0 or more expected"  # This ends messages on invalid weights.
 
 
 class DataFileError(PrintableError, ValueError):
@@ -33,25 +33,27 @@ class DataSet:
     ----------
     X : ndarray or CSR array of shape (n, n_features), float64
     y : ndarray of shape (n,) or None
-        Labels: whole numbers or text, as they are (see ``dimargin.io.data.labels.label_values``), and floating-point
-        numbers where one is not whole. None if they were not read.
+        Labels: whole numbers or texts (see ``dimargin.io.data.labels.label_values``), or
+        floating-point numbers if one is not whole. None if they were not read.
     feature_names : list of str or None
         Names of the columns of X; None for LIBSVM text and for CSV without a header.
     label : str, int or None
-        The column that held the labels: its name, or its place where columns have no names. None if they were not read.
+        Name of the labels' column, or its position if columns have no names. None if they were not
+        read.
     zero_based : bool or None
         Whether features are counted from zero (LIBSVM text only).
     weights : ndarray of shape (n,) or None
         Weights of the rows, finite and not negative; None if they were not read.
     weight : str, int or None
-        The column that held them, as `label`; "label" for LIBSVM text.
+        Name or position of the weights' column, as in `label`; "label" for LIBSVM text.
     groups : ndarray of shape (n,) or None
-        Texts that are the same for the rows of a group; None if they were not read.
+        Name of every row's group, as a text; None if they were not read.
     remarks : tuple of str
-        What whoever trains on these rows should know: columns that were left out, or that number the rows, and labels
-        that may be missing.
+        Warnings for training on these rows, about columns that were left out or that number the
+        rows, and about labels that may be missing.
     fraction : str or None
-        What `check_classes` says of the first label that is a number but not whole; None if there is none.
+        Error message of `check_classes` for the first label that is a fraction; None without such a
+        label.
     """
 
     X: Any
@@ -67,7 +69,7 @@ class DataSet:
 
 
 def check_classes(fraction: str | None) -> None:
-    """Raise DataFileError, with this message, if one is given: a label is a fraction, which is no class."""
+    """Raise DataFileError with the message in `DataSet.fraction`, if there is one."""
     if fraction is not None:
         raise DataFileError(fraction)
 
@@ -80,7 +82,7 @@ def no_rows(
 
 
 class Chunk(NamedTuple):
-    """Some rows of a file, their labels or codes of labels, and their weights where these are read."""
+    """Some rows of a file, their labels or codes of labels, and their weights if these are read."""
 
     X: Any
     y: NDArray[Any] | None
@@ -88,7 +90,7 @@ class Chunk(NamedTuple):
 
 
 class Chunks:
-    """Rows and labels, collected chunk by chunk and joined with one chunk in memory twice, not the whole."""
+    """Rows and labels in chunks, which are joined with memory for one additional chunk only."""
 
     def __init__(self, path: Path, chunks: Iterator[Chunk]) -> None:
         self._parts: list[Any] = []
@@ -96,8 +98,8 @@ class Chunks:
         held, most = 0, memory_of_process()
         for chunk in chunks:
             held += _size(chunk.X) + (0 if chunk.y is None else chunk.y.nbytes)
-            if held > most:  # before the system ends the process
-                raise DataFileError(f"{path}: {out_of_memory('what is in it')}")
+            if held > most:  # Otherwise the operating system would end the process.
+                raise DataFileError(f"{path}: {out_of_memory('its content')}")
             self._parts.append(_set_apart(chunk.X))
             labels.append(None if chunk.y is None else _set_apart(chunk.y))
             weights += [] if chunk.weights is None else [chunk.weights]
@@ -124,7 +126,7 @@ class Chunks:
         stored, at = sum(part.nnz for part in self._parts), 0
         values, small = np.empty(stored), np.iinfo(np.int32).max
         columns = np.empty(stored, dtype=np.int32 if width <= small else np.int64)
-        # as columns, if it can be
+        # Both index arrays have the same type, unless only the offsets need int64.
         offsets = np.zeros(self._rows + 1, dtype=columns.dtype if stored <= small else np.int64)
         row = 0
         for part in _used_up(self._parts):
@@ -134,7 +136,7 @@ class Chunks:
         return sp.csr_array((values, columns, offsets), shape=(self._rows, width))
 
     def density(self, width: int) -> float:
-        """Return the share of the numbers that are not zero, in rows of this width."""
+        """Return the share of nonzeros in rows of this width."""
         stored = sum(part.nnz if sp.issparse(part) else np.count_nonzero(part) for part in self._parts)
         return float(stored / max(1, self._rows * width))
 
@@ -161,9 +163,10 @@ def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
 
 
 def _set_apart(array: Any) -> Any:
-    """Copy an array to pages of its own, which go back to the system once it is freed; malloc would keep many."""
+    """Copy an array to pages that return to the system once it is freed; malloc would keep many."""
     if sp.issparse(array):
-        small = np.int32 if array.shape[1] <= np.iinfo(np.int32).max else np.int64  # a chunk has few numbers
+        # A chunk has few enough numbers for int32.
+        small = np.int32 if array.shape[1] <= np.iinfo(np.int32).max else np.int64
         index = (_set_apart(array.indices.astype(small)), _set_apart(array.indptr.astype(small)))
         return sp.csr_array((_set_apart(array.data), *index), shape=array.shape, copy=False)
     pages = mmap.mmap(-1, max(1, array.nbytes), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)

@@ -1,4 +1,4 @@
-"""Rows of CSV by Python's own reader, for sites and for rows of thousands of columns."""
+"""Rows of CSV from Python's own reader, for sites and for rows of thousands of columns."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ from dimargin.io.data.labels import NOTHING, is_number
 from dimargin.io.data.named_columns import TableColumns, TextLabels, has_break
 
 MAX_COLUMNS = 2**20
-"""Columns that a file may have: a reader takes some hundred bytes for each, whatever is in it."""
+"""Maximum number of columns of a file; readers need some hundred bytes for each."""
 BLANKS = " "
+"""Delimiter that means one or several blanks and tabs."""
 _SOME_BLANKS, _BLANKS_AT_ENDS = re.compile(rb"[ \t]+"), re.compile(rb"(?:(?<=[\r\n])|\A) | (?=[\r\n]|\Z)")
 _REMARK_LINE = re.compile(r"#|sep=.\s*$", re.IGNORECASE)
 _BLANKS_OR_QUOTED = re.compile(rb'("[^"\r\n]*")|[ \t]+')
-_AS_LETTERS = "--no-quotes, in Python quotes=False, takes quotes for letters"
-UNCLOSED = f"a quote is not closed; {_AS_LETTERS}"
+_NO_QUOTES_HINT = "--no-quotes, in Python quotes=False, reads quotes as letters"
+UNCLOSED = f"a quote is not closed; {_NO_QUOTES_HINT}"
 _HOLDS_ROWS = (
-    "a quote opens in this row and closes {} below, behind what looks like rows; is a quote not closed? "
-    f"{_AS_LETTERS}, and --quotes, quotes=True, takes these lines for one cell"
+    "a quote opens in this row and closes {} below, after what looks like rows; is a quote not closed? "
+    f"{_NO_QUOTES_HINT}, and --quotes, quotes=True, reads these lines as one cell"
 )
-_ESCAPED = (
-    r"""a quote within quotes is written \", where "" is expected, as sed 's/\\"/""/g' FILE writes it, """
-    'and write.table of R with qmethod = "double"'
+_ESCAPED_QUOTE = (
+    r"""a quote within quotes is written \"; expected "", as written by sed 's/\\"/""/g' FILE """
+    'or by write.table of R with qmethod = "double"'
 )
-_ESCAPES, _ENDS = re.compile(r"\\."), re.compile("\r\n|\r|\n")
+_ESCAPE, _LINE_END = re.compile(r"\\."), re.compile("\r\n|\r|\n")
 NOT_UTF8 = "not UTF-8 text; name its encoding, such as cp1252, by --encoding, or encoding= in Python"
-_IN_NUMBERS = b"0123456789+-.eE \t"  # else Python reads more as a number than the other readers: 1_0, nan
 
 
 def is_remark(line: str) -> bool:
-    """Return whether a line before a table is a comment, or tells Excel the separator."""
+    """Return whether a line before a table is a comment or Excel's declaration of the separator."""
     return _REMARK_LINE.match(line) is not None
 
 
 def is_missing(text: str) -> bool:
-    """Return whether a text says that a value is missing."""
+    """Return whether a text marks a missing value."""
     return text.lower() in NOTHING
 
 
@@ -52,7 +52,7 @@ def is_utf8(text: str) -> bool:
 
 
 def delimited(lines: bytes, delimiter: str, quotes: bool | None = None) -> bytes:
-    """Return lines with one delimiter between two fields; `BLANKS` stands for one or several blanks and tabs."""
+    """Return lines with exactly one delimiter between two fields, also for `BLANKS`."""
     if delimiter != BLANKS:
         return lines
     has_quotes = quotes is not False and b'"' in lines
@@ -65,30 +65,31 @@ def _one_blank(found: re.Match[bytes]) -> bytes:
 
 
 def delimited_line(line: str, delimiter: str, quotes: bool | None = None) -> str:
-    """Return a line as `delimited` does."""
+    """Return a line with exactly one delimiter between two fields, like `delimited`."""
     if delimiter != BLANKS:
         return line
     return delimited(line.encode(errors="surrogateescape"), delimiter, quotes).decode(errors="surrogateescape")
 
 
 def lines_of(block: bytes) -> Iterable[str]:
-    """Return the lines of a block with their ends."""
+    """Return the lines of a block, including their line breaks."""
     return io.StringIO(block.decode(errors="surrogateescape"), newline="")
 
 
 class CsvReader:
-    """Reader that yields the rows of lines as lists of fields; empty lines are left out.
+    """Reader that yields the rows of lines as lists of fields and skips empty lines.
 
-    `line` is the line where the row given last begins, counted from one, `last` the one where it ends, and `fields` are
-    its fields, or all of that which cannot be read. Raises csv.Error for a field of more letters than Python's reader
-    takes, for a quote that is written as in C, and behind a last row whose quote is not closed. `quotes` are as in
-    `FileOptions`; unless they are True, a row whose quotes hold other rows of `width` fields is an error, too.
+    `line` and `last` are the first and the last line of the latest row, counted from one, and
+    `fields` are its fields, or the part that cannot be read. Raises csv.Error for a field longer
+    than Python's reader accepts, for a quote that is escaped as in C, and after a last row with an
+    unclosed quote. `quotes` is as in `FileOptions`; unless it is True, a row whose quotes contain
+    other rows of `width` fields is also an error.
     """
 
     def __init__(self, lines: Iterable[str], delimiter: str, quotes: bool | None = None, width: int = 0) -> None:
         self.line, self.last, self.fields, self.is_open = 1, 0, list[str](), False
         self._delimiter, self._quotes, self._width = delimiter, quotes, width
-        self._lines = list[str]()  # of the row
+        self._lines = list[str]()  # The lines of the current row.
         lines = lines if quotes is False else map(self._seen, lines)
         self._reader = csv.reader(
             chain(lines, self._end()),
@@ -97,15 +98,15 @@ class CsvReader:
         )
 
     def _seen(self, line: str) -> str:
-        """Return a line, which is kept until its row is whole."""
+        """Return a line, which is kept until its row is complete."""
         self._lines.append(line)
         if _is_escaped(line, self._delimiter):
             self.fields = [line]
-            raise csv.Error(_ESCAPED)
+            raise csv.Error(_ESCAPED_QUOTE)
         return line
 
     def _end(self) -> Iterator[str]:
-        """Yield an empty line, which is a row by itself unless a quote was open before it."""
+        """Yield an empty line, which is a separate row unless a quote is still open."""
         self.is_open = True
         yield "\n"
 
@@ -116,12 +117,8 @@ class CsvReader:
                 if row and not self.is_open and (len(self._lines) > 1 or any(map(_has_escape, self._lines))):
                     self.fields = row
                     self._check(row)
-                self.line, self.last, self.fields, following = (
-                    following,
-                    self._reader.line_num,
-                    row,
-                    self._reader.line_num + 1,
-                )
+                self.line, self.last, self.fields = following, self._reader.line_num, row
+                following = self.last + 1
                 self._lines.clear()
                 if row:
                     yield row
@@ -133,25 +130,25 @@ class CsvReader:
             raise
 
     def _check(self, row: list[str]) -> None:
-        """Raise csv.Error if quotes are written as in C or hold other rows, as far as quotes and lines tell."""
+        """Raise csv.Error if quotes are escaped as in C or seem to contain other rows."""
         try:
             for _ in csv.reader(self._lines, delimiter=self._delimiter, strict=True):
                 pass
             is_wrong = any(self._holds_rows(row, k) for k, cell in enumerate(row) if has_break(cell))
-        except csv.Error:  # there is text behind a quote that closes a cell
+        except csv.Error:  # Text follows the closing quote of a cell.
             is_wrong = True
             if any(map(_has_escape, self._lines)):
-                raise csv.Error(_ESCAPED) from None
+                raise csv.Error(_ESCAPED_QUOTE) from None
         n_lines = len(self._lines) - 1
         if is_wrong and n_lines and self._quotes is None:
             raise csv.Error(_HOLDS_ROWS.format(f"{n_lines} line{'s' * (n_lines != 1)}"))
 
     def _holds_rows(self, row: list[str], k: int) -> bool:
-        """Return whether the lines of a cell are rows of as many fields as the table has, and one of them numbers.
+        """Return whether the lines of a cell are as wide as the table, with a column of numbers.
 
-        Tabs are hardly ever in texts: between them, other rows count, too.
+        With tabs, which texts hardly ever contain, rows without such a column count, too.
         """
-        rows = [line.split(self._delimiter) for line in _ENDS.split(row[k])]
+        rows = [line.split(self._delimiter) for line in _LINE_END.split(row[k])]
         rows[0], rows[-1] = [*row[:k], *rows[0]], [*rows[-1], *row[k + 1 :]]
         if self._width < 2 or set(map(len, rows)) != {self._width}:
             return False
@@ -164,20 +161,20 @@ def _has_escape(line: str) -> bool:
 
 
 def _is_escaped(line: str, delimiter: str) -> bool:
-    r"""Return whether quotes within the quotes of a line are written \", as in C, and nothing speaks against it."""
-    if not _has_escape(line) or '\\"' not in _ESCAPES.findall(line):
+    r"""Return whether a line only parses with quotes that are escaped as in C, \"."""
+    if not _has_escape(line) or '\\"' not in _ESCAPE.findall(line):
         return False
     field = rf"""(?:"(?:[^"\\]|\\.)*"|(?!")[^{re.escape(delimiter)}]*)"""
     return re.fullmatch(f"{field}(?:{re.escape(delimiter)}{field})*", line.rstrip("\r\n")) is not None
 
 
 def chunk_of(rows: list[list[str]], width: int, taken: TableColumns, texts: TextLabels, indices: list[int]) -> Chunk:
-    """Return the numbers of rows of `width` fields, in the features of these indices, and the codes of their labels.
+    """Return the features with these indices, and the codes of the labels, of some rows.
 
-    Raises ValueError if a row is wrong, without saying which: this is fast where all is well.
+    Raises ValueError for an invalid row without naming it, which keeps valid rows fast.
     """
     if set(map(len, rows)) - {width}:
-        raise ValueError("rows of different width")
+        raise ValueError("rows of different widths")
     y = None if taken.index is None else _codes([row[taken.index] for row in rows], texts)
     if len(indices) == width:
         fields = list(chain.from_iterable(rows))
@@ -186,8 +183,9 @@ def chunk_of(rows: list[list[str]], width: int, taken: TableColumns, texts: Text
         del fields[taken.index :: width]
     else:
         fields = [row[index] for row in rows for index in indices]
-    if "".join(fields).encode().translate(None, _IN_NUMBERS):
-        raise ValueError("a field is no number")
+    # Python reads more texts as numbers than the other readers, such as 1_0 and nan.
+    if "".join(fields).encode().translate(None, b"0123456789+-.eE \t"):
+        raise ValueError("a field is not a number")
     X = np.fromiter(map(float, fields), np.float64, len(fields)).reshape(len(rows), len(indices))
     if not np.isfinite(X).all():
         raise ValueError("a value is missing, NaN or infinite")

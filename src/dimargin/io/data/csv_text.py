@@ -1,6 +1,6 @@
-"""CSV files: their layout, their rows chunk by chunk, and the faults of rows that cannot be read.
+"""CSV files: their layout, the chunks of their rows, and messages on rows that cannot be read.
 
-Sites import this module: pyarrow is imported where it is needed.
+Sites import this module, whose functions import pyarrow only where they need it.
 """
 
 from __future__ import annotations
@@ -36,11 +36,10 @@ from dimargin.io.data.named_columns import TableColumns, TextLabels, has_break, 
 from dimargin.io.data.opening import BOM, FileOptions, open_data
 from dimargin.io.data.sniffing import SAMPLE_BYTES, SAMPLE_ROWS, beginning, separator
 
-_WIDE = 1000  # columns from which on Python's reader is faster than Arrow's, which takes 50 us and 4 KB for each
-_OPEN = "; is a quote not closed?"
-# Bytes that Arrow takes for the table of a block by byte of it, which were 2.4 to 6.6 for blocks of 1 MiB, and more for
-# its threads
-_ROOM, _MIN_ROOM = 7, 16 * 2**20
+# From this many columns on, Python's reader is faster than Arrow's, which takes 50 us and 4 KB per
+# column.
+_WIDE_COLUMNS = 1000
+_QUOTE_HINT = "; is a quote not closed?"
 
 
 def read_csv(
@@ -65,7 +64,7 @@ def read_csv(
 def faults_named(
     path: Path, layout: CsvLayout, taken: TableColumns, options: FileOptions, texts: TextLabels
 ) -> Iterator[None]:
-    """Turn an error of Arrow's reader into one that names the line; features that are `taken` have to be numbers."""
+    """Turn an error of Arrow's reader into one that names the line."""
     import pyarrow as pa
 
     try:
@@ -86,22 +85,23 @@ class CsvLayout:
     Attributes
     ----------
     delimiter : str
-        `BLANKS` stands for one or several blanks and tabs.
+        `BLANKS` means one or several blanks and tabs.
     names : list of str
-        Names of all columns; "column 0" and so on where the file has none.
+        Names of all columns; "column 0" and so on if the file has none.
     header : list of str or None
-        Fields of the line that has the names, if there is one.
+        Fields of the line of names, if there is one.
     vacant : list of str
-        Names of columns that the file gives no name, and in the first rows no values.
+        Names of columns that have no name in the file, and no values in the first rows.
     line : bytes
-        The line that `header` is of, with one delimiter between fields, or the first row.
+        The line of `header`, or else the first row, with one delimiter between fields.
     length : int
-        Bytes of this line in the file.
+        Number of bytes of this line in the file.
     n_skipped : int
-        Bytes before the end of the line of names, or before the first row.
+        Number of bytes before the end of the line of names, or before the first row.
     n_skipped_lines : int
+        Number of lines before the first row.
     path : str
-        For messages.
+        Path for messages.
     quotes : bool or None
         As in `FileOptions`.
     """
@@ -141,10 +141,10 @@ class CsvLayout:
         columns: Sequence[str] | None = None,
         drop: Sequence[str] = (),
     ) -> CsvLayout:
-        """Determine the layout by the first lines of a file, in UTF-8; parameters as in `read_data`.
+        """Determine the layout from the first lines, in UTF-8; parameters as in `read_data`.
 
-        Whether there is a line of names is decided by `options`, else by the names of columns that were given, else by
-        the rows that follow. Blank lines and lines of comments may stand before it.
+        Whether there is a line of names is decided by `options`, else by the column names in the
+        other parameters, else by the rows that follow. Blank lines and comments may precede it.
         """
         header, quotes = options.header, options.quotes
         mark = len(BOM) if start.startswith(BOM) else 0
@@ -157,8 +157,8 @@ class CsvLayout:
             raise DataFileError(f"{path}, line 1 is empty; expected column names or values")
         if table[0].count(delimiter) >= MAX_COLUMNS:
             raise DataFileError(
-                f"{place}: {table[0].count(delimiter) + 1} columns, of which CSV may have {MAX_COLUMNS}; LIBSVM text "
-                "and Parquet hold more"
+                f"{place}: {table[0].count(delimiter) + 1} columns; CSV may have at most {MAX_COLUMNS}, LIBSVM text "
+                "and Parquet may have more"
             )
         table = list(takewhile(lambda line: line.count(delimiter) < MAX_COLUMNS, table))
         try:
@@ -189,10 +189,10 @@ class CsvLayout:
     ) -> Iterator[Chunk]:
         """Yield the rows of a stream and codes of their labels.
 
-        With `as_text`, the rows of a chunk are a record batch of text, whatever it is, and not numbers. If `is_part`,
-        the stream holds rows only.
+        With `as_text`, the rows of a chunk are a record batch of arbitrary texts instead of
+        numbers. If `is_part`, the stream contains only rows.
 
-        Raises `pyarrow.ArrowInvalid` for what cannot be read; `first_fault` says what it is.
+        Raises `pyarrow.ArrowInvalid` for invalid rows; `first_fault` finds the reason.
         """
         import pyarrow as pa
 
@@ -200,7 +200,7 @@ class CsvLayout:
         blocks = blocks if is_part else self.behind_names(blocks)
         blocks = (delimited(block, self.delimiter, self.quotes) for block in blocks)
         try:
-            if as_text or len(self.names) < _WIDE:
+            if as_text or len(self.names) < _WIDE_COLUMNS:
                 yield from self._narrow(blocks, taken, texts, as_text)
             else:
                 yield from self._wide(blocks, taken, texts)
@@ -208,7 +208,7 @@ class CsvLayout:
             raise pa.ArrowInvalid(str(error)) from error
 
     def behind_names(self, blocks: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield what is behind the line of names, with the end of that line, or all rows without one."""
+        """Yield the text from the end of the line of names on, or all rows without such a line."""
         n_left = self.n_skipped
         for block in blocks:
             yield block[n_left:]
@@ -217,9 +217,9 @@ class CsvLayout:
     def joined(
         self, collected: Chunks | None, taken: TableColumns, texts: TextLabels, place: Callable[[int], str]
     ) -> DataSet:
-        """Join all chunks; None stands for no rows. Columns have names where the file has a header.
+        """Join all chunks, or None for no rows; columns have names if the file has a header.
 
-        `place` names the line of a row, by its index.
+        `place` returns the line of a row for messages, by the row's index.
         """
         names, label = (taken.wanted, taken.label) if self.header else (None, taken.index)
         if collected is None:
@@ -231,14 +231,14 @@ class CsvLayout:
     def _narrow(
         self, blocks: Iterable[bytes], taken: TableColumns, texts: TextLabels, as_text: bool
     ) -> Iterator[Chunk]:
-        """Yield rows by Arrow's reader, a block at a time.
+        """Yield rows from Arrow's reader, one block at a time.
 
-        Given the stream, Arrow would read ahead on a thread of its own, which asks for the interpreter's lock. Where an
-        error ended the interpreter meanwhile, that thread, and by it the process, was aborted.
+        If Arrow got the stream, it would read ahead on a thread that needs the interpreter's lock.
+        When an error ended the interpreter meanwhile, that thread aborted the process.
         """
         import pyarrow as pa
 
-        kept = b""  # lines that end within quotes
+        kept = b""  # Lines with a quote that is still open.
         for lines in blocks:
             block, table, wrong = kept + lines, None, None
             if not block.lstrip(b"\r\n"):
@@ -257,7 +257,7 @@ class CsvLayout:
                 raise wrong
             kept = b""
             if self._repeats_names(block):
-                raise pa.ArrowInvalid("the names of the columns are repeated")
+                raise pa.ArrowInvalid("the column names are repeated")
             for batch in table.to_batches():
                 X = batch.select(taken.wanted) if as_text else matrix(batch, taken.wanted)
                 y = None if taken.label is None else texts.codes(batch.column(taken.label))
@@ -268,7 +268,7 @@ class CsvLayout:
             raise pa.ArrowInvalid(UNCLOSED)
 
     def _repeats_names(self, block: bytes) -> bool:
-        """Return whether a row is the line of names, however the cells of both are quoted."""
+        """Return whether a row repeats the line of names, perhaps with other quotes."""
         if self.header is None or self.line.replace(b'"', b"") not in block.replace(b'"', b""):
             return False
         return self.header in CsvReader(lines_of(block), self.delimiter, self.quotes)
@@ -280,11 +280,13 @@ class CsvLayout:
         types = dict.fromkeys(taken.wanted, pa.string() if as_text else pa.float64())
         if taken.label is not None:
             types[taken.label] = pa.string()
-        # Arrow's parser ends the process where memory ends: what it takes is taken once before, and freed
-        pa.allocate_buffer(_ROOM * len(block) + _MIN_ROOM)
-        memory = pa.allocate_buffer(len(block) + 1)  # Arrow's, so that no thread of Arrow's lets go one of Python's
+        # Arrow's parser ends the process when it runs out of memory, so what it needs is allocated
+        # and freed here first: its table took 2.4 to 6.6 bytes per byte of a block of 1 MiB, and
+        # its threads more.
+        pa.allocate_buffer(7 * len(block) + 16 * 2**20)
+        memory = pa.allocate_buffer(len(block) + 1)  # A thread of Arrow must not release an object of Python.
         characters = memoryview(memory).cast("B")
-        characters[:1] = b"\n"  # else Arrow takes three bytes for a mark of the byte order, where they are none
+        characters[:1] = b"\n"  # Otherwise Arrow might take the first three bytes for a byte order mark.
         characters[1:] = block
         return pyarrow.csv.read_csv(
             pa.BufferReader(memory),
@@ -294,13 +296,13 @@ class CsvLayout:
         )
 
     def _may_hold_lines(self, block: bytes, table: Any) -> bool:
-        """Return whether quotes may hold lines together, or be written as in C, which `_is_open` finds out."""
+        """Return whether `_is_open` must check quotes for line breaks and C's escapes."""
         if self.quotes is False or b'"' not in block:
             return False
         return b'\\"' in block or not (table and self._is_plain(block, table.num_rows))
 
     def _is_plain(self, block: bytes, n_rows: int) -> bool:
-        """Return whether every line is a row; this is quick where it is so."""
+        """Return whether every line is a row, which is a quick check."""
         characters = np.frombuffer(block, dtype=np.uint8)
         inside = np.concatenate([[False], (characters != ord("\n")) & (characters != ord("\r"))])
         text = block.rstrip(b"\r\n")
@@ -308,7 +310,7 @@ class CsvLayout:
         return int(np.count_nonzero(inside[1:] & ~inside[:-1])) == n_rows and not self._is_open(last)
 
     def _is_open(self, block: bytes) -> bool:
-        """Return whether a quote is not closed in these lines."""
+        """Return whether the last quote in these lines is still open."""
         text = io.StringIO(block.decode(errors="surrogateescape"), newline="")
         try:
             for _ in self._reader(text):
@@ -320,7 +322,7 @@ class CsvLayout:
         return False
 
     def _wide(self, blocks: Iterable[bytes], taken: TableColumns, texts: TextLabels) -> Iterator[Chunk]:
-        """Yield rows by Python's reader."""
+        """Yield rows from Python's reader."""
         import pyarrow as pa
 
         rows = iter(self._reader(chain.from_iterable(map(lines_of, blocks))))
@@ -341,19 +343,20 @@ class CsvLayout:
         return [index_of[name] for name in taken.wanted]
 
     def block(self, lines: bytes, taken: TableColumns, texts: TextLabels) -> Chunk:
-        """Return the rows of lines by Python's reader; raises ValueError or csv.Error for what cannot be read."""
+        """Return rows from Python's reader; raises ValueError or csv.Error for invalid ones."""
         rows = list(self._reader(lines_of(delimited(lines, self.delimiter, self.quotes))))
         return self._chunk(rows, taken, texts, self._indices(taken))
 
     def _chunk(self, rows: list[list[str]], taken: TableColumns, texts: TextLabels, indices: list[int]) -> Chunk:
         if self.header in rows:
-            raise ValueError("the names of the columns are repeated")
+            raise ValueError("the column names are repeated")
         return chunk_of(rows, len(self.names), taken, texts, indices)
 
     def rows(self, stream: BinaryIO, n_before: int) -> Iterator[tuple[int, list[str]]]:
-        """Yield the rows behind so many lines, and the number of the line where each begins.
+        """Yield the rows after `n_before` lines, with the number of the line where each begins.
 
-        Raises csv.Error as `CsvReader`, with the number of the line and its fields as further arguments.
+        Raises csv.Error like `CsvReader`, with the number of the line and its fields as further
+        arguments.
         """
         with io.TextIOWrapper(stream, "utf-8-sig", errors="surrogateescape", newline="") as text:
             lines = (delimited_line(line, self.delimiter, self.quotes) for line in islice(text, n_before, None))
@@ -374,11 +377,11 @@ class CsvLayout:
         self, stream: BinaryIO, taken: TableColumns, texts: TextLabels, name: Callable[[int, list[str]], str],
         n_before: int = 0,
     ) -> str | None:  # fmt: skip
-        """Describe the fault in the first line that cannot be read; the fast reader does not say where it is.
+        """Describe the first invalid row, which the fast reader does not locate.
 
-        `name` gives the name of a line from its number and its fields, and `n_before` is the number of lines before the
-        rows. `texts` knows which labels are missing. What is returned is empty where there are no rows, and None where
-        nothing is wrong.
+        `name` returns the name of a line from its number and its fields, `n_before` is the number
+        of lines before the rows, and `texts` decides which labels are missing. Returns an empty
+        text if there are no rows, and None if all are valid.
         """
         indices, has_rows = self._indices(taken), False
         try:
@@ -393,19 +396,19 @@ class CsvLayout:
 
     def _fault(self, row: list[str], indices: list[int], label: int | None, texts: TextLabels) -> str | None:
         if row == self.header:
-            return "the names of the columns are repeated; values expected"
+            return "the column names are repeated; expected values"
         if len(row) != len(self.names):
             found = f"{len(row)} field{'s' * (len(row) != 1)}, expected {len(self.names)}"
             found += f": {short(row[0])!r}" if len(row) == 1 else ""
-            return found + _OPEN * any(map(has_break, row))
+            return found + _QUOTE_HINT * any(map(has_break, row))
         if label is not None and texts.lacks(row[label]):
             return missing_label(self.names[label], row[label])
         if label is not None and has_break(row[label]):
-            return f"the label in column {short(self.names[label])!r} has a line break{_OPEN}"
+            return f"the label in column {short(self.names[label])!r} has a line break{_QUOTE_HINT}"
         for index in indices:
             if not is_number(row[index]) or not np.isfinite(float(row[index])):
                 what = f"is {short(row[index])!r}" if row[index] else "is missing"
-                what += "; a finite number expected" + _OPEN * has_break(row[index])
+                what += "; a finite number expected" + _QUOTE_HINT * has_break(row[index])
                 return f"column {short(self.names[index])!r} {what}"
         if not all(map(is_utf8, row if label is None or not indices else [row[label]])):
             return NOT_UTF8

@@ -1,4 +1,4 @@
-"""The first lines of CSV: what stands before the table, and the names of its columns."""
+"""The first lines of CSV: remarks before the table, and the names of its columns."""
 
 from __future__ import annotations
 
@@ -22,11 +22,9 @@ from dimargin.io.data.labels import is_number
 from dimargin.io.data.named_columns import said_of_doubles
 from dimargin.io.data.sniffing import has_names
 
-_MIN_ROWS = 3  # Fewer rows may be malformed themselves; the error is of the row then.
-
 
 def encoded(text: str) -> bytes:
-    """Return the bytes of a text of a file, those that are not UTF-8 included."""
+    """Return the bytes of a text from a file, including those that are not UTF-8."""
     return text.encode(errors="surrogateescape")
 
 
@@ -40,7 +38,7 @@ def first_row(lines: Iterable[str], delimiter: str, quotes: bool | None) -> tupl
 
 
 def n_before_table(lines: list[str], delimiter: str, quotes: bool | None) -> int:
-    """Return the number of lines before the table: blank ones, and remarks unless they have as many fields as it."""
+    """Return the number of blank lines, and remarks narrower than the table, before it."""
     filled = [k for k, line in enumerate(lines) if line.strip()]
     first = next((at for at, k in enumerate(filled) if not is_remark(lines[k])), 0)
     counts = [delimited_line(lines[k], delimiter, quotes).count(delimiter) for k in filled[: first + 1]]
@@ -50,7 +48,7 @@ def n_before_table(lines: list[str], delimiter: str, quotes: bool | None) -> int
 
 
 def rows_below(lines: Iterable[str], delimiter: str, quotes: bool | None) -> list[list[str]]:
-    """Return the rows of lines, as far as they can be read."""
+    """Return the rows before the first one that cannot be read."""
     rows = list[list[str]]()
     with suppress(csv.Error):
         for row in CsvReader(lines, delimiter, quotes):
@@ -62,7 +60,7 @@ def rows_below(lines: Iterable[str], delimiter: str, quotes: bool | None) -> lis
 def holds_names(
     place: str, first: list[str], below: list[list[str]], named: Sequence[str], columns: Sequence[str] | None
 ) -> bool:
-    """Return whether the first row holds names; raises DataFileError where nobody can know."""
+    """Return whether the first row holds names; raises DataFileError if that is ambiguous."""
     fields = {field.strip() for field in first}
     has_all = bool(columns) and all(name.strip() in fields for name in columns or ())
     if has_all or any(name.strip() in fields and not is_number(name) for name in named):
@@ -71,25 +69,26 @@ def holds_names(
     decided = has_names(first, [row for row in map(_trimmed, below) if len(row) == len(first)])
     if decided is None:
         raise DataFileError(
-            f"{place}: {short(', '.join(first))!r} may be names of columns or values; say which: --header or "
-            "--no-header, in Python header=True or header=False"
+            f"{place}: {short(', '.join(first))!r} may be column names or values; choose --header or --no-header, in "
+            "Python header=True or header=False"
         )
     return decided
 
 
 def _trimmed(row: list[str]) -> list[str]:
-    """Return a row without an empty field at its end, which a separator there makes."""
+    """Return a row without the empty field that a trailing separator makes."""
     return row[:-1] if len(row) > 1 and not row[-1].strip() else row
 
 
 def names_of(place: str, first: list[str], below: list[list[str]], delimiter: str) -> tuple[list[str], list[str]]:
-    """Return the names of all columns, and those that the file gives neither a name nor values.
+    """Return the names of all columns, and of those without a name and values in the file.
 
-    A column that has no name gets that of pandas, except for the first, which may be the index of the rows.
+    A column without a name gets the name that pandas would give it, except for the first column,
+    which may be the index of the rows.
     """
     names = [field.strip() for field in first]
     if any("\0" in name for name in names):
-        raise DataFileError(f"{place}: a NUL byte; text expected. If it is UTF-16, say so: --encoding utf-16-le")
+        raise DataFileError(f"{place}: a NUL byte; expected text. For UTF-16, use --encoding utf-16-le")
     if not_utf8 := next((name for name in names if not is_utf8(name)), None):
         raise DataFileError(f"{place}: the name of a column, {_shown(not_utf8)}, is {NOT_UTF8}")
     width = Counter(map(len, below)).most_common(1)[0][0] if below else len(names)
@@ -99,14 +98,15 @@ def names_of(place: str, first: list[str], below: list[list[str]], delimiter: st
     elif width == len(names) + 1 and not any(row[-1].strip() for row in rows):
         names.append("")
     elif width == len(names) + 1 and delimiter in (BLANKS, "\t") and len({row[0] for row in rows}) == len(rows):
-        names.insert(0, "")  # as R writes the names of rows
+        names.insert(0, "")  # R writes the names of rows in a column without a name.
     nameless = [k for k, name in enumerate(names) if k and not name]
     is_vacant = {k: width == len(names) and all(is_missing(row[k].strip()) for row in rows) for k in nameless}
-    if list(is_vacant.values()).count(False) > 1 or (len(rows) >= _MIN_ROWS and width != len(names)):
+    # Fewer than three rows may be malformed themselves; the error then names the row.
+    if list(is_vacant.values()).count(False) > 1 or (len(rows) >= 3 and width != len(names)):
         n_names = len(names) - len(nameless)
         raise DataFileError(
-            f"{place}: {n_names} name{'s' * (n_names != 1)} of columns, but the lines below have {width} fields; what "
-            "stands before the table has to begin with #"
+            f"{place}: {n_names} column name{'s' * (n_names != 1)}, but the lines below have {width} fields; lines "
+            "before the table must begin with #"
         )
     for k in nameless:
         names[k] = f"Unnamed: {k}"
@@ -115,7 +115,7 @@ def names_of(place: str, first: list[str], below: list[list[str]], delimiter: st
 
 
 def _check_differ(place: str, names: Sequence[str], below: Sequence[Sequence[str]]) -> None:
-    """Raise DataFileError where two columns have the same name."""
+    """Raise DataFileError if two columns have the same name."""
     if len(set(names)) == len(names):
         return
     hint = ""
@@ -124,8 +124,8 @@ def _check_differ(place: str, names: Sequence[str], below: Sequence[Sequence[str
     numbers = [column for column in texts if len(column) > 1 and all(map(is_number, filter(str.strip, column[1:])))]
     if numbers and not any(is_number(column[0]) for column in columns):
         hint = (
-            "; the line below holds texts above numbers, as the second line of names that pandas writes for columns of "
-            "two levels: make one line of both"
+            "; the line below holds texts above numbers, like the second line of names that pandas writes for columns "
+            "of two levels: merge both lines"
         )
     raise DataFileError(f"{place}: {said_of_doubles(names)}{hint}")
 

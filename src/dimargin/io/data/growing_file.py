@@ -1,6 +1,6 @@
 """Data files that grow while they are read: LIBSVM text and CSV.
 
-Sites import this module: neither scikit-learn nor pyarrow is loaded.
+Sites import this module, which must load neither scikit-learn nor pyarrow.
 """
 
 from __future__ import annotations
@@ -32,49 +32,36 @@ from dimargin.io.data.sniffing import beginning, name_format
 from dimargin.io.data.whole_file import check_width, explained, format_taking
 from dimargin.system.descriptors import open_reserved
 
-_PAUSE = 0.1  # seconds between two checks of a file that may be being written
-_KEPT = 4096  # bytes before the place where reading goes on, by which the file is known again
+_QUIET_SECONDS = 0.1  # A file that does not change for this long is not being written.
+_MAX_MARK_BYTES = 4096  # So many bytes before the position identify the file at the next read.
 
 
 class GrowingFile:
-    r"""Data file of which each `read` gives the rows appended since the last one.
+    r"""Data file of which each `read` returns the rows appended since the last one.
 
-    The format follows from the content, as in `read_data`. Rows and labels are those that `read_data` gives, too. The
-    rows of one `read` are understood by themselves: X is dense or sparse, and labels are integers, floating-point
-    numbers or text, by what these rows are; once labels of CSV were text, they stay so. A label of CSV has no line
-    break, quoted or not. A number that is not whole is no class, and is refused.
+    The format, the rows and the labels are determined as in `read_data`, by the rows of one `read`
+    only: X is dense or sparse, and labels are integers, floating-point numbers or texts; once
+    labels of CSV were texts, they stay texts. A label of CSV must not contain a line break, even in
+    quotes, and a label that is a fraction is refused.
 
-    Lines end with ``\n`` or ``\r\n``, and only whole ones are read; one that is still being written is left for the
-    next time. But at the first read a last line without an end counts, too, if the file stays as it is for a tenth of a
-    second: then nobody is writing, and the line is taken for whole. An error is raised should it go on later.
+    Lines end with ``\n`` or ``\r\n``, and only complete lines are read. At the first read, a last
+    line without a line break counts as complete if the file does not change for a tenth of a
+    second; an error is raised if it is continued later.
 
-    A compressed file (gzip, bzip2, xz) can be read, but not grow: the first read gives all rows, later ones give none,
-    or raise an error if the file is another one by then.
+    A compressed file (gzip, bzip2, xz) can be read, but must not grow: the first read returns all
+    rows, and later ones return none or raise an error if the file was replaced.
 
     Parameters
     ----------
     path : path-like
-        The file need not exist before the first read; nothing is kept open in between.
-    label : str or int, optional
-        Name or position of the label column of CSV, counted from 0, or from the end if negative. By default the column
-        named "label", "target", "class" or "y". LIBSVM text has its labels first.
+        The file need not exist before the first read, and is not kept open between reads.
     n_features : int, optional
-        Width that X must have. LIBSVM text, which omits zeros, is widened to it. By default LIBSVM text has the largest
-        feature number of all rows read so far, so that later rows may be wider than earlier ones.
-    zero_based : bool, optional
-        Whether LIBSVM text counts features from zero. By default it does if a feature 0 occurs in the first rows read.
-    needs_label : bool, default=True
-        Whether labels are read. If not, a file need not have any, and a label column may hold anything.
-    format : {"csv", "libsvm"}, optional
-        Format of the file, whatever its content and name.
-    header : bool, optional
-        Whether the first line of CSV has the names of the columns. By default it is compared with the lines below that
-        are there at the first read.
+        Width of X, to which LIBSVM text is widened. By default the largest feature number in all rows
+        of LIBSVM text read so far, so that later rows may be wider than earlier ones.
     encoding : str, optional
         Encoding of text, such as "cp1252", by default UTF-8. UTF-16 cannot be read as it grows.
-    quotes : bool, optional
-        Whether a quote at the beginning of a cell of CSV opens a text, which may hold separators and line breaks, or is
-        a letter. By default it does, and a text that holds what looks like rows is refused.
+    label, zero_based, needs_label, format, header, quotes :
+        As in `dimargin.read_data`; the rows of the first read determine `zero_based` and `header`.
 
     Attributes
     ----------
@@ -85,7 +72,7 @@ class GrowingFile:
     DataFileError
         For Parquet, which cannot grow.
     ValueError
-        For a format or an encoding that is not known.
+        For an unknown format or encoding.
 
     Examples
     --------
@@ -118,25 +105,27 @@ class GrowingFile:
         self._options.check_lines(self.path)
         self._n_features = n_features
         self._make_rows = partial(_rows_of, self.path, self._options, label, n_features, zero_based, needs_label)
-        self._rows: _Rows | None = None  # known once there are lines
+        self._rows: _Rows | None = None  # The parser is chosen by the first lines.
         self._position = _Position()
         self._is_first, self._has_rows = True, False
         if self._options.format == "parquet" or name_format(self.path) == "parquet":
             raise _cannot_grow(self.path)
 
     def read(self) -> DataSet:
-        """Read the rows appended since the last call, none where there are no new ones.
+        """Read the rows appended since the last call.
 
         Returns
         -------
         DataSet
-            X has shape (0, n_features) and y shape (0,) if there are no rows, whatever the labels are.
+            X has shape (0, n_features) and y shape (0,) if there are no new rows, whatever the
+            labels are.
 
         Raises
         ------
         DataFileError
-            For rows that `read_data` refuses, too, and for a file that shrank, was replaced or rewritten. What was
-            appended then counts as not read, and the next call raises the error again.
+            For rows that `read_data` also refuses, and for a file that shrank, was replaced or
+            rewritten. The appended rows then remain unread, and the next call raises the error
+            again.
         OSError
             If the file cannot be opened.
         """
@@ -157,7 +146,7 @@ class GrowingFile:
                 with open_data(self.path, self._options) as stream:
                     data = self._read_rows(iter(self._lines(stream)))
             elif size > done:
-                raise DataFileError(f"{self.path} is compressed, and so cannot grow, but did; plain text expected")
+                raise DataFileError(f"{self.path} grew although it is compressed; expected plain text")
             else:
                 data = self._read_rows(iter([]))
             self._position = _Position.until(file, size)
@@ -167,7 +156,7 @@ class GrowingFile:
         return replace(data, remarks=remarks)
 
     def _read_rows(self, blocks: Iterator[bytes]) -> DataSet:
-        """Return the rows of blocks of lines, none while there is nothing by which to tell what the file is."""
+        """Return the rows of blocks of lines; an empty file, whose format is unknown, has none."""
         rows = self._rows
         if rows is None:
             start, blocks = beginning(blocks)
@@ -175,7 +164,7 @@ class GrowingFile:
                 return no_rows(self._n_features or 0)
             rows = self._make_rows(start)
         data = rows.read(blocks)
-        self._rows = rows  # unless the lines were refused
+        self._rows = rows  # This is not reached if the lines were refused.
         return data
 
     @property
@@ -186,24 +175,24 @@ class GrowingFile:
         return _Lines(blocks_of_lines(stream, self.path, CHUNK, first_line=self._next_line, **limits))
 
     def _check_last_line(self, file: BinaryIO) -> None:
-        """Raise DataFileError if a line that had been taken for whole went on."""
+        """Raise DataFileError if a line that was read as complete was continued."""
         file.seek(self._position.offset)
         if self._position.line_is_open and file.read(1) not in (b"", b"\r", b"\n"):
             raise DataFileError(
-                f"{self.path}, line {self._next_line}: it had no end when it was read, and went on later; "
-                "expected an end of line before the next row"
+                f"{self.path}, line {self._next_line}: it was continued after it had been read without a line break; "
+                "expected a line break before the next row"
             )
 
 
 def _cannot_grow(path: Path) -> DataFileError:
     return DataFileError(
-        f"{path} is Parquet, whose end is written last, so that it cannot grow; CSV or LIBSVM text expected: append "
+        f"{path} is Parquet, whose footer is written last, so that it cannot grow; expected CSV or LIBSVM text: append "
         "the rows to such a file, or read this one once with read_data"
     )
 
 
 def _check_text(path: Path, file: BinaryIO) -> None:
-    """Raise DataFileError for what cannot grow line by line, by its first bytes."""
+    """Raise DataFileError for a kind of file that cannot grow line by line, by its first bytes."""
     file.seek(0)
     start = file.read(len(PARQUET))
     if start == PARQUET:
@@ -212,18 +201,18 @@ def _check_text(path: Path, file: BinaryIO) -> None:
 
 
 def _is_quiet(file: BinaryIO, before: os.stat_result) -> bool:
-    """Return whether a file ends within a line although nobody is writing it."""
+    """Return whether a file ends within a line although no process is writing it."""
     file.seek(max(0, before.st_size - 1))
     if file.read(1) in (b"", b"\n"):
         return False
-    time.sleep(_PAUSE)
+    time.sleep(_QUIET_SECONDS)
     after = os.fstat(file.fileno())
     return (after.st_size, after.st_mtime_ns) == (before.st_size, before.st_mtime_ns)
 
 
 @dataclass(frozen=True)
 class _Position:
-    """Position up to which a file has been read, and the marks by which the file is known again."""
+    """Position up to which a file has been read, with marks that identify the file."""
 
     offset: int = 0
     identity: tuple[int, int] | None = None
@@ -236,10 +225,10 @@ class _Position:
     @classmethod
     def until(cls, file: BinaryIO, offset: int) -> _Position:
         if not offset:
-            return cls()  # nothing is known of a file of which nothing was read
+            return cls()  # A file of which nothing was read has no marks.
         about = os.fstat(file.fileno())
-        file.seek(max(0, offset - _KEPT))
-        return cls(offset, (about.st_dev, about.st_ino), file.read(min(offset, _KEPT)))
+        file.seek(max(0, offset - _MAX_MARK_BYTES))
+        return cls(offset, (about.st_dev, about.st_ino), file.read(min(offset, _MAX_MARK_BYTES)))
 
     def check(self, path: Path, file: BinaryIO) -> None:
         """Raise DataFileError unless the file only grew."""
@@ -248,16 +237,16 @@ class _Position:
         about = os.fstat(file.fileno())
         if about.st_size < self.offset:
             raise DataFileError(
-                f"{path} shrank to {about.st_size} bytes after {self.offset} had been read; it may only grow"
+                f"{path} shrank to {about.st_size} bytes after {self.offset} had been read; it must only grow"
             )
         file.seek(self.offset - len(self.before))
         same = (about.st_dev, about.st_ino) == self.identity and file.read(len(self.before)) == self.before
         if not same:
-            raise DataFileError(f"{path} was replaced or rewritten after it had been read; it may only grow")
+            raise DataFileError(f"{path} was replaced or rewritten after it had been read; it must only grow")
 
 
 class _Lines:
-    """Blocks of whole lines, of about a megabyte each; `taken` counts the bytes in those so far."""
+    """Blocks of whole lines, of about a megabyte each; `taken` counts the bytes so far."""
 
     def __init__(self, blocks: Iterator[bytes]) -> None:
         self.taken = 0
@@ -273,7 +262,7 @@ def _rows_of(
     path: Path, options: FileOptions, label: str | int | None, n_features: int | None, zero_based: bool | None,
     needs_label: bool, start: bytes,
 ) -> _Rows:  # fmt: skip
-    """Return the parser of a file that begins with these lines."""
+    """Return the parser of a file that begins with the lines `start`."""
     if format_taking(path, options, label, start=start) == "libsvm":
         return _LibsvmText(path, n_features, zero_based, needs_label)
     return _CsvText(path, n_features, label, needs_label, options)
@@ -283,10 +272,7 @@ def _rows_of(
 
 
 class _Rows(ABC):
-    """Base class of parsers that make rows of lines, from one call to the next.
-
-    A call that raises an error changes nothing.
-    """
+    """Base class of parsers of growing text; a call that fails does not change their state."""
 
     def __init__(self, path: Path, n_features: int | None) -> None:
         self.next_line = 1
@@ -328,15 +314,15 @@ class _CsvText(_Rows):
     ) -> None:
         super().__init__(path, n_features)
         self._label, self._needs_label, self._options = label, needs_label, options
-        self._table: tuple[CsvLayout, TableColumns] | None = None  # known from the first lines on
+        self._table: tuple[CsvLayout, TableColumns] | None = None  # The first lines determine it.
         self._as_text = False
-        self._are_numbers: bool | None = None  # whether all labels so far are
+        self._are_numbers: bool | None = None  # Whether all labels so far are numbers.
 
     def read(self, lines: Iterable[bytes]) -> DataSet:
         blocks, table, next_line = iter(lines), self._table, self.next_line
         if table is None:
             start, blocks = beginning(blocks)
-            table = self._begun(start)
+            table = self._table_of(start)
             blocks = table[0].behind_names(blocks)
             next_line += start[: table[0].n_skipped].count(b"\n")
         layout, columns = table
@@ -349,7 +335,7 @@ class _CsvText(_Rows):
         self._as_text = self._as_text or (data.y is not None and data.y.dtype.kind in "UO")
         return data
 
-    def _begun(self, start: bytes) -> tuple[CsvLayout, TableColumns]:
+    def _table_of(self, start: bytes) -> tuple[CsvLayout, TableColumns]:
         layout = CsvLayout.of_start(self._path, start, self._options, self._label)
         columns = layout.choose(self._label, None, self._needs_label)
         check_width(self._path, len(columns.wanted), self._n_features)
@@ -357,9 +343,9 @@ class _CsvText(_Rows):
 
 
 class _CsvRows:
-    """Rows of CSV, chunk by chunk, and the labels that occurred in them; the counterpart of `LibsvmRows`.
+    """Rows of CSV, chunk by chunk, and the labels in them; the counterpart of `LibsvmRows`.
 
-    `places` has the line of the first row of a label that messages may name, by the index of the row.
+    `places` maps the index of a row that messages may name to its line.
     """
 
     def __init__(self, path: Path, layout: CsvLayout, columns: TableColumns, next_line: int, texts: TextLabels) -> None:
@@ -381,7 +367,7 @@ class _CsvRows:
                 raise
             except (ValueError, csv.Error) as error:
                 if str(error) == UNCLOSED and following is not None and len(block) <= LONGEST_LINE:
-                    block += following  # it ends within quotes
+                    block += following  # The block ends within quotes.
                     continue
                 fault = self._layout.first_fault(io.BytesIO(block), self._columns, self.texts, self._name)
                 raise DataFileError(fault or f"{self._name(1, [])} or later: {error}") from error
@@ -392,7 +378,7 @@ class _CsvRows:
             block = following
 
     def _note_places(self, block: bytes, codes: NDArray[Any]) -> None:
-        """Note the lines of labels that are doubtful or fractions, which nobody finds once the block is gone."""
+        """Note the lines of labels that are doubtful or fractions, before the block is dropped."""
         for code in {self.texts.doubtful, self.texts.fraction} - self._noted:
             row = int((codes == code).argmax())
             line, _ = next(islice(self._layout.rows(io.BytesIO(block), 0), row, None))

@@ -1,6 +1,6 @@
-"""LIBSVM text, whose lines are ``label feature:value feature:value ...`` with zeros left out.
+"""LIBSVM text, whose lines are ``label feature:value feature:value ...`` with zeros omitted.
 
-Sites import this module: scikit-learn's parser is imported where it is needed.
+Sites import this module, whose functions import scikit-learn's parser only where they need it.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from dimargin.io.data.lines import blocks_of_lines
 from dimargin.io.data.opening import BOM
 from dimargin.system.arrays import Floats
 
-_LARGEST = np.iinfo(np.int32).max - 1  # feature number of `parse_light`, so that a width is an int32, too
-_WIDEST = 2**62  # feature number of `parse_fast`, beyond any hash in use
+_MAX_LIGHT_FEATURE = np.iinfo(np.int32).max - 1  # The width of rows from `parse_light` is an int32, too.
 _FEATURE, _COMMENT = re.compile(rb"(?<![^\s])\d+(?=:)"), re.compile(rb"#[^\n]*")
-Parsed = tuple[Any, NDArray[Any]]  # rows, with features counted from zero, and labels
+Parsed = tuple[Any, NDArray[Any]]
+"""Rows, with features counted from zero, and labels."""
 Parser = Callable[[bytes], Parsed]
 
 _LINE_LABEL = re.compile(
@@ -34,12 +34,10 @@ _LINE_LABEL = re.compile(
     re.MULTILINE | re.IGNORECASE,
 )
 """Beginning of a line up to its first feature: a label that is a number, a text for a missing label, or nothing."""
-_WEIGHT_HINT = ", unless a weight is behind its label (--weight label, in Python weighted=True)"
 _NO_LABEL = re.compile(rb"^[^\S\n]*(?!qid:)[^\s#:]+:", re.MULTILINE)
-_EMPTY_LINE = re.compile(rb"(?:\A|\n)[^\S\n]*(?=\n)")
 
-# share of numbers that are not zero from which on rows are stored dense: less memory, faster tiles
 DENSE = 0.5
+"""Share of nonzeros from which rows are stored dense, which needs less memory and is faster."""
 
 
 def read_libsvm(
@@ -57,7 +55,7 @@ def read_libsvm(
 
 
 def parse_fast(block: bytes) -> Parsed:
-    """Parse rows and labels by scikit-learn, whose features are of 32 bits; wider ones are numbered while it parses."""
+    """Parse rows and labels by scikit-learn, with substitutes for features beyond 32 bits."""
     from sklearn.datasets import load_svmlight_file
 
     try:
@@ -65,8 +63,9 @@ def parse_fast(block: bytes) -> Parsed:
     except OverflowError:
         block = _COMMENT.sub(b"", block)
         features = sorted({0, *map(int, _FEATURE.findall(block))})
-        if features[-1] > _WIDEST:
-            raise ValueError(f"feature {features[-1]} is above {_WIDEST}") from None
+        limit = 2**62  # No hash in use is larger.
+        if features[-1] > limit:
+            raise ValueError(f"feature {features[-1]} is above {limit}") from None
         places = {feature: place for place, feature in enumerate(features)}
         numbered = _FEATURE.sub(lambda found: b"%d" % places[int(found[0])], block)
         X, y = load_svmlight_file(io.BytesIO(numbered), zero_based=True)
@@ -77,7 +76,7 @@ def parse_fast(block: bytes) -> Parsed:
 
 
 def parse_light(block: bytes) -> Parsed:
-    """Parse rows and labels without scikit-learn, for sites, which takes longer than `parse_fast`."""
+    """Parse rows and labels without scikit-learn, for sites; this is slower than `parse_fast`."""
     labels, features, values, ends = array("d"), array("i"), array("d"), array("q", [0])
     for line in block.split(b"\n"):
         fields = line.partition(b"#")[0].split()
@@ -91,11 +90,11 @@ def parse_light(block: bytes) -> Parsed:
             values.append(float(value))
         ends.append(len(values))
     columns, offsets = np.array(features, dtype=np.int32), np.array(ends, dtype=np.int32)
-    goes_on = np.ones(len(columns) + 1, dtype=bool)  # whether a value is of the same row as the one before
-    goes_on[offsets[:-1]] = False
+    in_same_row = np.ones(len(columns) + 1, dtype=bool)  # Whether a value and the previous one are in the same row.
+    in_same_row[offsets[:-1]] = False
     if (columns < 0).any():
         raise ValueError(f"Invalid index {columns.min()} in SVMlight/LibSVM data file.")
-    if (goes_on[1:-1] & (columns[1:] <= columns[:-1])).any():
+    if (in_same_row[1:-1] & (columns[1:] <= columns[:-1])).any():
         raise ValueError("Feature indices in SVMlight/LibSVM data file should be sorted and unique.")
     shape = (len(labels), int(columns.max(initial=0)) + 1)
     return sp.csr_array((np.array(values), columns, offsets), shape=shape), np.array(labels)
@@ -104,8 +103,8 @@ def parse_light(block: bytes) -> Parsed:
 class LibsvmRows:
     """Rows of LIBSVM text, chunk by chunk, and the range of the feature numbers in them.
 
-    `next_line` is the number of the line that comes next, and `fraction` is as in `DataSet`; `least` and `largest` are
-    the feature numbers that occurred, and none did if `least` is above `largest`.
+    `next_line` is the number of the next line, and `fraction` is as in `DataSet`. The feature
+    numbers so far are between `least` and `largest`; there were none if `least` is above `largest`.
     """
 
     def __init__(
@@ -141,9 +140,9 @@ class LibsvmRows:
         return f"{self._path}, line {self.next_line + line}"
 
     def joined(self, collected: Chunks, n_features: int | None, zero_based: bool | None, min_width: int = 0) -> DataSet:
-        """Join all chunks; parameters are those of `read_data`, and the width that X has at least."""
+        """Join all chunks to at least `min_width` columns; other parameters as in `read_data`."""
         if zero_based is False and self.least == 0:
-            raise DataFileError(f"{self._path} has a feature 0; features are counted from 1 here")
+            raise DataFileError(f"{self._path} has a feature 0; expected features counted from 1")
         from_zero = self.least == 0 if zero_based is None else zero_based
         base = 0 if from_zero else 1
         width = max(self.largest + 1 - base, min_width)
@@ -159,16 +158,16 @@ class LibsvmRows:
 
 
 def check_weight(path: Path | str, weight: str | int | None) -> None:
-    """Raise DataFileError for a column of weights, except for "label", behind which weights may stand."""
+    """Raise DataFileError for a column of weights other than "label" (weights after labels)."""
     if weight not in (None, "label"):
         raise DataFileError(
-            f"{path}: --weight {weight}: columns of LIBSVM text have no names; --weight label reads weights behind "
+            f"{path}: --weight {weight}: columns of LIBSVM text have no names; --weight label reads weights after "
             "labels, such as 1:0.5"
         )
 
 
 def without_weights(block: bytes, name: Callable[[int], str]) -> tuple[bytes, Floats]:
-    """Return lines that begin with ``label:weight`` without the weights, and these; `name` is as in `parse_lines`."""
+    """Split the weights from lines with ``label:weight``; `name` is as in `parse_lines`."""
     lines, weights = block.split(b"\n"), array("d")
     for k, line in enumerate(lines):
         head = line.partition(b"#")[0].split(None, 1)[:1]
@@ -187,20 +186,21 @@ def without_weights(block: bytes, name: Callable[[int], str]) -> tuple[bytes, Fl
 def parse_lines(
     block: bytes, name: Callable[[int], str], parse: Parser = parse_fast, needs_label: bool = True
 ) -> Parsed:
-    """Parse some lines into rows, a CSR matrix of shape (n, largest feature + 1), and labels of shape (n,).
+    """Parse lines into a CSR matrix of shape (n, largest feature + 1) and labels of shape (n,).
 
-    Features are counted from zero; `name` gives the name of a line, from its place among these, for the messages of
-    DataFileError, and `parse` is `parse_fast` or `parse_light`. Labels are whole numbers if all of these are; without
-    `needs_label` they are not read, need not be there, and are all the same.
+    Features are counted from zero. `name` returns the name of a line for error messages, from its
+    index in the block, and `parse` is `parse_fast` or `parse_light`. Labels are integers if all of
+    the block are; without `needs_label` they are optional and ignored, and all returned labels are
+    equal.
     """
     index = block.find(b"\0")
-    if index >= 0:  # where one parser ends a line and the other does not
+    if index >= 0:  # One parser ends a line at a NUL byte, and the other does not.
         line = block.count(b"\n", 0, index)
-        raise DataFileError(f"{name(line)}: a NUL byte; text expected")
-    if b"_" in block:  # which Python reads within numbers, as in 1_000, and scikit-learn anywhere
+        raise DataFileError(f"{name(line)}: a NUL byte; expected text")
+    if b"_" in block:  # Python accepts underscores within numbers, as in 1_000, and scikit-learn anywhere.
         for k, one in enumerate(block.split(b"\n")):
             if b"_" in one.partition(b"#")[0]:
-                raise DataFileError(f"{name(k)}: an underscore; numbers without any expected")
+                raise DataFileError(f"{name(k)}: an underscore; expected numbers without underscores")
     text = block if needs_label else _with_labels(block, name)
     try:
         X, y = parse(text)
@@ -208,7 +208,8 @@ def parse_lines(
         bad = _first_bad_line(text.split(b"\n"), parse)
         given = block.split(b"\n")[bad]
         what = "has no label" if needs_label and _NO_LABEL.match(given) else "is not LIBSVM text"
-        what += _WEIGHT_HINT if _NO_LABEL.match(given) else ""
+        if _NO_LABEL.match(given):
+            what += ", unless a weight follows its label (--weight label, in Python weighted=True)"
         raise DataFileError(
             f"{name(bad)}: {short(given.decode(errors='replace').strip())!r} {what}; LIBSVM text reads "
             f"'label feature:value feature:value ...' with features in order ({short(str(error), 200)})"
@@ -217,23 +218,23 @@ def parse_lines(
     if not (np.isfinite(y).all() and finite.all()):
         row = min([*np.flatnonzero(~np.isfinite(y))[:1], *_rows(X, ~finite)[:1]])
         raise DataFileError(f"{name(_line(block, row))}: a value is NaN or infinite; a finite number expected")
-    if parse is parse_light and X.shape[1] > _LARGEST + 1:
-        line = _line(block, _rows(X, X.indices > _LARGEST)[0])
-        raise DataFileError(f"{name(line)}: feature {X.shape[1] - 1} is above {_LARGEST}")
+    if parse is parse_light and X.shape[1] > _MAX_LIGHT_FEATURE + 1:
+        line = _line(block, _rows(X, X.indices > _MAX_LIGHT_FEATURE)[0])
+        raise DataFileError(f"{name(line)}: feature {X.shape[1] - 1} is above {_MAX_LIGHT_FEATURE}")
     return X, _whole(block, y, name) if needs_label else y
 
 
 def _with_labels(block: bytes, name: Callable[[int], str]) -> bytes:
-    """Return lines with a label each, in place of their own where they have one."""
-    gap = _EMPTY_LINE.search(block.rstrip()) if _NO_LABEL.search(block) else None
+    """Return lines with a label each, which replaces their own if they have one."""
+    gap = re.search(rb"(?:\A|\n)[^\S\n]*(?=\n)", block.rstrip()) if _NO_LABEL.search(block) else None
     if gap:
         line = name(block.count(b"\n", 0, gap.end()))
-        raise DataFileError(f"{line}: an empty line among rows without labels; a row of zeros is written as '0'")
+        raise DataFileError(f"{line}: an empty line among rows without labels; write '0' for a row of zeros")
     return _LINE_LABEL.sub(b"0 ", block)
 
 
 def _whole(block: bytes, y: Floats, name: Callable[[int], str]) -> NDArray[Any]:
-    """Return labels as int64, exactly, or as they are where one is not whole."""
+    """Return labels as exact int64, or unchanged if one is not whole."""
     if (y != np.floor(y)).any():
         return y
     if np.abs(y).max(initial=0) < MAX_EXACT:
@@ -245,8 +246,8 @@ def _whole(block: bytes, y: Floats, name: Callable[[int], str]) -> NDArray[Any]:
     for k, word in beyond:
         if word.lstrip(b"+-").isdigit():
             raise DataFileError(
-                f"{name(k)}: the label {short(word.decode())} has more digits than a whole number of 64 bits; such "
-                "labels are kept as text in CSV and Parquet"
+                f"{name(k)}: the label {short(word.decode())} has more digits than an integer of 64 bits; CSV and "
+                "Parquet keep such labels as texts"
             )
     return y if beyond else np.array(whole, dtype=np.int64)
 
@@ -264,7 +265,7 @@ def _line(block: bytes, row: int) -> int:
 
 def _first_bad_line(lines: list[bytes], parse: Parser) -> int:
     """Return the index of the first line that does not parse, by bisection."""
-    low, high = 0, len(lines)  # lines[:low] parse, lines[:high] do not
+    low, high = 0, len(lines)  # The lines before `low` parse, and those before `high` do not.
     while high - low > 1:
         middle = (low + high) // 2
         try:

@@ -1,4 +1,4 @@
-"""Blocks of whole lines of text for the readers of data files, and the length that a line may have."""
+"""Blocks of whole lines of text for the readers of data files, and the maximum length of a line."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ from typing import BinaryIO
 from dimargin.io.data.chunks import DataFileError
 
 LONGEST_LINE = 64 * 2**20
-"""Bytes that a line may have: a row of three million features has so many. Data without ends of lines (binary data, a
-few kilobytes that decompress to gigabytes of zeros) are refused before they fill the memory."""
+"""Maximum number of bytes of a line, about that of a row with three million features.
+
+The limit refuses data without line breaks, such as binary data or kilobytes that decompress to
+gigabytes of zeros, before they fill the memory.
+"""
 
 
 def blocks_of_lines(
@@ -28,11 +31,12 @@ def blocks_of_lines(
 ) -> Iterator[bytes]:
     """Yield blocks of whole lines, of about `size` bytes each.
 
-    A line ends with any of the bytes `ends`; if `whole`, what is behind the last of them is a line, too. At most `most`
-    bytes are read. Raises DataFileError for a line of more than `LONGEST_LINE` bytes, with `path` and the number of the
-    line, the first of which is `first_line`, and for a file that ends before the end that it had at first.
+    A line ends with any of the bytes `ends`; if `whole`, the text after the last of them is a line,
+    too. At most `most` bytes are read. Raises DataFileError for a line of more than `LONGEST_LINE`
+    bytes, with `path` and the number of the line, counted from `first_line`, and for a file that
+    became shorter while it was read.
     """
-    parts: list[bytes] = []  # of a line that goes on
+    parts: list[bytes] = []  # The pieces of an unfinished line.
     length, line, size_at_first = 0, first_line, _size(stream)
     while block := stream.read(min(size, most)):
         most -= len(block)
@@ -47,21 +51,19 @@ def blocks_of_lines(
         if length > LONGEST_LINE:
             raise DataFileError(f"{path}, line {line}: {too_long()}")
     if size_at_first and most and stream.tell() < size_at_first:
-        raise DataFileError(
-            f"{path} was cut while it was read: it ends after {stream.tell()} bytes, and had {size_at_first} before"
-        )
+        raise DataFileError(f"{path} was truncated while it was read, from {size_at_first} to {stream.tell()} bytes")
     if length and whole:
         yield b"".join(parts)
 
 
 def _size(stream: BinaryIO) -> int:
-    """Return the size of a plain file; 0 of a pipe, of text in another encoding, and of what is decompressed.
+    """Return the size of a plain file; 0 for pipes, text in another encoding, and compressed files.
 
-    A cut of the last is an error anyway.
+    Truncated compressed files raise errors of their own.
     """
     return os.fstat(stream.fileno()).st_size if isinstance(getattr(stream, "raw", None), io.FileIO) else 0
 
 
 def too_long() -> str:
     """Return the message for a line that is too long."""
-    return f"longer than {LONGEST_LINE} bytes, the most that a line may have; is it text, with ends of lines?"
+    return f"longer than {LONGEST_LINE} bytes, the limit for a line; is this a text file with line breaks?"

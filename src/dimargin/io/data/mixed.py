@@ -1,4 +1,4 @@
-"""Tables whose columns hold numbers, texts and dates, and nothing in some rows: CSV and Parquet as columns of Arrow."""
+"""CSV and Parquet with numbers, texts, dates and missing values, as tables of Arrow."""
 
 from __future__ import annotations
 
@@ -24,10 +24,9 @@ from dimargin.io.data.row_numbers import is_row_number, remark_on_row_number
 from dimargin.io.data.whole_file import IF_CSV, explained, format_taking
 from dimargin.system.memory import memory_of_process, out_of_memory
 
-_INFINITE = re.compile(r"[ \t]*[+-]?inf(inity)?[ \t]*", re.IGNORECASE)
-_MAX_PLACES = 10  # that a message names: each costs a pass over the file
-_WHOLE = re.compile(r"[+-]?\d{1,300}(\.0*)?", re.ASCII)
-_CODE = re.compile(r"\d+[eE]\d+", re.ASCII)  # 1e3 and 0e26 are codes; programs write numbers as 1e+03
+_INFINITE_TEXT = re.compile(r"[ \t]*[+-]?inf(inity)?[ \t]*", re.IGNORECASE)
+_WHOLE_NUMBER = re.compile(r"[+-]?\d{1,300}(\.0*)?", re.ASCII)
+_CODE_TEXT = re.compile(r"\d+[eE]\d+", re.ASCII)  # 1e3 and 0e26 are codes; programs write numbers as 1e+03.
 
 
 @dataclass(frozen=True)
@@ -37,9 +36,10 @@ class MixedData(DataSet):
     Attributes
     ----------
     place : callable
-        Returns where the file has the row of an index, for messages: "line 11", or "row 9" of Parquet.
+        Returns the place of a row in the file, by its index, for messages: "line 11", or "row 9" of
+        Parquet.
     written : pyarrow.Table
-        X with texts as the file has them, for messages: 01 where X has 1.
+        X with the texts as they are in the file, for messages: 01 where X has 1.
     """
 
     place: Callable[[int], str] = "row {}".format
@@ -62,7 +62,7 @@ def read_mixed(
 ) -> MixedData:
     r"""Read CSV or Parquet whose columns are not all numbers.
 
-    Empty fields and NA, N/A, NaN, null, None, ?, - (of any case) are missing values.
+    Empty fields and NA, N/A, NaN, null, None, ?, - (in any case) are missing values.
 
     Parameters
     ----------
@@ -71,27 +71,29 @@ def read_mixed(
     numbers : collection of str
         Names of columns that must be numbers.
     texts : collection of str
-        Names of columns that are read as text whatever they hold. Of other columns, those are numbers of which every
-        value is one or missing.
+        Names of columns that are always read as text. Other columns are numbers if every value is a
+        number or missing.
     exact : collection of str
-        Names of columns that are read as text as it is written: 01 is not 1.
+        Names of columns that are read as text in its exact spelling: 01 is not 1.
     decimal_comma : bool, default=False
-        Whether a comma in a number of CSV is its decimal point. A cell with a point, which may part thousands, is no
-        number then.
+        Whether numbers of CSV have a decimal comma. A cell with a point, which may separate
+        thousands, is not a number then.
     na : collection of str
-        Further texts (of any case) and numbers that are missing values of features, and that are no labels.
+        Further texts (in any case) and numbers that mark missing values of features and missing
+        labels.
     options : FileOptions, optional
-        Choices of how the file is read; by default its content decides.
+        Options for reading the file; by default its content decides.
 
     Returns
     -------
     MixedData
-        Its X is a `pyarrow.Table`, in which missing values are null. Columns are float64, or text, as dates are.
+        Its X is a `pyarrow.Table`, in which missing values are null. Columns are float64 or, also
+        for dates, text.
 
     Raises
     ------
     DataFileError
-        As `dimargin.io.data.read_data`, but for texts and missing values of features.
+        As in `dimargin.io.data.read_data`, except for texts and missing values of features.
 
     Examples
     --------
@@ -106,7 +108,7 @@ def read_mixed(
     with regular(path) as path, explained(path), arrow_explained(path):
         kind = format_taking(path, options, None)
         if kind == "libsvm":
-            raise DataFileError(f"{path}: LIBSVM text has neither names of columns nor missing values{IF_CSV}")
+            raise DataFileError(f"{path}: LIBSVM text has neither column names nor missing values{IF_CSV}")
         if kind == "csv":
             layout = CsvLayout.of(path, options, label, columns, drop)
             taken = layout.choose(label, columns, needs_label, drop)
@@ -133,7 +135,7 @@ def read_mixed(
             column = reader.typed(name, table.column(k), wanted)
             written = written.set_column(k, name, column)
             if pa.types.is_string(column.type) and wanted != "exact text":
-                column = _spelt_alike(column)
+                column = _normalized(column)
             table = table.set_column(k, name, column)
             if columns is None and column.type == "double" and is_row_number(values := column.to_numpy()):
                 remarks.append(remark_on_row_number(path, short(repr(name)), values))
@@ -152,14 +154,14 @@ def _joined(path: Path, taken: TableColumns, chunks: Iterator[tuple[pa.RecordBat
         labels.append(y)
         held += batches[-1].nbytes
         if held > most:
-            raise DataFileError(f"{path}: {out_of_memory('what is in it')}")
+            raise DataFileError(f"{path}: {out_of_memory('its content')}")
     if not batches:
         raise DataFileError(f"{path} has no rows")
     return pa.Table.from_batches(batches), None if labels[0] is None else np.concatenate(labels)
 
 
 def remarks_on_empty_rows(path: Path, rows: DataSet) -> tuple[str, ...]:
-    """Return a remark on the rows of a table in which every feature is missing, if there are any."""
+    """Return a remark on the rows of a table in which all features are missing, if any."""
     if not isinstance(rows, MixedData) or not rows.X.num_columns:
         return ()
     empty = reduce(pc.and_, (column.is_null() for column in rows.X.columns))
@@ -167,13 +169,14 @@ def remarks_on_empty_rows(path: Path, rows: DataSet) -> tuple[str, ...]:
     if not found:
         return ()
     which = "1 row has" if len(found) == 1 else f"{len(found)} rows have"
-    places = ", ".join(map(rows.place, found[:_MAX_PLACES])) + ", ..." * (len(found) > _MAX_PLACES)
-    return (f"{path}: {which} no value in any column of the model, which gives labels all the same: {places}",)
+    max_places = 10  # Each place in the message costs a pass over the file.
+    places = ", ".join(map(rows.place, found[:max_places])) + ", ..." * (len(found) > max_places)
+    return (f"{path}: {which} no value in any column of the model, which predicts their labels anyway: {places}",)
 
 
 @dataclass(frozen=True)
 class _ColumnReader:
-    """Reader of columns as numbers or texts; `place` names the place of a row, the others are as in `read_mixed`."""
+    """Reader of columns as numbers or texts; its fields are as in `MixedData` and `read_mixed`."""
 
     path: Path
     place: Callable[[int], str]
@@ -181,12 +184,12 @@ class _ColumnReader:
     na: Collection[str]
 
     def typed(self, name: str, column: pa.ChunkedArray, wanted: str | None) -> pa.ChunkedArray:
-        """Return a column as numbers where all its values are, as text as it is written else, or as it is wanted."""
+        """Return a column as `wanted`, or else as numbers if all values are numbers, or as text."""
         kind = value_type(column.type)
         if is_numeric(kind) or pa.types.is_null(kind):
             column = column.cast(kind)
-            if wanted == "text" and not (pa.types.is_floating(kind) or pa.types.is_null(kind)):  # exactly, of any size
-                return self._known(column.cast(pa.string()))
+            if wanted == "text" and not (pa.types.is_floating(kind) or pa.types.is_null(kind)):
+                return self._without_missing(column.cast(pa.string()))  # Large integers stay exact.
             between = pa.int8() if pa.types.is_boolean(kind) else pa.string() if pa.types.is_decimal(kind) else kind
             if wanted == "exact text":
                 return column.cast(pa.string())
@@ -197,7 +200,7 @@ class _ColumnReader:
             raise DataFileError(
                 f"{self.path}: column {short(name)!r} holds {kind}; numbers, text or dates expected{LEFT_OUT}"
             )
-        text = self._known(pc.utf8_trim_whitespace(column.cast(pa.string())))
+        text = self._without_missing(pc.utf8_trim_whitespace(column.cast(pa.string())))
         if wanted in ("text", "exact text"):
             return text
         digits = text
@@ -220,15 +223,16 @@ class _ColumnReader:
                 found.first if found.n_odd == 1 else None,
             ) from None
 
-    def _known(self, text: pa.ChunkedArray) -> pa.ChunkedArray:
-        """Return texts without those that say that a value is missing."""
-        nothing = {*NOTHING, *(one.strip().lower() for one in self.na)}
-        return pc.if_else(pc.is_in(pc.utf8_lower(text), pa.array(sorted(nothing))), None, text)
+    def _without_missing(self, text: pa.ChunkedArray) -> pa.ChunkedArray:
+        """Return texts with null for those that mark a missing value."""
+        marks = {*NOTHING, *(one.strip().lower() for one in self.na)}
+        return pc.if_else(pc.is_in(pc.utf8_lower(text), pa.array(sorted(marks))), None, text)
 
     def _finite(self, name: str, numbers: pa.ChunkedArray, values: pa.ChunkedArray) -> pa.ChunkedArray:
-        """Return numbers without those that say that a value is missing; raises DataFileError for infinite values."""
-        nothing = pa.array([float(one) for one in self.na if is_number(one) or _INFINITE.fullmatch(one)], pa.float64())
-        numbers = pc.if_else(pc.or_(pc.is_nan(numbers), pc.is_in(numbers, nothing)), None, numbers)
+        """Return numbers with null for missing values; raises OddCellError for infinite ones."""
+        marks = [float(one) for one in self.na if is_number(one) or _INFINITE_TEXT.fullmatch(one)]
+        is_missing = pc.or_(pc.is_nan(numbers), pc.is_in(numbers, pa.array(marks, pa.float64())))
+        numbers = pc.if_else(is_missing, None, numbers)
         infinite = pc.is_inf(numbers)
         if pc.any(infinite).as_py():
             row = pc.index(infinite, True).as_py()
@@ -243,7 +247,7 @@ class _ColumnReader:
 
 @dataclass(frozen=True)
 class OddCells:
-    """Cells of a column of numbers that are not numbers: their number, texts, and the row of the first."""
+    """Cells that are not numbers: their count among all cells, their texts, and the first row."""
 
     n_odd: int
     n_cells: int
@@ -252,14 +256,15 @@ class OddCells:
 
     @property
     def said(self) -> str:
-        """Their number in words."""
+        """Count of the cells, for messages."""
         return f"{self.n_odd} of {self.n_cells} cells {'is' if self.n_odd == 1 else 'are'} not a number"
 
 
 class OddCellError(DataFileError):
-    """Error for a cell of a column of numbers that is a `text`, in this `row` only if it is given.
+    """Error for a cell that is not a number.
 
-    The text is None if it stands for no missing value.
+    `text` is the cell if it may mark a missing value, and `row` is its row if it is the only such
+    cell.
     """
 
     def __init__(self, message: str, text: str | None, row: int | None = None) -> None:
@@ -277,21 +282,21 @@ def odd_cells(column: pa.ChunkedArray, decimal_comma: bool) -> OddCells:
 
 
 def _with_point(text: str) -> str:
-    """Return a text with a point for a decimal comma; one with a point is no number afterwards."""
+    """Replace a decimal comma by a point; a text that has a point is not a number afterwards."""
     return text.replace(".", "_").replace(",", ".")
 
 
-def _spelt_alike(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return texts, those that are numbers or truth values as all files and formats spell them: 1 for 01 and 1.0."""
+def _normalized(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return texts with one spelling of numbers and booleans for all formats: 1 for 01 and 1.0."""
     kinds = column.unique()
-    spelt = pa.array([_spelt(text) for text in kinds.to_pylist()], pa.string())
+    spelt = pa.array([_normal_spelling(text) for text in kinds.to_pylist()], pa.string())
     return column if spelt.equals(kinds) else spelt.take(pc.index_in(column, kinds))
 
 
-def _spelt(text: str | None) -> str | None:
-    if text is None or not is_number(text) or _CODE.fullmatch(text):
+def _normal_spelling(text: str | None) -> str | None:
+    if text is None or not is_number(text) or _CODE_TEXT.fullmatch(text):
         return text.lower() if text is not None and text.lower() in ("true", "false") else text
-    if _WHOLE.fullmatch(text):  # of more digits than float64 tells apart, as keys are
+    if _WHOLE_NUMBER.fullmatch(text):  # Keys may have more digits than float64.
         return str(int(text.partition(".")[0]))
     number = float(text)
     return str(int(number)) if number.is_integer() and abs(number) < 1e300 else repr(number)

@@ -1,6 +1,6 @@
 """Tables of named columns, one of which is the label.
 
-Sites import this module: pyarrow is imported where it is needed.
+Sites import this module, whose functions import pyarrow only where they need it.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from dimargin.io.data.labels import NOTHING, doubtful_label, fraction_said, is_n
 from dimargin.system.arrays import Floats
 
 _LABEL_NAMES = ("label", "target", "class", "y")
-_MAX_LABELS = 2**20  # of text: each takes some hundred bytes, and is a class
-_SHORT, _FIXED_WIDTH = 8, 2**26  # letters of the longest, or bytes of all at its length, for labels of fixed width
-_NO_LABELS = ("", "nan")  # texts that are missing labels, whatever the others are
+_MAX_LABELS = 2**20  # Each different label takes some hundred bytes, and is a class.
 
-PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # how pandas names the row index, which is no feature
-# An index without a name is called so once pandas has read and written it.
+PANDAS_INDEX = re.compile(r"__index_level_\d+__")
+"""Name that pandas gives to the row index, which is not a feature."""
+# An index without a name gets this name when pandas reads and writes it again.
 _WRITTEN_INDEX = re.compile(r"Unnamed: 0(\.\d+)*")
-_INDEX_REMARK = "it has the names or numbers of the rows, as pandas and R write them"
-_VACANT_REMARK = "it has no name, and nothing is in it"
 
 
 @dataclass(frozen=True)
 class TableColumns:
-    """Indices and names of the columns to take."""
+    """Columns of the label and the features, and remarks on columns that are left out by default.
 
-    index: int | None  # of the label; None where labels are not read
+    `index` and `label` are None if labels are not read; `wanted` has the names of the features.
+    """
+
+    index: int | None
     label: str | None
-    wanted: list[str]  # the features
-    remarks: tuple[str, ...] = ()  # on columns that are left out although nobody said so
+    wanted: list[str]
+    remarks: tuple[str, ...] = ()
 
     @classmethod
     def choose(
@@ -52,10 +52,10 @@ class TableColumns:
         drop: Sequence[str] = (),
         vacant: Collection[str] = (),
     ) -> TableColumns:
-        """Choose among the names of all columns, which blanks neither begin nor end.
+        """Choose among the names of all columns, which have no leading or trailing blanks.
 
-        Parameters are as in `read_data`, where `needed` is `needs_label`. Where no columns are named, the index of the
-        rows is left out, and so are columns that are `vacant`.
+        Parameters are as in `read_data`, where `needed` is `needs_label`. If `columns` is None, the
+        index of the rows and the columns in `vacant` are left out.
         """
         known = set(names)
         columns = None if columns is None else [name if name in known else name.strip() for name in columns]
@@ -67,43 +67,40 @@ class TableColumns:
             raise DataFileError(f"{path} lacks the columns {_listed(missing)}; it has {_listed(names)}")
         index = _label_index(path, names, label, columns or drop, needed) if needed or columns is None else None
         if index is not None and names[index] in drop:
-            raise DataFileError(f"{path}: column {short(names[index])!r} is the label, but also named to be left out")
+            raise DataFileError(f"{path}: column {short(names[index])!r} is the label and cannot be left out")
         remarks: tuple[str, ...] = ()
         if columns is None:
             columns = [name for k, name in enumerate(names) if k != index and name not in drop]
             indices = [name for name in columns if _WRITTEN_INDEX.fullmatch(name) or name == names[0] == ""]
-            left_out = {name: _INDEX_REMARK for name in indices} | {
-                name: _VACANT_REMARK for name in columns if name in vacant
-            }
+            left_out = dict.fromkeys(indices, "it has the names or numbers of the rows, as pandas and R write them")
+            left_out |= {name: "it has no name and no values" for name in columns if name in vacant}
             columns = [name for name in columns if name not in left_out]
             remarks = tuple(f"{path}: {_called(name)} is left out: {why}" for name, why in left_out.items())
         elif index is not None and names[index] in columns:
-            raise DataFileError(
-                f"{path}: column {short(names[index])!r} is the label, but also named among the features"
-            )
+            raise DataFileError(f"{path}: column {short(names[index])!r} is the label and cannot be a feature")
         index = index if needed else None
         return cls(index, None if index is None else names[index], list(columns), remarks)
 
     @classmethod
     def of(cls, name: str) -> TableColumns:
-        """Take a single column, as a feature."""
+        """Choose a single column as a feature."""
         return cls(None, None, [name])
 
     @property
     def all(self) -> list[str]:
-        """Names of the features, and behind them that of the label."""
+        """Names of the features, followed by that of the label."""
         return self.wanted if self.label is None else [*self.wanted, self.label]
 
 
 def said_of_doubles(names: Sequence[str]) -> str:
-    """Return where columns have the same name, and what helps; there must be such."""
+    """Return the message for columns with the same name, of which there must be some."""
     double = Counter(names).most_common(1)[0][0]
     places = [str(k) for k, name in enumerate(names) if name == double]
     more = f" and {len(places) - 10} more" if len(places) > 10 else ""
     said = f"{', '.join(places[:10])}{more}" if more else " and ".join([", ".join(places[:-1]), places[-1]])
     return (
         f"the columns {said}, counted from 0, are all called {short(double)!r}; give them different names in the file, "
-        "also where one is to be left out"
+        "even if one is left out"
     )
 
 
@@ -118,16 +115,16 @@ def _label_index(
         known = [k for k, name in enumerate(names) if name.strip().lower() in _LABEL_NAMES and name not in features]
         if len(known) == 1 or not needed:
             return known[0] if len(known) == 1 else None
-        found = f"{len(known)} columns are called so" if known else "no column is called so"
+        found = f"{len(known)} columns have such a name" if known else "no column has such a name"
         raise DataFileError(
-            f"{path}: which column holds the labels? By default the one named {', '.join(_LABEL_NAMES)}, but {found}. "
-            f"Give its name or position; the columns are {_listed(names)}"
+            f"{path}: which column holds the labels? The default is the one named {' or '.join(_LABEL_NAMES)}, but "
+            f"{found}. Give its name or position; the columns are {_listed(names)}"
         )
     return column_index(path, names, label, "label")
 
 
 def column_index(path: Path | str, names: list[str], given: str | int, what: str) -> int:
-    """Return the place of a column that was given by its name or position; raises DataFileError if there is none."""
+    """Return the index of a column given by name or position; raises DataFileError if unknown."""
     if isinstance(given, str) and (given in names or given.strip() in names):
         return names.index(given if given in names else given.strip())
     try:
@@ -146,7 +143,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 class FoundLabels(NamedTuple):
-    """Labels of all rows, remarks on them, and what is said of the first that is no class; as in `DataSet`."""
+    """Labels of all rows, with the remarks and the message on a fraction of `DataSet`."""
 
     y: NDArray[Any] | None
     remarks: tuple[str, ...] = ()
@@ -154,14 +151,15 @@ class FoundLabels(NamedTuple):
 
 
 class TextLabels:
-    """Codes of text labels, by which each text is kept once; messages name the path.
+    """Codes of text labels, so that each text is stored once; messages name the path.
 
-    With `as_text`, labels are texts even where all of them are numbers. `na` are texts and numbers that are missing
-    labels. `are_numbers` says whether all labels of earlier rows were numbers, and is None where there were none;
-    `found` takes account of its own.
+    With `as_text`, labels are texts even if all of them are numbers. `na` are texts and numbers
+    that mark missing labels. `are_numbers` says whether all labels of earlier rows were numbers,
+    None without earlier rows; `found` updates it.
 
-    `doubtful` is the code of the first label that is missing where all others are numbers, and may be a class among
-    texts; `fraction` is that of the first number that is not whole. They are None where there is none.
+    `doubtful` is the code of the first label that is missing if all others are numbers, but may be
+    a class among texts; `fraction` is the code of the first fraction. Each is None if there is no
+    such label.
     """
 
     def __init__(
@@ -170,24 +168,26 @@ class TextLabels:
         self._path, self._codes, self._as_text, self.are_numbers = path, dict[str, int](), as_text, are_numbers
         self.doubtful: int | None = None
         self.fraction: int | None = None
-        self._missing = {*_NO_LABELS, *(one.strip().lower() for one in na)}
+        # The empty text and NaN are missing labels, whatever the other labels are.
+        self._missing = {"", "nan", *(one.strip().lower() for one in na)}
         self._missing_numbers = [float(one) for one in na if is_number(one)]
 
     def lacks(self, text: str) -> bool:
-        """Return whether a text says that a label is missing, whatever the other labels are."""
+        """Return whether a text marks a missing label, whatever the other labels are."""
         text = text.strip().lower()
         return text in self._missing or (
             bool(self._missing_numbers) and is_number(text) and float(text) in self._missing_numbers
         )
 
     def lack(self, numbers: NDArray[Any]) -> NDArray[np.bool_]:
-        """Return which labels of numbers are missing, as `lacks` does."""
+        """Return which of the labels, all numbers, are missing."""
         return np.isin(numbers, self._missing_numbers)
 
     def codes(self, column: Any) -> NDArray[np.int32]:
         """Return the codes of a column's labels, -1 for one that is missing or has a line break.
 
-        A label has a line break where a quote is not closed, so that it holds the lines that follow.
+        A label with a line break comes from an unclosed quote, so that it contains the following
+        lines.
         """
         encoded = column.dictionary_encode()
         codes = [self.code(text) for text in encoded.dictionary.to_pylist()]
@@ -196,7 +196,7 @@ class TextLabels:
         return coded
 
     def code(self, text: str) -> int:
-        """Return the code of one label, as `codes` does."""
+        """Return the code of one label, -1 for one that is missing or has a line break."""
         if has_break(text):
             return -1
         text = text.strip()
@@ -220,9 +220,10 @@ class TextLabels:
         return list(self._codes)
 
     def found(self, codes: NDArray[np.int32] | None, column: str | None, place: Callable[[int], str]) -> FoundLabels:
-        """Return the labels behind codes; raises DataFileError if one is missing, since all others are numbers.
+        """Return the labels of codes; raises DataFileError if one is missing among numbers.
 
-        `column` is that of the labels, and `place` names the place of a row in the file, by its index.
+        `column` is the name of the labels' column, and `place` returns the place of a row, by its
+        index.
         """
         if codes is None or column is None:
             return FoundLabels(None)
@@ -245,22 +246,22 @@ class TextLabels:
         return FoundLabels(y, remarks, fault)
 
     def _values(self, codes: NDArray[np.int32]) -> NDArray[Any]:
-        """Return the labels behind codes, as strings of fixed width unless a long one would make all others long."""
+        """Return the labels of codes, with fixed width unless a long label would waste memory."""
         values = np.array(self.texts, dtype=object) if self._as_text else label_values(self.texts)
         if values.dtype == object:
             longest = max(map(len, self._codes))
-            if longest <= _SHORT or 4 * longest * len(codes) <= _FIXED_WIDTH:
+            if longest <= 8 or 4 * longest * len(codes) <= 2**26:
                 values = values.astype(str)
         return values[codes]
 
 
 def has_break(text: str) -> bool:
-    """Return whether a text goes over several lines."""
+    """Return whether a text contains a line break."""
     return "\n" in text or "\r" in text
 
 
 def matrix(batch: Any, names: list[str]) -> Floats:
-    """Return columns as numbers, NaN for what is missing."""
+    """Return columns as numbers, with NaN for missing values."""
     X = np.empty((batch.num_rows, len(names)))
     for k, name in enumerate(names):
         X[:, k] = batch.column(name).cast("float64", safe=False).to_numpy(zero_copy_only=False)

@@ -1,4 +1,4 @@
-"""Opening of data files: what is compressed, text in other encodings, and streams that can be read only once."""
+"""Opening of data files: compressed files, other encodings, and streams."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from dimargin.system.memory import memory_of_process
 
 FORMATS = ("csv", "libsvm", "parquet")
 BOM = codecs.BOM_UTF8
-PARQUET = b"PAR1\x15"  # how a Parquet file begins, and no CSV whose first column is called PAR1
+PARQUET = b"PAR1\x15"
+"""Beginning of a Parquet file, and not of a CSV file whose first column is called PAR1."""
 _DECOMPRESSORS: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
 _PIPE_ADVICE = "; unpack it, or read its rows from a pipe: {} {} | dimargin ... -"
 _BY_PANDAS = "; write its table as CSV or Parquet, by pandas"
@@ -33,56 +34,41 @@ _UNREAD_KINDS = {
     b"\x04\x22\x4d\x18": "is compressed by lz4" + _PIPE_ADVICE.format("lz4 -dc", "{path}"),
     b"\x1f\x9d": "is compressed by compress" + _PIPE_ADVICE.format("uncompress -c", "{path}"),
     b"7z\xbc\xaf\x27\x1c": "is a 7z archive" + _PIPE_ADVICE.format("7z e -so", "{path}"),
-    b"\xd0\xcf\x11\xe0": "is a spreadsheet of Excel; save it as CSV",
-    b"ARROW1\0": "is a file of Arrow (Feather); write it as Parquet",
+    b"\xd0\xcf\x11\xe0": "is an Excel spreadsheet; save it as CSV",
+    b"ARROW1\0": "is an Arrow file (Feather); write it as Parquet",
     b"FEA1": "is Feather; write it as Parquet, by pandas.read_feather and to_parquet",
-    **dict.fromkeys((b"\x80\x02", b"\x80\x03", b"\x80\x04\x95", b"\x80\x05\x95"), "is a pickle of Python" + _BY_PANDAS),
+    **dict.fromkeys((b"\x80\x02", b"\x80\x03", b"\x80\x04\x95", b"\x80\x05\x95"), "is a Python pickle" + _BY_PANDAS),
     **dict.fromkeys(
         (b"<stata_dta>", b"s\x01\x01\0", b"s\x02\x01\0", b"r\x01\x01\0", b"r\x02\x01\0"),
-        "is a file of Stata" + _BY_PANDAS,
+        "is a Stata file" + _BY_PANDAS,
     ),
-    **dict.fromkeys((b"$FL2", b"$FL3"), "is a file of SPSS" + _BY_PANDAS),
-    **dict.fromkeys((b"X\n\0\0\0", b"RDX2\n", b"RDX3\n"), "is a file of R; write its table as CSV, by write.csv"),
-    b"MATLAB 5.0 MAT-file": "is a file of MATLAB; write its table as CSV",
-    b"\x93NUMPY": "is an array of NumPy; save it as CSV, by numpy.savetxt, or train in Python",
+    **dict.fromkeys((b"$FL2", b"$FL3"), "is an SPSS file" + _BY_PANDAS),
+    **dict.fromkeys((b"X\n\0\0\0", b"RDX2\n", b"RDX3\n"), "is an R file; write its table as CSV, by write.csv"),
+    b"MATLAB 5.0 MAT-file": "is a MATLAB file; write its table as CSV",
+    b"\x93NUMPY": "is a NumPy array; save it as CSV, by numpy.savetxt, or train in Python",
     b"\x89HDF": "is HDF5; write its table as Parquet or CSV",
-    b"SQLite format 3\0": "is a database of SQLite; write its table as CSV",
-    b"%PDF-": "is PDF; LIBSVM text, CSV or Parquet expected",
+    b"SQLite format 3\0": "is an SQLite database; write its table as CSV",
+    b"%PDF-": "is PDF; expected LIBSVM text, CSV or Parquet",
 }
-"""Kinds of files that are not read, by their first bytes, and what helps."""
-_TAR = re.compile(rb".{257}ustar", re.DOTALL)
-_TAR_SAID = "is a tar archive" + _PIPE_ADVICE.format("tar -xOf", "{path}")
+"""Kinds of unsupported files, by their first bytes, with advice."""
 _UNREAD_TEXTS = {
-    rb"version https://git-lfs": "is a pointer of Git LFS instead of the file, which `git lfs pull` fetches",
+    rb"version https://git-lfs": "is a Git LFS pointer instead of the file, which `git lfs pull` fetches",
     rb"\s*(\{\s*[\"}]|\[\s*[\[{])": "is JSON; write its rows as CSV or Parquet, for example by pandas.read_json",
-    rb"(?i:\s*<(!doctype\s+html|html|head|body|table)\b)": "is HTML, perhaps the page of an error; CSV expected",
+    rb"(?i:\s*<(!doctype\s+html|html|head|body|table)\b)": "is HTML, perhaps an error page; expected CSV",
     rb"\s*<\?xml\b": "is XML; write its table as CSV",
     rb"\{\\rtf": "is RTF; save it as plain text",
     rb"(---[ \t]*\r?\n)?- [^\n:]*: [^\n]*\n  \S": "is YAML; write its rows as CSV",
     rb"(?i:([ \t]*(%[^\n]*)?\r?\n)*[ \t]*@relation\b)": (
-        "is ARFF; the lines below @data are CSV, to be read from a pipe: "
-        "sed '1,/@[Dd][Aa][Tt][Aa]/d' {path} | dimargin ... -"
+        "is ARFF; read the lines below @data as CSV from a pipe: sed '1,/@[Dd][Aa][Tt][Aa]/d' {path} | dimargin ... -"
     ),
 }
-"""Kinds of text that are not read, by patterns of how they begin, and what helps."""
-_BEGINNING = 2**15  # bytes that are looked at: comments may stand before ARFF
+"""Kinds of unsupported text, by patterns for their beginning, with advice."""
+_MAX_START_BYTES = 2**15  # So many bytes decide what a file is, because ARFF may begin with comments.
 
 
 @dataclass(frozen=True)
 class FileOptions:
-    """Choices of how a data file is read; None lets its content decide.
-
-    Attributes
-    ----------
-    format : {"csv", "libsvm", "parquet"} or None
-    header : bool or None
-        Whether the first line of CSV has the names of the columns.
-    encoding : str or None
-        Encoding of text, as Python names it; by default UTF-8, or UTF-16 if a byte order mark says so.
-    quotes : bool or None
-        Whether a quote at the beginning of a cell of CSV opens a text, which may hold separators and line breaks, or is
-        a letter. By default it does, and a text that holds what looks like rows is refused.
-    """
+    """Options for reading a data file, as in `dimargin.io.data.read_data`; None lets its content decide."""
 
     format: Literal["csv", "libsvm", "parquet"] | None = None
     header: bool | None = None
@@ -97,41 +83,40 @@ class FileOptions:
                 "".encode(self.encoding)
             except (LookupError, UnicodeError):
                 raise ValueError(
-                    f"encoding must be the name of an encoding of text, such as 'cp1252' or 'latin-1', got "
-                    f"{self.encoding!r}"
+                    f"encoding must name a text encoding, such as 'cp1252' or 'latin-1', got {self.encoding!r}"
                 ) from None
 
     @property
     def recoded(self) -> str | None:
-        """Return the encoding of text that is not UTF-8, if one is given."""
+        """Return the given encoding of text, None for UTF-8."""
         given = self.encoding
         return None if given is None or codecs.lookup(given).name in ("utf-8", "utf-8-sig") else given
 
     def utf8(self, lines: bytes) -> bytes:
-        """Return whole lines as UTF-8."""
+        """Return complete lines as UTF-8."""
         return lines if self.recoded is None else lines.decode(self.recoded).encode()
 
     def check_lines(self, path: Path | str, start: bytes = b"") -> None:
-        """Raise DataFileError for an encoding in which a line feed is not one byte, so that lines cannot be told.
+        """Raise DataFileError for an encoding whose line feeds are not single bytes.
 
-        `start` are the first bytes of the file, which may be a byte order mark.
+        `start` is the beginning of the file, perhaps with a byte order mark.
         """
         encoding = self.recoded or _marked(start)
         if encoding is not None and "\n".encode(encoding) != b"\n":
             raise DataFileError(
-                f"{path}: text in {encoding} can be read as a whole on one computer only; write it as UTF-8"
+                f"{path}: text in {encoding} can be read only as a whole on one computer; write it as UTF-8"
             )
 
 
 @contextmanager
 def open_data(path: Path, options: FileOptions | None = None) -> Iterator[BinaryIO]:
-    """Open a file; it is decompressed where its first bytes say that it is compressed, and text is given as UTF-8."""
+    """Open a file, decompress it if its first bytes say so, and convert text to UTF-8."""
     with open(path, "rb") as raw:
         if not raw.read(1):
             raise DataFileError(f"{path} is empty")
         opener = opener_of(path, raw, options) or nullcontext
         with opener(raw) as stream:
-            start = stream.read(_BEGINNING)
+            start = stream.read(_MAX_START_BYTES)
             if stream is not raw:
                 refuse_others(path, start, options, ", decompressed,")
             encoding = (None if options is None else options.recoded) or _marked(start)
@@ -140,25 +125,26 @@ def open_data(path: Path, options: FileOptions | None = None) -> Iterator[Binary
 
 
 def opener_of(path: Path, file: BinaryIO, options: FileOptions | None = None) -> Callable[..., Any] | None:
-    """Return what decompresses a file, by its first bytes, and None if it is not compressed.
+    """Return the function that decompresses a file, by its first bytes, or None if uncompressed.
 
-    Raises DataFileError for a kind of file that is not read. The file is at its beginning afterwards.
+    Raises DataFileError for an unsupported kind of file. The file is at its beginning afterwards.
     """
     file.seek(0)
-    start = file.read(_BEGINNING)
+    start = file.read(_MAX_START_BYTES)
     file.seek(0)
     refuse_others(path, start, options)
     return next((opener for magic, opener in _DECOMPRESSORS.items() if start.startswith(magic)), None)
 
 
 def refuse_others(path: Path | str, start: bytes, options: FileOptions | None = None, state: str = "") -> None:
-    """Raise DataFileError for a kind of file that is not read, by its beginning; `state` is said behind its path.
+    """Raise DataFileError for an unsupported kind of file; `state` follows the path in messages.
 
-    Text is not refused where `options` say which format it is in.
+    Text is never refused if `options` has its format.
     """
     kinds = _UNREAD_KINDS | ({PARQUET: "is Parquet; unpack it"} if state else {})
     found = [what for magic, what in kinds.items() if start.startswith(magic)]
-    found += [_TAR_SAID] if _TAR.match(start) else []
+    if start[257:262] == b"ustar":
+        found.append("is a tar archive" + _PIPE_ADVICE.format("tar -xOf", "{path}"))
     if options is None or options.format is None:
         text = start.removeprefix(BOM)
         found += [what for pattern, what in _UNREAD_TEXTS.items() if re.match(pattern, text)]
@@ -167,14 +153,14 @@ def refuse_others(path: Path | str, start: bytes, options: FileOptions | None = 
 
 
 def _marked(start: bytes) -> str | None:
-    """Return the encoding that a byte order mark names, None for UTF-8 and without one."""
+    """Return the encoding of a byte order mark, None for UTF-8 and without a mark."""
     if start[:4] in (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE):
         return "utf-32"
     return "utf-16" if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else None
 
 
 class _Recoded(io.RawIOBase):
-    """Text of another encoding, as UTF-8."""
+    """Stream of text in another encoding, converted to UTF-8."""
 
     def __init__(self, stream: BinaryIO, encoding: str) -> None:
         self._text = io.TextIOWrapper(stream, encoding, newline="")
@@ -183,7 +169,7 @@ class _Recoded(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        block = self._text.read(max(1, len(buffer) // 4)).encode()  # A letter has at most four bytes.
+        block = self._text.read(max(1, len(buffer) // 4)).encode()  # A character has at most four bytes.
         buffer[: len(block)] = block
         return len(block)
 
@@ -192,7 +178,7 @@ class _Recoded(io.RawIOBase):
 
 
 class _Copy(type(Path())):  # type: ignore[misc]
-    """Path of a copy that messages call by the name of what was copied."""
+    """Path of a copy, which messages call by the name of the original."""
 
     said = ""
 
@@ -205,12 +191,12 @@ class _Copy(type(Path())):  # type: ignore[misc]
 
 @contextmanager
 def regular(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield the path of a file that can be read again: the path itself, or of a copy of what a pipe gives."""
+    """Yield a path that can be read repeatedly: the path itself, or a copy of a pipe's content."""
     path = path if isinstance(path, Path) else Path(path)
     try:
         mode = path.stat().st_mode
     except OSError:
-        mode = stat.S_IFREG  # whoever opens it says what is wrong
+        mode = stat.S_IFREG  # Opening the file will raise the error.
     if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
         yield path
     else:
@@ -220,12 +206,12 @@ def regular(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 @contextmanager
 def copied(stream: BinaryIO, said: str, name: str) -> Iterator[Path]:
-    """Yield the path of a copy, of this name, of a stream that messages call as `said`; it is removed at the end.
+    """Yield the path of a temporary copy, named `name`, of a stream that messages call `said`.
 
     Raises
     ------
     DataFileError
-        For a stream of more bytes than this process may have of memory, or that has no lines.
+        For a stream that exceeds the memory of this process, or that has no lines.
     OSError
         If the copy cannot be written.
     """
@@ -243,7 +229,7 @@ def copied(stream: BinaryIO, said: str, name: str) -> Iterator[Path]:
                     if length > most:
                         raise DataFileError(
                             f"{said}: more than {most} bytes, the memory that this process may use; write the rows to "
-                            "a file, and give its name"
+                            "a file and pass its path"
                         )
         except OSError as error:
             raise OSError(error.errno, f"cannot copy {said} to {folder}: {error.strerror}") from error

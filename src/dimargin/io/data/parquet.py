@@ -1,4 +1,4 @@
-"""Parquet files: their rows batch by batch."""
+"""Parquet files, read batch by batch."""
 
 from __future__ import annotations
 
@@ -19,11 +19,9 @@ from dimargin.io.data.labels import fraction_said, is_number, missing_label
 from dimargin.io.data.named_columns import PANDAS_INDEX, FoundLabels, TableColumns, TextLabels, matrix
 from dimargin.io.data.parquet_pages import check_pages, footer_of
 
-_BUFFER = 2**16  # bytes of a column of a file read at a time
-
 
 class Batch(NamedTuple):
-    """Some rows of a file, the first of which has this number, and their labels or codes of labels."""
+    """Some rows of a file, the index of the first, and their labels or codes of labels."""
 
     first: int
     rows: pa.RecordBatch
@@ -33,7 +31,7 @@ class Batch(NamedTuple):
 class ParquetRows:
     """Rows of a Parquet file; parameters as in `dimargin.io.data.read_data`.
 
-    `types` has the type of each feature's values, by name.
+    `types` maps the name of each feature to the type of its values.
     """
 
     def __init__(
@@ -51,7 +49,7 @@ class ParquetRows:
         self._given = {name.strip(): name for name in reversed(schema.names)}
         self.taken = TableColumns.choose(path, _named(schema), label, columns, needs_label, drop)
         self.types = {name: value_type(schema.field(self._given[name]).type) for name in self.taken.wanted}
-        self._step = max(1, CHUNK // (8 * len(schema.names)))  # rows
+        self._batch_size = max(1, CHUNK // (8 * len(schema.names)))
         if self.taken.label is not None:
             kind = value_type(schema.field(self._given[self.taken.label]).type)
             self._text_labels = is_text(kind) or pa.types.is_decimal(kind) or pa.types.is_date(kind)
@@ -61,22 +59,24 @@ class ParquetRows:
                 )
 
     def batches(self) -> Iterator[Batch]:
-        """Yield the rows, batch by batch; raises DataFileError where they are not all that the file says it has."""
+        """Yield the rows, batch by batch; raises DataFileError if some are missing."""
         first, before, given = 0, os.stat(self._path), [self._given[name] for name in self.taken.all]
         with _opened(self._path) as (source, footer, file):
             if footer != self._footer:
                 raise DataFileError(f"{self._path} was rewritten while it was read")
             n_rows = check_pages(self._path, source, footer, file.schema, given)
-            for rows in file.iter_batches(self._step, columns=given):
+            for rows in file.iter_batches(self._batch_size, columns=given):
                 rows = rows.rename_columns([name.strip() for name in rows.schema.names])
                 yield Batch(first, rows, self._labels(rows, first))
                 first += rows.num_rows
                 pa.default_memory_pool().release_unused()
         now = os.stat(self._path)
-        is_replaced = now.st_ino != before.st_ino  # what was read is the old file, and whole
+        is_replaced = now.st_ino != before.st_ino  # Then the complete old file was read.
         is_changed = (now.st_size, now.st_mtime_ns) != (before.st_size, before.st_mtime_ns)
         if first != n_rows or (is_changed and not is_replaced):
-            raise DataFileError(f"{self._path} was cut or rewritten while it was read: {first} of {n_rows} rows came")
+            raise DataFileError(
+                f"{self._path} was truncated or rewritten while it was read: got {first} of {n_rows} rows"
+            )
 
     def _labels(self, rows: pa.RecordBatch, first: int) -> NDArray[Any] | None:
         if self.taken.label is None:
@@ -97,7 +97,7 @@ class ParquetRows:
         return y
 
     def found(self, y: NDArray[Any] | None) -> FoundLabels:
-        """Return the labels of all batches, joined, as `DataSet` has them, and what is odd about them."""
+        """Return the labels of all batches, with remarks, for the joined labels or codes."""
         if self._text_labels:
             return self._texts.found(y, self.taken.label, "row {}".format)
         if y is None or y.dtype.kind != "f" or not (odd := y != np.floor(y)).any():
@@ -110,7 +110,7 @@ class ParquetRows:
 def _opened(path: Path) -> Iterator[tuple[pa.NativeFile, bytes, pyarrow.parquet.ParquetFile]]:
     with pa.OSFile(os.fsencode(path)) as source:
         footer = footer_of(path, source)
-        with pyarrow.parquet.ParquetFile(source, buffer_size=_BUFFER, pre_buffer=False) as file:
+        with pyarrow.parquet.ParquetFile(source, buffer_size=2**16, pre_buffer=False) as file:
             yield source, footer, file
 
 
@@ -153,9 +153,9 @@ def read_parquet(
 
 
 def _without_text(path: Path, batch: Batch, types: dict[str, pa.DataType]) -> pa.RecordBatch:
-    """Return rows whose features are numbers, those too that are written as text.
+    """Return rows whose features are numbers, converted from text if necessary.
 
-    Decimals are read as their text is: Arrow's conversion to float64 is not rounded to the nearest number.
+    Decimals are also converted from text, because Arrow does not round them to the nearest float64.
     """
     rows = batch.rows
     for name in (name for name, kind in types.items() if is_text(kind) or pa.types.is_decimal(kind)):
@@ -173,7 +173,7 @@ def _without_text(path: Path, batch: Batch, types: dict[str, pa.DataType]) -> pa
 
 
 def as_text(column: pa.Array) -> pa.Array:
-    """Return a column as text, decimals with all their digits and without an exponent."""
+    """Return a column as text, with all digits of decimals and without exponents."""
     if not pa.types.is_decimal(value_type(column.type)):
         return column.cast(pa.string())
     encoded = column.dictionary_encode()
@@ -182,12 +182,12 @@ def as_text(column: pa.Array) -> pa.Array:
 
 
 def value_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type of the values of a column, whether each is there once for all rows or not."""
+    """Return the type of the values of a column, also if it is dictionary-encoded."""
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def is_numeric(kind: pa.DataType) -> bool:
-    """Return whether all readers take values of this type for numbers."""
+    """Return whether all readers read values of this type as numbers."""
     types = pa.types
     return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind))
 

@@ -1,4 +1,4 @@
-"""Checks of what a Parquet file claims to hold, before Arrow allocates what it claims."""
+"""Checks of the sizes that a Parquet file claims, before Arrow allocates memory for them."""
 
 from __future__ import annotations
 
@@ -13,37 +13,30 @@ from dimargin.io.data.chunks import LEFT_OUT, DataFileError, short
 from dimargin.io.data.thrift import INT32, INT64, LIST, STRUCT, TRUE, Parser, Struct
 from dimargin.system.memory import memory_of_process, out_of_memory
 
-_MEMORY_PER_FOOTER_BYTE = 250  # Arrow took 230 bytes for each byte of a footer that was made for that.
-_OLD_HEADER_BYTES = 100  # Old writers left so many bytes out of the size of a column chunk.
-_FIRST_HEADER_BYTES, _MAX_HEADER_BYTES = 2**8, 2**24  # A longer header is read again; Arrow refuses more than the last.
-# A page may decompress to so many bytes, and to so many for each value: enough for levels and for long texts.
-_ROOM_OF_NUMBERS, _ROOM_OF_TEXTS = (2**20, 64), (2**26, 2**10)
-_BYTE_ARRAY = 6  # The type of texts.
-_CODECS = {1: "snappy", 2: "gzip", 4: "brotli", 6: "zstd", 7: "lz4_raw"}  # Arrow's names
-_HADOOP_LZ4 = 5  # The codec of blocks of LZ4, each behind its sizes.
-_DATA, _DICTIONARY, _DATA_2 = 0, 2, 3  # types of pages
-_OWN_HEADERS = {_DATA: 5, _DICTIONARY: 7, _DATA_2: 8}  # numbers of their fields
-_DELTA_LENGTHS, _DELTA_TEXTS = 6, 7  # The content of pages in these encodings says again how many texts there are.
+_DATA, _DICTIONARY, _DATA_2 = 0, 2, 3  # These are the types of pages with values.
+_DELTA_LENGTHS, _DELTA_TEXTS = 6, 7  # In these encodings, the content of a page repeats the number of its texts.
 
 
 class _Page(NamedTuple):
+    """Page: the place of its content in the file, its sizes in bytes, and its type's header."""
+
     kind: int
     encoding: int
-    begin: int  # of the content in the file
-    compressed: int  # bytes
+    begin: int
+    compressed: int
     decompressed: int
     n_values: int
-    header: Struct  # of this kind of page
+    header: Struct
 
 
 def footer_of(path: Path, source: pa.NativeFile) -> bytes:
-    """Return the footer; raises DataFileError if there is none, or Arrow may need more memory for it than there is."""
+    """Return the footer; raises DataFileError if it is missing or may need too much memory."""
     size = source.size()
     end = source.read_at(8, max(0, size - 8))
     length = int.from_bytes(end[:4], "little")
     if end[4:] != b"PAR1" or length > size - 8:
         raise DataFileError(f"{path}: not Parquet, or damaged: it does not end with the footer of an unencrypted file")
-    if _MEMORY_PER_FOOTER_BYTE * length > memory_of_process():
+    if 250 * length > memory_of_process():  # Arrow took 230 bytes per byte of a footer that was made to be costly.
         raise DataFileError(f"{path}: {out_of_memory('its footer')}")
     return source.read_at(length, size - 8 - length)  # type: ignore[no-any-return]
 
@@ -51,10 +44,10 @@ def footer_of(path: Path, source: pa.NativeFile) -> bytes:
 def check_pages(
     path: Path, source: pa.NativeFile, footer: bytes, schema: pyarrow.parquet.ParquetSchema, names: Sequence[str]
 ) -> int:
-    """Return the number of rows; raises DataFileError where pages of the named columns claim what cannot be.
+    """Return the number of rows; raises DataFileError for impossible sizes in the named columns.
 
-    The rows of the file are those of its row groups, every column has a value for each, its pages lie within it, hold
-    these values together, and decompress to what such values may need.
+    The file must have as many rows as its row groups, and every column one value per row. The pages
+    of a column chunk must lie within it, contain these values, and decompress to a plausible size.
     """
     wanted, lengths = set(names), {len(name) for name in names}
     leaves = [(k, schema.column(k)) for k in range(len(schema))]
@@ -62,7 +55,7 @@ def check_pages(
     for _, leaf in leaves:
         if leaf.max_repetition_level:
             name = max((name for name in names if f"{leaf.path}.".startswith(f"{name}.")), key=len)
-            raise DataFileError(f"{path}: column {short(name)!r} holds lists; single values expected{LEFT_OUT}")
+            raise DataFileError(f"{path}: column {short(name)!r} holds lists; expected single values{LEFT_OUT}")
     what, n_rows, largest = "its footer", 0, 0
     try:
         fields = Parser(footer).struct()
@@ -73,33 +66,37 @@ def check_pages(
                 pages += _Chunk(source, group[1, LIST][index][3, STRUCT], leaf, rows).largest()
             n_rows, largest, what = n_rows + rows, max(largest, pages), "its footer"
         if n_rows != fields[3, INT64]:
-            raise ValueError(f"it claims {fields[3, INT64]} rows, and {n_rows} in its row groups")
+            raise ValueError(f"it claims {fields[3, INT64]} rows, but {n_rows} in its row groups")
     except (ValueError, LookupError, TypeError, OverflowError, RecursionError, OSError) as error:
-        raise DataFileError(f"{path} is damaged: {what}: {error or 'it is cut short'}") from error
+        raise DataFileError(f"{path} is damaged: {what}: {error or 'it is truncated'}") from error
     if largest + 8 * n_rows * len(names) > memory_of_process():
-        raise DataFileError(f"{path}: {out_of_memory('what is in it')}")
+        raise DataFileError(f"{path}: {out_of_memory('its content')}")
     return n_rows
 
 
 def _is_read(path: str, names: set[str], lengths: set[int]) -> bool:
-    """Return whether Arrow reads a leaf of the schema for columns of these names, whose leaves they may hold."""
+    """Return whether Arrow reads a leaf of the schema when it reads the columns of these names."""
     return path in names or any(path[k : k + 1] == "." and path[:k] in names for k in lengths)
 
 
 class _Chunk:
-    """Pages of a leaf of the schema in a row group."""
+    """Column chunk: the pages of a leaf of the schema in a row group."""
 
     def __init__(self, source: pa.NativeFile, about: Struct, leaf: Any, n_rows: int) -> None:
         self._source, self._about, self._leaf, self._n_rows = source, about, leaf, n_rows
         first, dictionary = about[9, INT64], about.get((11, INT64), 0)
         self._begin = min(first, dictionary) if dictionary > 0 else first
-        self._end = min(self._begin + about[7, INT64] + _OLD_HEADER_BYTES, source.size())
+        # Old writers left up to 100 bytes out of the size of a column chunk.
+        self._end = min(self._begin + about[7, INT64] + 100, source.size())
 
     def largest(self) -> int:
-        """Return the bytes of the largest page; raises ValueError or LookupError for what cannot be."""
+        """Return the bytes of the largest page; raises ValueError or LookupError if impossible."""
         if not 0 <= self._n_rows == self._about[5, INT64]:
             raise ValueError(f"{self._about[5, INT64]} values claimed for {self._n_rows} rows")
-        base, per_value = _ROOM_OF_TEXTS if self._about[1, INT32] == _BYTE_ARRAY else _ROOM_OF_NUMBERS
+        # The limits on the decompressed bytes of a page suffice for levels and, in byte arrays, for
+        # long texts.
+        is_byte_array = self._about[1, INT32] == 6
+        base, per_value = (2**26, 2**10) if is_byte_array else (2**20, 64)
         n_values = largest = 0
         for page in self._pages():
             if page.kind == _DICTIONARY:
@@ -118,14 +115,15 @@ class _Chunk:
 
     def _pages(self) -> Iterator[_Page]:
         """Yield the pages that Arrow would read."""
+        field_of_header = {_DATA: 5, _DICTIONARY: 7, _DATA_2: 8}
         at, n_values, n_pages = self._begin, 0, 0
         while n_values < self._n_rows and 0 <= at < self._end:
             header, length = self._header(at)
             kind, begin, compressed = header[1, INT32], at + length, header[3, INT32]
             if not 0 <= compressed <= self._end - begin:
-                raise ValueError(f"a page claims {compressed} bytes where {max(0, self._end - begin)} are left")
-            if kind in _OWN_HEADERS:
-                own = header[_OWN_HEADERS[kind], STRUCT]
+                raise ValueError(f"a page claims {compressed} bytes, but {max(0, self._end - begin)} are left")
+            if kind in field_of_header:
+                own = header[field_of_header[kind], STRUCT]
                 encoding, n_own = own[4 if kind == _DATA_2 else 2, INT32], own[1, INT32]
                 yield _Page(kind, encoding, begin, compressed, header[2, INT32], n_own, own)
                 n_values += n_own if kind != _DICTIONARY else 0
@@ -134,19 +132,19 @@ class _Chunk:
                 raise ValueError("it has more pages than values")
 
     def _header(self, at: int) -> tuple[Struct, int]:
-        """Return the header of the page that begins there, and its length."""
-        length = _FIRST_HEADER_BYTES
+        """Return the header of the page that begins at `at`, and its length."""
+        length = 2**8  # A longer header is read again.
         while True:
             parser = Parser(self._source.read_at(min(length, self._end - at), at))
             try:
                 return parser.struct(), parser.at
             except IndexError:
-                if length >= min(_MAX_HEADER_BYTES, self._end - at):
+                if length >= min(2**24, self._end - at):  # Arrow refuses longer headers.
                     raise
                 length *= 16
 
     def _check_lengths(self, page: _Page) -> None:
-        """Raise ValueError if lengths of texts are more than values: Arrow makes room for as many as they claim."""
+        """Raise ValueError if a page has more lengths than values; Arrow would allocate all."""
         levels = sum(page.header[number, INT32] for number in (5, 6)) if page.kind == _DATA_2 else 0
         if not 0 <= levels <= page.compressed:
             raise ValueError(f"a page claims {levels} bytes of levels")
@@ -156,16 +154,18 @@ class _Chunk:
         if page.kind == _DATA and self._leaf.max_definition_level:
             content = content[4 + int.from_bytes(content[:4], "little") :]
         parser = Parser(content)
-        for _ in range(1 if page.encoding == _DELTA_LENGTHS else 2):  # lengths of prefixes come first
+        for _ in range(1 if page.encoding == _DELTA_LENGTHS else 2):  # Delta texts begin with the prefixes' lengths.
             n_lengths = _skip_deltas(parser, page.n_values)
             if n_lengths > page.n_values:
                 raise ValueError(f"a page of {page.n_values} values claims {n_lengths} texts")
 
 
 def _decompressed(content: bytes, codec: int, size: int) -> bytes:
-    """Return what a page holds; raises ValueError, OSError or LookupError if that is not so many bytes."""
-    if codec != _HADOOP_LZ4:
-        return pa.Codec(_CODECS[codec]).decompress(content, max(0, size), asbytes=True)  # type: ignore[no-any-return]
+    """Decompress a page; raises ValueError, OSError or LookupError unless it has `size` bytes."""
+    if codec != 5:
+        name = {1: "snappy", 2: "gzip", 4: "brotli", 6: "zstd", 7: "lz4_raw"}[codec]
+        return pa.Codec(name).decompress(content, max(0, size), asbytes=True)  # type: ignore[no-any-return]
+    # Codec 5 is Hadoop's LZ4, whose blocks each follow their two sizes.
     blocks, at = list[bytes](), 0
     while at < len(content):
         taken, length = (int.from_bytes(content[k : k + 4], "big") for k in (at, at + 4))
@@ -178,7 +178,7 @@ def _decompressed(content: bytes, codec: int, size: int) -> bytes:
 
 
 def _skip_deltas(parser: Parser, max_count: int) -> int:
-    """Return how many numbers a sequence of deltas claims, and skip it unless they are more than `max_count`."""
+    """Return the number of values of a sequence of deltas; skip up to `max_count` of them."""
     size, n_parts, count, _ = (parser.varint() for _ in range(4))
     left = count - 1 if count <= max_count else 0
     while left > 0 and size >= n_parts > 0:

@@ -1,4 +1,4 @@
-"""Features that number the rows: in a file that is sorted by class they tell all labels, and nothing of other rows."""
+"""Features that number the rows, which reveal all labels in a file that is sorted by class."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import scipy.sparse as sp
 
 from dimargin.io.data.chunks import DataSet, short
 
-_MIN_ROWS = 10  # A few rows may have numbers in order by chance.
-_MAX_CANDIDATES = 16  # Each candidate among sparse columns costs a pass over the rows.
+_MIN_ROWS = 10  # Fewer rows may be numbered in order by chance.
 
 
 def remarks_on_row_numbers(path: Path | str, data: DataSet) -> tuple[str, ...]:
@@ -29,8 +28,8 @@ def remarks_on_row_numbers(path: Path | str, data: DataSet) -> tuple[str, ...]:
 def remark_on_row_number(path: Path | str, name: str, column: Any) -> str:
     """Return a remark on a feature that numbers the rows."""
     return (
-        f"{path}: feature {name} is the number of the row, counted from {column[0]:g}, of which a model may learn in "
-        "which order the file is; leave it out by --drop, in Python by drop="
+        f"{path}: feature {name} numbers the rows from {column[0]:g}, and a model may learn the order of the file from "
+        "it; exclude it by --drop, in Python by drop="
     )
 
 
@@ -43,11 +42,12 @@ def is_row_number(column: Any) -> bool:
 
 
 def _candidates(X: Any) -> Iterator[tuple[int, Any]]:
-    """Yield columns whose last value is the number of rows, or one less, and their indices."""
+    """Yield up to 16 columns that end with the number of rows, or one less, with indices."""
     n = X.shape[0]
     if n < _MIN_ROWS:
         return
     last = X[[n - 1]].tocsr() if sp.issparse(X) else X[-1]
     values, columns = (last.data, last.indices) if sp.issparse(X) else (last, np.arange(len(last)))
-    for k in columns[(values == n - 1) | (values == n)][:_MAX_CANDIDATES].tolist():
+    # Each candidate among sparse columns costs a pass over the rows.
+    for k in columns[(values == n - 1) | (values == n)][:16].tolist():
         yield k, X[:, [k]].toarray()[:, 0] if sp.issparse(X) else X[:, k]

@@ -1,6 +1,6 @@
-"""Guesses from the first lines of a text: LIBSVM text or CSV, the separator of columns, and whether they have names.
+"""Guesses from the first lines of a text: its format, separator and line of names.
 
-Sites import this module: neither scikit-learn nor pyarrow is loaded.
+Sites import this module, which must load neither scikit-learn nor pyarrow.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from dimargin.io.data.labels import is_number
 
 SAMPLE_ROWS = 100
 SAMPLE_BYTES = 2**18
-"""Lines that are looked at: so many, or those of so many bytes, but two in any case."""
+"""Maximum numbers of lines and bytes that guesses use; they use at least two lines."""
 
-_SEPARATORS = ("\t", ";", "|", ",")  # The first of equally good ones is taken: 1,5;2,5 has decimal commas.
+_SEPARATORS = ("\t", ";", "|", ",")  # The first of equally good ones is used: 1,5;2,5 has decimal commas.
 _MIN_AGREEMENT = 0.9  # At most a tenth of the lines may be malformed, with another number of separators.
 _LINE_ENDS = re.compile("[\r\n]+")
 _LINE, _LINE_END = re.compile(rb"[^\r\n]+[\r\n]*"), re.compile(rb"[^\r\n][\r\n]+")
 _QUOTED_TEXT = re.compile('"[^"]*"')
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+", re.ASCII)
-_TIME = re.compile(r"\d{1,2}:[0-5]\d([+-]\d\d(:?\d\d)?|Z)?", re.ASCII)
+_CLOCK_TIME = re.compile(r"\d{1,2}:[0-5]\d([+-]\d\d(:?\d\d)?|Z)?", re.ASCII)
 _EXACT_TIME = re.compile(r"\d{1,2}:[0-5]\d:[0-5]\d([.,]\d+)?([+-]\d\d(:?\d\d)?|Z)?", re.ASCII)
 _FORMAT_OF_SUFFIX = {
     **dict.fromkeys((".csv", ".tsv", ".tab"), "csv"),
@@ -34,7 +34,7 @@ _FORMAT_OF_SUFFIX = {
 
 
 def beginning(blocks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
-    """Return the lines to look at, at the beginning of a text, and its blocks with them."""
+    """Return the first lines of a text, which guesses use, and all of its blocks."""
     taken, end = list[bytes](), None
     for block in blocks:
         taken.append(block)
@@ -46,14 +46,14 @@ def beginning(blocks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
 
 
 def _end_of_sample(start: bytes) -> int | None:
-    """Return the end of the first line but one that goes so far, wherever the blocks of a text end."""
+    """Return the end of the sample, at least two lines, independently of the text's blocks."""
     first = _LINE.search(start)
     found = first and _LINE_END.search(start, max(first.end(), SAMPLE_BYTES - 2))
     return found.end() if found else None
 
 
 def name_format(path: Path) -> str | None:
-    """Return the format that the name of a file tells, if it tells one."""
+    """Return the format that the suffix of a file indicates, or None."""
     suffixes = [s.lower() for s in path.suffixes]
     if suffixes and suffixes[-1] in (".gz", ".bz2", ".xz"):
         suffixes.pop()
@@ -61,10 +61,10 @@ def name_format(path: Path) -> str | None:
 
 
 def text_format(path: Path, start: bytes, has_columns: bool = False) -> str:
-    """Return "libsvm" or "csv" for a text that begins so.
+    """Guess from its beginning whether a text is "libsvm" or "csv".
 
-    Where the text does not decide, it is CSV if the name of its file says so, or somebody who knows that it
-    `has_columns`. Times of day have a colon, but are no features.
+    If the text is ambiguous, it is CSV if the suffix of the file says so or the caller knows that
+    it `has_columns`. Times of day contain a colon but are not features.
     """
     text = start.decode("utf-8-sig", errors="replace")
     for line in _LINE_ENDS.split(text, SAMPLE_ROWS)[:SAMPLE_ROWS]:
@@ -75,7 +75,7 @@ def text_format(path: Path, start: bytes, has_columns: bool = False) -> str:
         if pairs and len(set(pairs)) == 1:
             return "libsvm" if pairs[0] else "csv"
         if pairs:
-            if all(_TIME.fullmatch(word) for word, is_pair in zip(others, pairs, strict=True) if is_pair):
+            if all(_CLOCK_TIME.fullmatch(word) for word, is_pair in zip(others, pairs, strict=True) if is_pair):
                 return "csv"
             break
     return "csv" if has_columns or name_format(path) == "csv" else "libsvm"
@@ -85,7 +85,9 @@ def text_format(path: Path, start: bytes, has_columns: bool = False) -> str:
 
 
 class _Counts(NamedTuple):
-    agree: bool  # whether nearly all lines have as many separators as the first
+    """Counts of a separator in lines: whether nearly all agree, the usual and the first count."""
+
+    agree: bool
     usual: int
     first: int
 
@@ -96,9 +98,10 @@ class _Counts(NamedTuple):
 
 
 def separator(text: str, quotes: bool | None = None) -> str:
-    """Return what separates the columns of the lines of a text.
+    """Guess the separator of columns in a text.
 
-    Separators within quotes do not count, unless `quotes` is False, nor do remarks if there are other lines.
+    Separators within quotes are ignored unless `quotes` is False, and so are remarks if there are
+    other lines.
     """
     text = text if quotes is False else _QUOTED_TEXT.sub('""', text)
     lines = [line for line in _LINE_ENDS.split(text) if line.strip()][: SAMPLE_ROWS + 1]
@@ -118,20 +121,20 @@ def separator(text: str, quotes: bool | None = None) -> str:
 
 # ---- names -----------------------------------------------------------------------------------------------------------
 
-_SURE_EVIDENCE = 3  # The first line is taken for names from this evidence on.
-_MIN_VALUES = 10  # A number far outside the range of fewer values is not evidence.
+_SURE_EVIDENCE = 3  # With this much evidence, the first line holds names.
 _WHOLE_NUMBER = re.compile(r"[+-]?\d{1,18}", re.ASCII)
 _SOME_DIGITS = re.compile(r"\d+", re.ASCII)
 
 
 def has_names(first: Sequence[str], below: Sequence[Sequence[str]]) -> bool | None:
-    """Return whether the first row of a table holds the names of its columns, None if that cannot be told.
+    """Return whether the first row of a table holds the names of columns, None if ambiguous.
 
-    Without a number it does, unless its texts are values of most of the columns below. With numbers, it is compared
-    with the rows below, which have as many fields: names are different, do not occur among the values of their column,
-    are texts above numbers, or whole numbers above decimals; several names are often numbers in order.
+    A row without numbers does, unless its texts are values of most columns below. A row with
+    numbers is compared with the rows below, which have as many fields: names are distinct, do not
+    occur among the values of their column, and are texts above numbers or whole numbers above
+    decimals; several names are often consecutive numbers.
     """
-    # Few rows that are equal to the first repeat its names; many do not.
+    # A few rows equal to the first one repeat its names; many of them are data.
     rows = [row for row in below if list(row) != list(first)]
     rows = rows if len(rows) >= _MIN_AGREEMENT * len(below) else list(below)
     fields = [_with_point(field) for field in first]
@@ -153,13 +156,13 @@ def _with_point(cell: str) -> str:
 
 
 def _form(text: str) -> str | None:
-    """Return what a text with digits looks like whatever they are: "0-0-0" for 2019-05-01, "A0" for A11."""
+    """Return the form of a text with digits, such as "0-0-0" for 2019-05-01 or "A0" for A11."""
     form = _SOME_DIGITS.sub("0", text)
     return form if "0" in form else None
 
 
 def _evidence(field: str, column: list[str]) -> int:
-    """Return how much a field looks like the name of a column: below zero, it looks like a value of it."""
+    """Return the evidence that a field is the name of a column, negative for a value."""
     numbers = [cell for cell in column if is_number(cell)]
     if not is_number(field):
         form = _form(field)
@@ -167,14 +170,15 @@ def _evidence(field: str, column: list[str]) -> int:
             return -_SURE_EVIDENCE
         if 2 * len(numbers) > len(column) or field.lower() in ("label", "target", "class"):
             return min(len(column), _SURE_EVIDENCE)
-        return min(len(column), _SURE_EVIDENCE) if min(Counter(column).values()) > 1 else 0  # else new texts may come
+        # If some text occurs only once, other new texts may be values, too.
+        return min(len(column), _SURE_EVIDENCE) if min(Counter(column).values()) > 1 else 0
     if 2 * len(numbers) > len(column):
         return _evidence_of_number(field, numbers)
     return -_SURE_EVIDENCE if field in column else 0 if numbers else min(len(column), _SURE_EVIDENCE)
 
 
 def _evidence_of_number(field: str, column: list[str]) -> int:
-    """Return how much a number looks like the name of a column of numbers."""
+    """Return the evidence that a number is the name of a column of numbers."""
     is_whole = _WHOLE_NUMBER.fullmatch(field) is not None
     if field in column:
         return -1 if is_whole else -_SURE_EVIDENCE
@@ -184,11 +188,12 @@ def _evidence_of_number(field: str, column: list[str]) -> int:
         return min(len(column), 1 if low <= value <= high else 2)
     if low <= value <= high:
         return 0 if is_whole else -1
-    return int(len(column) >= _MIN_VALUES and not 2 * low - high <= value <= 2 * high - low)
+    # A number far outside the range of fewer than ten values is not evidence.
+    return int(len(column) >= 10 and not 2 * low - high <= value <= 2 * high - low)
 
 
 def _order(fields: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
-    """Return how much it says of the first row that its numbers are in order: 0, 1, 2 or 2019, 2020, 2021."""
+    """Return the evidence from ordered numbers in the first row, such as 0, 1, 2 or 2019, 2020."""
     places = [k for k, field in enumerate(fields) if is_number(field)]
     weight = _steadiness([fields[k] for k in places])
     if weight and sum(_steadiness([row[k] for k in places]) > 0 for row in rows) > len(rows) / 10:
@@ -197,7 +202,7 @@ def _order(fields: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
 
 
 def _steadiness(fields: Sequence[str]) -> int:
-    """Return how unlikely it is that numbers are as far apart as these by chance, above all by one; else zero."""
+    """Return a score for numbers in equal steps, higher for steps of one; zero for others."""
     if len(fields) < 2 or not all(map(is_number, fields)):
         return 0
     numbers = [float(field) for field in fields]

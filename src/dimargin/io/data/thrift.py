@@ -1,26 +1,27 @@
-"""Thrift's compact protocol, in which Parquet has its footer and the headers of its pages."""
+"""Thrift's compact protocol, in which Parquet writes its footer and the headers of its pages."""
 
 from __future__ import annotations
 
 from typing import Any
 
-TRUE, BYTE, INT16, INT32, INT64, DOUBLE, BINARY, LIST, STRUCT = 1, 3, 4, 5, 6, 7, 8, 9, 12  # types of fields
-_FALSE = 2
+# The types of fields. A boolean field has its value as its type.
+TRUE, _FALSE, BYTE, INT16, INT32, INT64, DOUBLE, BINARY, LIST, STRUCT = 1, 2, 3, 4, 5, 6, 7, 8, 9, 12
 Struct = dict[tuple[int, int], Any]
-"""Fields by their number and type: whole numbers, truth values (as type TRUE), lists and structs, but no others."""
+"""Integers, booleans (as type TRUE), lists and structs by field number and type."""
 
 
 class Parser:
-    """Parser of bytes, `at` which place it is.
+    """Parser of bytes, with its position `at`.
 
-    Raises IndexError where the bytes end too early, and ValueError or RecursionError for what no file has.
+    Raises IndexError if the bytes end too early, and ValueError or RecursionError for invalid
+    bytes.
     """
 
     def __init__(self, data: bytes) -> None:
         self._data, self.at = data, 0
 
     def struct(self) -> Struct:
-        """Return the fields of a struct; a field that is there twice counts as it is the last time."""
+        """Return the fields of a struct; the last value of a repeated field counts."""
         fields, number, data = Struct(), 0, self._data
         while True:
             head = data[self.at]
@@ -49,7 +50,7 @@ class Parser:
         elif kind in (BYTE, DOUBLE):
             self.at += 1 if kind == BYTE else 8
         else:
-            raise ValueError(f"a field of the unknown type {kind}")
+            raise ValueError(f"a field of unknown type {kind}")
         return None
 
     def _list(self) -> list[Any]:
@@ -62,7 +63,7 @@ class Parser:
         return [self._value(kind if kind > _FALSE else BYTE) for _ in range(size)]
 
     def varint(self) -> int:
-        """Return a number that is not negative."""
+        """Return an unsigned integer."""
         data = self._data
         byte = data[self.at]
         self.at += 1
@@ -79,7 +80,7 @@ class Parser:
         return value
 
     def whole(self) -> int:
-        """Return a number that may be negative."""
+        """Return a signed integer."""
         value = self.varint()
         return value >> 1 ^ -(value & 1)
 

@@ -1,4 +1,4 @@
-"""Weights of rows in a file of their own, as LIBSVM's extension for weights of instances has them."""
+"""Weights of rows in a separate file, as LIBSVM's extension for instance weights reads them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from dimargin.system.arrays import Floats
 
 
 def read_weights(path: Path, n_rows: int) -> Floats:
-    """Read weights from a file that has one on each line; raises DataFileError unless there are `n_rows` of them.
+    """Read weights from a file with one per line; raises DataFileError unless there are `n_rows`.
 
-    Empty lines are left out.
+    Empty lines are skipped.
     """
     weights, n_lines = list[float](), 0
     with open_data(path) as stream, explained(path):
@@ -30,5 +30,5 @@ def read_weights(path: Path, n_rows: int) -> Floats:
                 weights += [weight] if text else []
             n_lines += len(texts) - 1
     if len(weights) != n_rows:
-        raise DataFileError(f"{path} has {len(weights)} weights, one on each line; expected {n_rows}, one for each row")
+        raise DataFileError(f"{path} has {len(weights)} weights, one per line; expected {n_rows}, one per row")
     return np.array(weights)

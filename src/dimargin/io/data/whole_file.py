@@ -1,7 +1,7 @@
 """Data files: LIBSVM text, CSV and Parquet, read chunk by chunk.
 
-Each format is an iterator over chunks of a megabyte or so, made by a library's reader; `Chunks` joins them and
-frees each chunk as soon as it is copied, so that a file is never in memory twice.
+Each format has an iterator over chunks of about a megabyte, from a library's reader; `Chunks` joins
+them and frees each chunk as soon as it is copied, so that a file is never in memory twice.
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ from dimargin.io.data.sniffing import SAMPLE_BYTES, beginning, name_format, text
 from dimargin.system.memory import out_of_memory
 
 KINDS = {"csv": "CSV", "libsvm": "LIBSVM text", "parquet": "Parquet"}
-IF_CSV = "; if it is CSV, say so: --format csv, in Python format='csv'"
-_DAMAGED = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error)
+IF_CSV = "; if it is CSV, add --format csv, in Python format='csv'"
 
 
 def read_data(
@@ -49,8 +48,9 @@ def read_data(
 ) -> DataSet:
     r"""Read a data file.
 
-    The format follows from the content. Columns of CSV are separated by commas, semicolons, tabs, bars or blanks.
-    LIBSVM text and CSV may be compressed (gzip, bzip2, xz), and a pipe can be read as well as a file.
+    The content determines the format. Columns of CSV are separated by commas, semicolons, tabs,
+    bars or blanks. LIBSVM text and CSV may be compressed (gzip, bzip2, xz), and a pipe can be read
+    as well as a file.
 
     Parameters
     ----------
@@ -59,28 +59,31 @@ def read_data(
         Name or position of the label column of CSV and Parquet, counted from 0, or from the end if negative. By default
         the column named "label", "target", "class" or "y". LIBSVM text has its labels first.
     columns : sequence of str, optional
-        Names of the feature columns to take, in this order; the others are left alone. By default all but the label,
-        the index of the rows that pandas may have written, and nameless columns of which nothing is known.
+        Names of the feature columns to read, in this order. By default all but the label, the index
+        of the rows that pandas may have written, and columns with neither a name nor values.
     n_features : int, optional
         Width that X must have. LIBSVM text, which omits zeros, is widened to it.
     zero_based : bool, optional
         Whether LIBSVM text counts features from zero. By default it does if a feature 0 occurs.
     needs_label : bool, default=True
-        Whether labels are read. If not, a file need not have any, and a label column may hold anything: it is left out
-        of the features.
+        Whether labels are read. If not, the file need not have any, and a label column may hold
+        anything; it is not a feature.
     drop : sequence of str, optional
         Names of columns of CSV and Parquet to leave out, by default none.
     format : {"csv", "libsvm", "parquet"}, optional
-        Format of the file, whatever its content and name.
+        Format of the file; by default determined by its content and name.
     header : bool, optional
-        Whether the first line of CSV has the names of the columns. By default it is compared with the lines below.
+        Whether the first line of CSV has the column names. By default it is compared with the lines
+        below.
     encoding : str, optional
-        Encoding of text, such as "cp1252". By default UTF-8, or UTF-16 where a byte order mark says so.
+        Encoding of text, such as "cp1252". By default UTF-8, or UTF-16 with a byte order mark.
     weighted : bool, default=False
-        Whether the labels of LIBSVM text have weights of the rows behind them: ``1:0.5 3:2`` has the weight 0.5.
+        Whether the labels of LIBSVM text are followed by weights of the rows: ``1:0.5 3:2`` has the
+        weight 0.5.
     quotes : bool, optional
-        Whether a quote at the beginning of a cell of CSV opens a text, which may hold separators and line breaks, or is
-        a letter. By default it does, and a text that holds what looks like rows is refused.
+        Whether a quote at the beginning of a cell of CSV opens a text, which may contain separators
+        and line breaks, or is a letter. By default it opens a text, and a text that seems to
+        contain rows is refused.
 
     Returns
     -------
@@ -89,15 +92,17 @@ def read_data(
     Warns
     -----
     DataFileWarning
-        For a column that is left out as the index of the rows, and one that numbers them.
+        For columns that are left out by default, features that number the rows, and doubtful
+        labels.
 
     Raises
     ------
     DataFileError
-        For a file that is empty, damaged or malformed, has no such label column, text among numbers, rows of different
-        width, missing, infinite or NaN values, or another width than `n_features`; if names cannot be told from values.
+        For a file that is empty, damaged or malformed, lacks the label column, has text among
+        numbers, rows of different widths, missing, infinite or NaN values, or another width than
+        `n_features`, and for a first line that may hold names or values.
     ValueError
-        For a format or an encoding that is not known.
+        For an unknown format or encoding.
     OSError
         If the file cannot be opened.
 
@@ -119,7 +124,7 @@ def read_data(
 
 
 class DataFileWarning(UserWarning):
-    """Warning of what is odd about a data file, though it can be read."""
+    """Warning about a suspicious part of a data file that can be read."""
 
 
 def read_file(
@@ -133,12 +138,12 @@ def read_file(
     options: FileOptions | None = None,
     weighted: bool = False,
 ) -> DataSet:
-    """Read a data file as `read_data` does, and leave warnings to the caller, who finds them in the result."""
+    """Read a data file like `read_data`, but return warnings in the result."""
     options = options or FileOptions()
     with regular(path) as path, explained(path):
         kind = format_taking(path, options, label, drop)
         if weighted and kind != "libsvm":
-            raise DataFileError(f"{path} is {KINDS[kind]}; LIBSVM text expected, in which weights are behind labels")
+            raise DataFileError(f"{path} is {KINDS[kind]}; expected LIBSVM text, whose labels may have weights")
         with open_data(path, options) as stream:
             if kind == "libsvm":
                 data = read_libsvm(path, stream, n_features, zero_based, needs_label, weighted)
@@ -147,7 +152,7 @@ def read_file(
                     if kind == "csv":
                         data = read_csv(path, stream, label, columns, needs_label, drop, options)
                     else:
-                        from dimargin.io.data.parquet import read_parquet  # which loads pyarrow
+                        from dimargin.io.data.parquet import read_parquet  # This import loads pyarrow.
 
                         data = read_parquet(path, label, columns, needs_label, drop)
         check_width(path, data.X.shape[1], n_features)
@@ -163,9 +168,9 @@ def format_taking(
     drop: Sequence[str] = (),
     start: bytes | None = None,
 ) -> str:
-    """Return the format of a file; raises DataFileError if it has no named columns, but one was named.
+    """Return the format of a file; raises DataFileError for parameters that do not apply to it.
 
-    `start` is the beginning of its text, which is read if it is not given.
+    `start` is the beginning of its text, which is read if it is None.
     """
     kind = data_format(path, options, start)
     if kind == "libsvm" and label is not None:
@@ -174,24 +179,22 @@ def format_taking(
         )
     if kind == "libsvm" and drop:
         raise DataFileError(
-            f"{path}: column {drop[0]!r} was to be left out, but columns of LIBSVM text have no names{IF_CSV}"
+            f"{path}: column {drop[0]!r} cannot be left out: columns of LIBSVM text have no names{IF_CSV}"
         )
     if kind != "csv" and options.header is not None:
         raise DataFileError(
-            f"{path} is {KINDS[kind]}, but header={options.header} was given; a line of names is expected of CSV only"
+            f"{path} is {KINDS[kind]}, but header={options.header} was given, which is for CSV only"
             + (IF_CSV if kind == "libsvm" else "")
         )
     if kind != "csv" and options.quotes is not None:
-        raise DataFileError(
-            f"{path} is {KINDS[kind]}, but quotes={options.quotes} was given; quotes are expected of CSV only"
-        )
+        raise DataFileError(f"{path} is {KINDS[kind]}, but quotes={options.quotes} was given, which is for CSV only")
     return kind
 
 
 def column_names(
     path: Path, options: FileOptions, label: str | int | None = None, named: Sequence[str] = ()
 ) -> list[str]:
-    """Return the names of the columns of CSV or Parquet; by `label` and those `named` a line of names can be known."""
+    """Return the column names of CSV or Parquet; `label` and `named` help to recognise names."""
     with explained(path), arrow_explained(path):
         if data_format(path, options) == "csv":
             return CsvLayout.of(path, options, label, None, named).names
@@ -209,10 +212,10 @@ def check_width(path: Path, width: int, n_features: int | None) -> None:
 
 
 def data_format(path: Path, options: FileOptions, start: bytes | None = None) -> str:
-    """Return "libsvm", "csv" or "parquet", by what was chosen, else by the content of a file.
+    """Return "libsvm", "csv" or "parquet", from the options or else from the content of a file.
 
-    A file whose name says Parquet is read as Parquet, so that the error names what is wrong with it. `start` is the
-    beginning of its text, which is read if it is not given.
+    A file with a suffix of Parquet is read as Parquet, so that the error says what is wrong with
+    it. `start` is the beginning of its text, which is read if it is None.
     """
     has_columns = options.header is not None
     if start is not None:
@@ -233,13 +236,13 @@ def explained(path: Path) -> Iterator[None]:
     """Turn errors of readers and decompressors into DataFileError."""
     try:
         yield
-    except _DAMAGED as error:
-        raise DataFileError(f"{path} is damaged or cut short: {error}") from error
+    except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
+        raise DataFileError(f"{path} is damaged or truncated: {error}") from error
     except UnicodeError as error:
         raise DataFileError(f"{path}: {error}; --encoding, in Python encoding=, names the encoding") from error
     except (MemoryError, OSError) as error:
-        if isinstance(error, MemoryError) or error.errno == errno.ENOMEM:  # the latter of a mapping of pages
-            raise DataFileError(f"{path}: {out_of_memory('what is in it')}") from error
-        if error.errno is None:  # not the system's, but what bz2 and Parquet's reader say
+        if isinstance(error, MemoryError) or error.errno == errno.ENOMEM:  # Mapping pages fails with ENOMEM.
+            raise DataFileError(f"{path}: {out_of_memory('its content')}") from error
+        if error.errno is None:  # The error is from bz2 or Parquet's reader, not from the system.
             raise DataFileError(f"{path} is damaged: {error}") from error
         raise

@@ -1,4 +1,4 @@
-"""LIBSVM's models, ranges and way to more than two classes."""
+"""LIBSVM's models and ranges, and its training of more than two classes."""
 
 from typing import TYPE_CHECKING
 

@@ -26,24 +26,25 @@ def libsvm_model(estimator: Any) -> LibsvmModel:
         return _of_pairs(estimator)
     if isinstance(estimator, Pipeline):
         raise TypeError(
-            "LIBSVM's models hold no scaling: pass the machine alone, pipeline[-1], and scale the rows that it is to "
-            "predict as the pipeline does"
+            "LIBSVM models do not store scaling: pass only the machine, pipeline[-1], and scale rows to predict as the "
+            "pipeline does"
         )
     if not isinstance(estimator, KernelMarginClassifier):
-        raise TypeError(f"a kernel machine of dimargin expected, got {type(estimator).__name__}")
+        raise TypeError(f"expected a kernel machine of dimargin, got {type(estimator).__name__}")
     check_is_fitted(estimator)
     if len(estimator.classes_) > 2 and not _is_of_pairs(estimator):
         name, n_classes = type(estimator).__name__, len(estimator.classes_)
         raise ValueError(
-            f"{name} separates {n_classes} classes one from the rest, which has no LIBSVM form: its models are "
-            f"one-vs-one. Fit it with multi_class='one_vs_one'"
+            f"{name} was fitted one-vs-rest for {n_classes} classes, but LIBSVM models are one-vs-one; fit it with "
+            f"multi_class='one_vs_one'"
         )
     kernel, vectors, zero_based = _expansion(estimator, estimator.support_)
     if len(estimator.classes_) > 2:
         return LibsvmModel(
             kernel=libsvm_kernel(kernel),
             labels=whole_labels(estimator.classes_),
-            # the class that a positive decision value means is the second of a pair here, and the first there
+            # A positive decision value means the second class of a pair here, and the first in
+            # LIBSVM.
             rho=np.array(estimator.intercept_),
             n_support=estimator.n_support_.astype(np.int64),
             coefficients=0.0 - estimator.dual_coef_,
@@ -51,7 +52,7 @@ def libsvm_model(estimator: Any) -> LibsvmModel:
             zero_based=zero_based,
         )
     pair = Expansion(np.arange(vectors.shape[0]), estimator.dual_coef_[0], -float(estimator.intercept_[0]))
-    # the class that a positive decision value means comes first
+    # The class of positive decision values comes first.
     return one_vs_one(kernel, estimator.classes_[::-1], vectors, [pair], zero_based)
 
 
@@ -62,12 +63,13 @@ def _is_of_pairs(machine: KernelMarginClassifier) -> bool:
 def _expansion(machine: KernelMarginClassifier, indices: Indices) -> tuple[Kernel | None, Any, bool]:
     """Return the kernel, the support vectors, and whether their first column is feature 0.
 
-    For kernel values computed beforehand, the kernel is None and support vectors are indices in the kernel matrix.
+    For a precomputed kernel, the kernel is None and support vectors are indices in the kernel
+    matrix.
     """
     if machine._router is not None:
         raise ValueError(
-            "a model that predicts by clusters has no LIBSVM form, which is one decision function; fit to stop_level=0 "
-            "or with strategy=DivideAndConquer(prediction='naive')"
+            "a model that predicts by clusters has no LIBSVM form, which is a single decision function; fit with "
+            "stop_level=0 or strategy=DivideAndConquer(prediction='naive')"
         )
     kernel = machine._transform.kernel
     if isinstance(kernel, Kernel):
@@ -81,32 +83,32 @@ def _of_pairs(estimator: OneVsOneClassifier) -> LibsvmModel:
     machines = estimator.estimators_
     for machine in machines:
         if not isinstance(machine, KernelMarginClassifier):
-            raise TypeError(f"pairs of kernel machines of dimargin expected, got {type(machine).__name__}")
-    # of kernel values computed beforehand, every machine saw those of its own rows
+            raise TypeError(f"expected pairs of kernel machines of dimargin, got {type(machine).__name__}")
+    # With a precomputed kernel, every machine saw only the values of its own rows.
     rows = estimator.pairwise_indices_ or [None] * len(machines)
     parts = [
         _expansion(machine, machine.support_ if own is None else own[machine.support_])
         for machine, own in zip(machines, rows, strict=True)
     ]
-    kernels = list(dict.fromkeys(_as_used(kernel) for kernel, _, _ in parts))
+    kernels = list(dict.fromkeys(_without_unused_gamma(kernel) for kernel, _, _ in parts))
     if len(kernels) > 1:
         raise ValueError(
-            f"the pairs' kernels differ ({kernels[0]}, {kernels[1]}); LIBSVM's models have one: give gamma a number"
+            f"the pairs' kernels differ ({kernels[0]}, {kernels[1]}), but LIBSVM models have one; set gamma to a number"
         )
     vectors = csr_rows(sp.vstack([own for _, own, _ in parts]))
-    known: dict[tuple[bytes, bytes], int] = {}  # a row that serves several pairs is stored once
+    known: dict[tuple[bytes, bytes], int] = {}  # A support vector of several pairs is stored once.
     same = np.array([known.setdefault(_content(vectors, k), k) for k in range(vectors.shape[0])], dtype=np.int64)
     ends = np.cumsum([len(machine.support_) for machine in machines])
     pairs = [
-        # a machine's positive class is the second of its pair
+        # The positive class of a machine is the second of its pair.
         Expansion(own, -machine.dual_coef_[0], float(machine.intercept_[0]))
         for machine, own in zip(machines, np.split(same, ends[:-1]), strict=True)
     ]
     return one_vs_one(kernels[0], estimator.classes_, vectors, pairs, zero_based=parts[0][2])
 
 
-def _as_used(kernel: Kernel | None) -> Kernel | None:
-    """Return a kernel without a gamma that it does not use, which may be another for every pair's rows."""
+def _without_unused_gamma(kernel: Kernel | None) -> Kernel | None:
+    """Return a linear kernel with a fixed gamma, since pairs may differ in the unused one."""
     return replace(kernel, gamma=1.0) if kernel is not None and kernel.name == "linear" else kernel
 
 
@@ -116,30 +118,34 @@ def _content(X: Any, row: int) -> tuple[bytes, bytes]:
 
 
 def to_libsvm(estimator: Any, path: str | os.PathLike[str]) -> None:
-    """Write a fitted classifier as a LIBSVM text model, for svm-predict and all programs that read such models.
+    """Write a fitted classifier as a LIBSVM text model, for svm-predict and other programs.
 
-    A machine whose loss LIBSVM does not know is written as the kernel expansion that it is, under `svm_type c_svc`.
-    Column j of X becomes feature j + 1; numbers are written so that nothing is lost. With kernel values computed
-    beforehand, support vectors are named by their indices among the training rows, counted from one.
+    A machine with a loss that LIBSVM does not have is written as its kernel expansion, with
+    `svm_type c_svc`. Column j of X becomes feature j + 1, and numbers are written without loss.
+    With a precomputed kernel, support vectors are given by their indices among the training rows,
+    counted from one.
 
     Parameters
     ----------
     estimator : ODMClassifier, SVMClassifier or OneVsOneClassifier of these
-        Fitted, on labels that are whole numbers; for more than two classes one against one, which is the default of
-        `multi_class`, or scikit-learn's OneVsOneClassifier. For two classes, a positive decision value stays one and
-        means the first label of the file. With more, LIBSVM decides a tie of votes by the order of the classes, and not
-        by the values.
+        Fitted on integer labels; for more than two classes one-vs-one, which is the default of
+        `multi_class`, or by scikit-learn's OneVsOneClassifier. For two classes, a positive decision
+        value stays positive and means the first label of the file. For more, LIBSVM breaks ties of
+        votes by the order of the classes, not by the decision values.
     path : path-like
-        An existing file is replaced, whole or not at all. The support vectors, which are training rows, are in it, so
-        that a new file can be read by its owner only (mode 0600); an existing one keeps its mode.
+        An existing file is replaced, either completely or not at all. The file contains the support
+        vectors, which are training rows. So a new file is readable only by its owner (mode 0600);
+        an existing one keeps its mode.
 
     Raises
     ------
     ValueError
-        Where LIBSVM's format has no place for the model: the Laplacian kernel or one that is a function, one-vs-rest of
-        more than two classes, labels that are no whole numbers, pairs with different kernels.
+        If LIBSVM's format cannot represent the model: the Laplacian kernel or a function as kernel,
+        one-vs-rest with more than two classes, labels that are not integers, pairs with different
+        kernels.
     TypeError
-        For another kind of estimator; for a pipeline, because the format holds no scaling.
+        For another kind of estimator, and for a pipeline, because the format does not store
+        scaling.
     sklearn.exceptions.NotFittedError
     OSError
         If the file cannot be written.
@@ -147,7 +153,7 @@ def to_libsvm(estimator: Any, path: str | os.PathLike[str]) -> None:
     See Also
     --------
     from_libsvm : Read such a file.
-    save : The format of this package, which holds scaling and certificate too.
+    save : Write dimargin's own format, which also stores scaling and certificate.
 
     Examples
     --------

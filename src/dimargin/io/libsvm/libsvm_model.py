@@ -22,37 +22,36 @@ from dimargin.kernels.user import Transform, UserKernel, kernel_matrix
 from dimargin.system.arrays import Floats, Indices
 from dimargin.system.threads import effective_n_threads
 
-_ROWS_AT_ONCE = 65_536  # bounds the scratch memory
-
 
 @dataclass(frozen=True, eq=False)
 class LibsvmModel:
-    r"""A classifier as LIBSVM's text models hold it.
+    r"""A classifier in the form of LIBSVM's text models.
 
-    The classes have an order, that of `labels`; of every pair a, b with a before b there is a decision value
+    The classes have the order of `labels`; every pair a, b with a before b has a decision value
 
         ``sum_{i in a} coefficients[b - 1, i] k(x_i, x) + sum_{i in b} coefficients[a, i] k(x_i, x) - rho[ab]``,
 
-    over the support vectors listed under a and under b. Positive is a vote for a, else for b; the class with the most
-    votes is predicted, the first of them in a tie (C.-C. Chang and C.-J. Lin, "LIBSVM: a library for support vector
-    machines", ACM TIST 2011, section 7).
+    summed over the support vectors of classes a and b. A positive value is a vote for a, others for
+    b; the class with the most votes is predicted, the first of them in a tie (C.-C. Chang and C.-J.
+    Lin, "LIBSVM: a library for support vector machines", ACM TIST 2011, section 7).
 
     Attributes
     ----------
     kernel : Kernel or None
-        "linear", "poly" or "rbf"; None for kernel values computed beforehand. The only feature of a support vector is
-        then 0, its place in the kernel matrix, counted from one.
+        "linear", "poly" or "rbf"; None for a precomputed kernel. Support vectors then have only
+        feature 0, their index in the kernel matrix, counted from one.
     labels : ndarray of shape (n_classes,), int64
     rho : ndarray of shape (n_classes * (n_classes - 1) / 2,)
         Thresholds of the pairs (0, 1), (0, 2), ..., (1, 2), ...
     n_support : ndarray of shape (n_classes,), int64
-        Support vectors listed under each class, one class after the other.
+        Number of support vectors of each class; those of a class are consecutive.
     coefficients : ndarray of shape (n_classes - 1, n_SV)
     support_vectors : CSR array of shape (n_SV, largest feature of any)
     zero_based : bool
         Whether the first column of the support vectors is feature 0 of the file, or feature 1.
     has_probabilities : bool
-        Whether the file held what LIBSVM's probability estimates need; it is not used here.
+        Whether the file had the parameters of LIBSVM's probability estimates, which are not used
+        here.
 
     Examples
     --------
@@ -87,7 +86,7 @@ class LibsvmModel:
 
     @property
     def n_columns(self) -> int:
-        """Number of columns that rows need at least."""
+        """Minimum number of columns of rows to predict."""
         if self.kernel is None:
             return int(self.support_vectors.data.max(initial=0.0)) + 1
         return int(self.support_vectors.shape[1])
@@ -98,21 +97,21 @@ class LibsvmModel:
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            The files hold no number of features: any that is large enough for the support vectors will do. Of kernel
-            values computed beforehand, column j is that with row j of the kernel matrix, counted from one, and column
-            0 is not used.
+            The files do not store the number of features: X may have any number that suffices for
+            the support vectors. With a precomputed kernel, column j is the kernel value with row j,
+            counted from one, and column 0 is not used.
         n_jobs : int, optional
-            Threads; None is one for every processor that the process may use.
+            Number of threads; None uses all processors available to the process.
 
         Returns
         -------
         ndarray of shape (n_samples, n_classes * (n_classes - 1) / 2)
-            Positive means the first class of the pair.
+            A positive value means the first class of the pair.
 
         Raises
         ------
         ValueError
-            For a value that is missing or infinite, or fewer columns than the support vectors need.
+            For missing or infinite values, or fewer columns than the support vectors need.
         """
         X = check_array(X, accept_sparse="csr", dtype=np.float64, order="C", ensure_all_finite=False)
         check_finite(X)
@@ -133,18 +132,18 @@ class LibsvmModel:
             transform = RowTransform.fit(vectors, self.kernel).in_float64()
         sparse = self.kernel is not None and sp.issparse(vectors)
         of_class = np.split(np.arange(vectors.shape[0]), np.cumsum(self.n_support)[:-1])
-        for batch in gen_batches(n, _ROWS_AT_ONCE):
+        for batch in gen_batches(n, 65_536):  # Batches limit the scratch memory.
             part: Any = X[batch] if self.kernel is not None else _of_columns(X[batch], vectors.data.astype(np.int64))
             part = sp.csr_array(part) if sparse else part.toarray() if sp.issparse(part) else part
             matrix = kernel_matrix(transform, vectors, queries=part, n_threads=effective_n_threads(n_jobs))
-            # one pass over the support vectors of a class serves all its pairs
+            # One pass over the support vectors of a class computes the sums of all its pairs.
             sums = [matrix.multiply(own, self.coefficients[:, own]) for own in of_class]
             for p, (a, b) in enumerate(self.pairs):
                 values[p, batch] += sums[a][b - 1] + sums[b][a]
         return np.ascontiguousarray(values.T)
 
     def predict(self, X: Any, n_jobs: int | None = None) -> NDArray[np.int64]:
-        """Predict labels of shape (n_samples,) by LIBSVM's vote; parameters and errors are as of `decision_values`."""
+        """Predict labels by LIBSVM's vote; parameters and errors as in `decision_values`."""
         values = self.decision_values(X, n_jobs)
         votes = np.zeros((len(values), len(self.labels)), dtype=np.int64)
         for p, (a, b) in enumerate(self.pairs):
@@ -155,7 +154,7 @@ class LibsvmModel:
 
 
 def _of_columns(X: Any, columns: Indices) -> Floats:
-    """Return dense rows of these columns, which are zero where X has none."""
+    """Return these columns of X as dense rows, with zeros for columns that X does not have."""
     X, kept = narrowed(X)
     indices = np.minimum(np.searchsorted(kept, columns), len(kept) - 1)
     values: Floats = X[:, indices].toarray() if sp.issparse(X) else X[:, indices]
@@ -163,7 +162,7 @@ def _of_columns(X: Any, columns: Indices) -> Floats:
 
 
 def widened(X: Any, width: int) -> Any:
-    """Return CSR rows with more columns, which are empty."""
+    """Return CSR rows with additional empty columns."""
     return sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], width))
 
 
@@ -178,12 +177,13 @@ class Expansion(NamedTuple):
 def one_vs_one(
     kernel: Kernel | None, labels: NDArray[Any], X: Any, pairs: Sequence[Expansion], zero_based: bool = False
 ) -> LibsvmModel:
-    """Put the expansions of all pairs of classes together.
+    """Combine the expansions of all pairs of classes into a model.
 
-    A support vector is listed under the class that its coefficient speaks for, which for the hinge is its own. The
-    expansions are those of the pairs (0, 1), (0, 2), ..., (1, 2), ..., and their `rows` are indices of rows of `X`, an
-    array or CSR array of shape (n, n_features); `kernel` and `zero_based` are as in `LibsvmModel`. Raises ValueError
-    for the Laplacian kernel, and for labels that are no whole numbers.
+    A support vector is listed under the class that its coefficient favours, which for the hinge is
+    its own. The expansions are in the order of the pairs (0, 1), (0, 2), ..., (1, 2), ..., and
+    their `rows` are indices of rows of `X`, an array or CSR array of shape (n, n_features);
+    `kernel` and `zero_based` are as in `LibsvmModel`. Raises ValueError for the Laplacian kernel,
+    and for labels that are not integers.
     """
     kernel = libsvm_kernel(kernel)
     n, first = X.shape[0], [np.asarray(pair.coefficients) > 0 for pair in pairs]
@@ -205,9 +205,9 @@ def one_vs_one(
 
 
 def libsvm_kernel(kernel: Kernel | None) -> Kernel | None:
-    """Return the kernel; raises ValueError for one that LIBSVM does not know."""
+    """Return the kernel; raises ValueError for one that LIBSVM does not have."""
     if kernel is not None and kernel.name == "laplacian":
-        raise ValueError("the Laplacian kernel has no LIBSVM form; LIBSVM knows linear, poly and rbf")
+        raise ValueError("the Laplacian kernel has no LIBSVM form; LIBSVM has linear, poly and rbf")
     return kernel
 
 
@@ -220,12 +220,12 @@ def csr_rows(X: Any) -> Any:
 
 
 def whole_labels(labels: NDArray[Any]) -> NDArray[np.int64]:
-    """Return labels as LIBSVM stores them; raises ValueError for any that is no whole number of 32 bits."""
+    """Return labels as LIBSVM stores them; raises ValueError unless all are integers of 32 bits."""
     limits = np.iinfo(np.int32)
     numbers = labels.dtype.kind in "biuf" and bool(((labels >= limits.min) & (labels <= limits.max)).all())
     if not numbers or (labels != labels.astype(np.int64)).any():
         raise ValueError(
-            f"LIBSVM's models know classes by whole numbers of 32 bits, not {labels.tolist()}; fit the machine on such "
+            f"classes of LIBSVM models must be integers of 32 bits, got {labels.tolist()}; fit the machine on such "
             "labels (sklearn.preprocessing.LabelEncoder makes them)"
         )
     return labels.astype(np.int64)

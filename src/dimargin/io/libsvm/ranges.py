@@ -1,4 +1,4 @@
-"""The arithmetic of svm-scale, and its range files."""
+"""Scaling by svm-scale, and its range files."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from dimargin.kernels.column_statistics import narrowed
 from dimargin.system.arrays import Floats, Indices
 from dimargin.system.writing import write_file
 
-_NUMBERS_AT_ONCE = 2**20  # bounds the scratch memory
+_MAX_BATCH_NUMBERS = 2**20  # Lines are made in batches of at most so many numbers, to limit the memory.
 
 
 def _scaled(values: Any, lower: float, upper: float, least: Any, largest: Any) -> Floats:
-    """Map values from [least, largest] to [lower, upper], in LIBSVM's order of operations and so to its numbers."""
+    """Map values from [least, largest] to [lower, upper], in LIBSVM's order of operations."""
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         between = lower + (upper - lower) * (values - least) / (largest - least)
     return np.where(values == least, lower, np.where(values == largest, upper, between))
@@ -33,23 +33,25 @@ def _scaled(values: Any, lower: float, upper: float, least: Any, largest: Any) -
 
 @dataclass(frozen=True, eq=False)
 class FeatureRanges:
-    """Linear maps of features, each from its range to the same interval, as svm-scale makes them.
+    """Linear maps of svm-scale from the ranges of features to the interval [lower, upper].
 
-    Features without a range, because they do not vary, are left out of what is written.
+    The numbers of the features, counted from one, are ascending, and their ranges are from `least`
+    to `largest`. Constant features, which have no range, are not written. `labels` has the interval
+    and the range of the labels, if they are scaled.
     """
 
-    lower: float  # ends of the interval
+    lower: float
     upper: float
-    features: Indices  # numbers of those that vary, from one, in order
-    least: Floats  # their ranges
+    features: Indices
+    least: Floats
     largest: Floats
-    labels: tuple[float, float, float, float] | None = None  # interval and range, if they are scaled too
+    labels: tuple[float, float, float, float] | None = None
 
     @classmethod
     def fit(
         cls, X: Any, y: NDArray[Any], lower: float, upper: float, label_limits: tuple[float, float] | None = None
     ) -> FeatureRanges:
-        """Determine the ranges of data whose column j is feature j + 1; zeros that a sparse row leaves out count."""
+        """Determine the ranges of data, including omitted zeros; column j is feature j + 1."""
         labels = None if label_limits is None else (*label_limits, float(y.min()), float(y.max()))
         return cls(lower, upper, *_varying(X), labels)
 
@@ -64,7 +66,7 @@ class FeatureRanges:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> FeatureRanges:
-        """Read LIBSVM's range file; raises DataFileError, which names the line, if it is damaged or no range file."""
+        """Read LIBSVM's range file; raises DataFileError with the line of invalid content."""
         path = Path(path)
         with open(path, "rb") as stream, explained(path):
             return cls._of(_Lines(path, stream))
@@ -75,7 +77,7 @@ class FeatureRanges:
         if lines.skip("y"):
             labels = (*lines.numbers(2), *lines.numbers(2))
         if not lines.skip("x"):
-            lines.fail("'x', as svm-scale -s writes it,")
+            lines.fail("'x', as written by svm-scale -s,")
         lower, upper = lines.numbers(2)
         while lines.left:
             table.extend(lines.numbers(3, above=table[-3] if table else 0))
@@ -83,27 +85,27 @@ class FeatureRanges:
         return cls(lower, upper, features.astype(np.int64), least, largest, labels)  # type: ignore[arg-type]
 
     def unknown(self, X: Any) -> list[int]:
-        """Return the features that vary in X but have no range, and are therefore left out of what is written."""
+        """Return the features that vary in X but have no range, so that they are not written."""
         features, _, _ = _varying(X)
         return sorted({*features.tolist()} - {*self.features.tolist()})
 
     def lines(self, X: Any, y: NDArray[Any]) -> Iterator[str]:
-        """Yield scaled rows as svm-scale writes them, features with six digits, many lines at a time.
+        """Yield scaled rows in the form of svm-scale, with six digits, in batches of lines.
 
         Column j of `X`, an array or CSR array, is feature j + 1.
         """
         varying = self.least != self.largest
         X, given = narrowed(X)
-        known = np.union1d(given, self.features[varying] - 1)  # columns, which are then numbered by their indices here
+        known = np.union1d(given, self.features[varying] - 1)  # Columns are numbered by their indices in this array.
         X = _spread(X, np.searchsorted(known, given), len(known))
         columns, width = np.searchsorted(known, self.features[varying] - 1), len(known)
         least, largest = np.zeros(width), np.zeros(width)
         least[columns], largest[columns] = self.least[varying], self.largest[varying]
-        # zeros of these columns become something else
+        # The zeros of these columns become nonzeros.
         moved = columns[_scaled(0.0, self.lower, self.upper, least[columns], largest[columns]) != 0]
         labels = y if self.labels is None else _scaled(y.astype(np.float64), *self.labels)
         stored = X.nnz if sp.issparse(X) else X.size
-        step = max(1, int(_NUMBERS_AT_ONCE / (stored / len(y) + len(moved) + 1)))
+        step = max(1, int(_MAX_BATCH_NUMBERS / (stored / len(y) + len(moved) + 1)))
         for begin in range(0, len(y), step):
             rows = _with_zeros(X[begin : begin + step], moved, width)
             at = rows.indices
@@ -122,7 +124,7 @@ class FeatureRanges:
 
 
 def _spread(X: Any, indices: Indices, width: int) -> Any:
-    """Return rows with more columns, their own at these indices, and the others empty."""
+    """Return rows with `width` columns, those of X at these indices, and the others empty."""
     if X.shape[1] == width:
         return X
     rows = sp.csr_array(X)
@@ -130,7 +132,7 @@ def _spread(X: Any, indices: Indices, width: int) -> Any:
 
 
 def _varying(X: Any) -> tuple[Indices, Floats, Floats]:
-    """Return the numbers of the features that vary, from one, and the least and the largest value of each."""
+    """Return the numbers, minima and maxima of the features that vary, counted from one."""
     X, columns = narrowed(X)
     least, largest = X.min(axis=0), X.max(axis=0)
     if sp.issparse(X):
@@ -142,7 +144,7 @@ def _varying(X: Any) -> tuple[Indices, Floats, Floats]:
 def _with_zeros(X: Any, columns: Indices, width: int) -> Any:
     """Return rows as a CSR array with more columns, in which the zeros of the given columns are stored."""
     n, part = X.shape[0], sp.coo_array(X)
-    values = np.concatenate([part.data, np.zeros(n * len(columns))])  # stored values have a zero added
+    values = np.concatenate([part.data, np.zeros(n * len(columns))])  # Stored values have a zero added to them.
     indices = (
         np.concatenate([part.row, np.repeat(np.arange(n), len(columns))]),
         np.concatenate([part.col, np.tile(columns, n)]),
@@ -151,7 +153,7 @@ def _with_zeros(X: Any, columns: Indices, width: int) -> Any:
 
 
 class _Lines:
-    """Reader of the lines of a range file, one after the other; empty lines at the end do not count."""
+    """Reader of the lines of a range file; empty lines at the end are ignored."""
 
     def __init__(self, path: Path, stream: BinaryIO) -> None:
         self.path, self.number = path, 1
@@ -164,20 +166,20 @@ class _Lines:
     def left(self) -> bool:
         return self._line is not None and (self._line != "" or any(self._following))
 
-    def _go_on(self) -> None:
+    def _advance(self) -> None:
         self._line, self.number = next(self._following, None), self.number + 1
 
     def skip(self, word: str) -> bool:
         """Skip the next line if it is this word, and return whether it was."""
         found = self._line == word
         if found:
-            self._go_on()
+            self._advance()
         return found
 
     def numbers(self, count: int, above: float | None = None) -> list[float]:
-        """Read the next line, which must hold `count` finite numbers.
+        """Read the next line, which must consist of `count` finite numbers.
 
-        With `above`, the first of them is a feature, and must be above that one.
+        With `above`, the first number is a feature, which must be above that one.
         """
         try:
             numbers = [float(word) for word in (self._line or "").split()]
@@ -187,10 +189,10 @@ class _Lines:
             self.fail(f"{count} finite numbers")
         if above is not None and not (numbers[0].is_integer() and above < numbers[0] < 2**31):
             self.fail(f"a feature above {above:.0f}")
-        self._go_on()
+        self._advance()
         return numbers
 
     def fail(self, expected: str) -> NoReturn:
-        """Raise DataFileError, naming the line."""
+        """Raise DataFileError for the next line."""
         text = "the end" if self._line is None else short(self._line)
-        raise DataFileError(f"{self.path}, line {self.number}: {expected} expected in a range file, got {text!r}")
+        raise DataFileError(f"{self.path}, line {self.number}: expected {expected} in a range file, got {text!r}")

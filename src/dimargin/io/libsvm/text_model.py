@@ -1,7 +1,7 @@
 """LIBSVM's text models: a header of keywords, then a line for every support vector.
 
-They are read strictly. What LIBSVM's own reader lets pass (numbers that are none, counts that do not match, a file cut
-short) is an error here that names the line.
+They are read strictly: what LIBSVM's own reader accepts, such as invalid numbers, wrong counts or a
+truncated file, is an error here that names the line.
 """
 
 from __future__ import annotations
@@ -26,28 +26,27 @@ from dimargin.kernels.functions import MAX_DEGREE, Kernel
 from dimargin.system.arrays import Floats
 from dimargin.system.writing import write_file
 
-_KERNELS: dict[str, Any] = {"linear": "linear", "polynomial": "poly", "rbf": "rbf", "precomputed": None}
-_REFUSED = {
+_KERNEL_NAMES: dict[str, Any] = {"linear": "linear", "polynomial": "poly", "rbf": "rbf", "precomputed": None}
+_UNSUPPORTED_KINDS = {
     "sigmoid": "the sigmoid kernel is not positive semi-definite, and not supported here",
-    "one_class": "it is no classifier",
+    "one_class": "it is not a classifier",
     "epsilon_svr": "it is a regression",
     "nu_svr": "it is a regression",
 }
-_KEYWORDS = {
+_HEADER_KEYWORDS = {
     "svm_type", "kernel_type", "degree", "gamma", "coef0", "nr_class", "total_sv", "rho", "label", "probA", "probB",
     "prob_density_marks", "nr_sv",
 }  # fmt: skip
-_MAX_HEADER_BYTES = 2**24  # The words of the header take fifty times as many bytes.
-_OF_NUMBERS = b"0123456789+-.eE: \t\r\n"  # neither nan and inf nor comments
+_MAX_HEADER_BYTES = 2**24  # The words of the header need up to fifty times as much memory.
 
 
 # ---- writing ---------------------------------------------------------------------------------------------------------
 
 
 def write_libsvm_model(model: LibsvmModel, path: str | os.PathLike[str]) -> None:
-    """Write a model as LIBSVM's text, with the fewest digits of a number that read back as the same number."""
+    """Write a model as LIBSVM's text, with the fewest digits that preserve each number."""
     kernel, name = model.kernel, None if model.kernel is None else model.kernel.name
-    header = ["svm_type c_svc", f"kernel_type {next(text for text, known in _KERNELS.items() if known == name)}"]
+    header = ["svm_type c_svc", f"kernel_type {next(text for text, known in _KERNEL_NAMES.items() if known == name)}"]
     if kernel is not None and kernel.name == "poly":
         header += [f"degree {kernel.degree}", f"gamma {_text(kernel.gamma)}", f"coef0 {_text(kernel.coef0)}"]
     if kernel is not None and kernel.name == "rbf":
@@ -64,7 +63,7 @@ def write_libsvm_model(model: LibsvmModel, path: str | os.PathLike[str]) -> None
 
 
 def _text(number: float) -> str:
-    return repr(float(number) + 0.0).removesuffix(".0")  # minus zero, which would be read as zero, is zero
+    return repr(float(number) + 0.0).removesuffix(".0")  # The sum turns minus zero into zero.
 
 
 def _vector_lines(model: LibsvmModel) -> list[str]:
@@ -75,7 +74,7 @@ def _vector_lines(model: LibsvmModel) -> list[str]:
     for k, own in enumerate(coefficients):
         part = slice(X.indptr[k], X.indptr[k + 1])
         pairs = map("{}:{}".format, features[part], values[part])
-        lines.append(" ".join([*map(_text, own), *pairs, ""]))  # LIBSVM's lines end with a space
+        lines.append(" ".join([*map(_text, own), *pairs, ""]))  # LIBSVM's lines end with a space.
     return lines
 
 
@@ -89,25 +88,25 @@ def from_libsvm(path: str | os.PathLike[str], zero_based: bool | None = None) ->
     ----------
     path : path-like
     zero_based : bool, optional
-        Whether features are counted from zero, so that feature 0 is the first column of X. By default they are if a
-        feature 0 occurs; LIBSVM counts from one.
+        Whether features are counted from zero, so that feature 0 is the first column of X. By
+        default they are counted from zero if a feature 0 occurs; LIBSVM counts from one.
 
     Returns
     -------
     LibsvmModel
-        The model, with `predict` and `decision_values`.
+        The model, with the methods `predict` and `decision_values`.
 
     Raises
     ------
     ModelFileError
-        If the file is no such model, is damaged or cut short, or holds what is not supported here: regression,
-        one-class, the sigmoid kernel. The message names the line.
+        If the file is not such a model, is damaged or truncated, or has an unsupported type
+        (regression, one-class) or kernel (sigmoid). The message names the line.
     OSError
-        If it cannot be opened.
+        If the file cannot be opened.
 
     See Also
     --------
-    to_libsvm : Write such a file; has an example.
+    to_libsvm : Write such a file; with an example.
     """
     path = Path(path)
     try:
@@ -118,31 +117,31 @@ def from_libsvm(path: str | os.PathLike[str], zero_based: bool | None = None) ->
 
 
 def _read(path: Path, stream: io.BufferedReader, zero_based: bool | None) -> LibsvmModel:
-    """Return the model that a stream of text holds; parameters and errors as of `from_libsvm`."""
+    """Read a model from a stream; parameters and errors as in `from_libsvm`."""
     if is_model_file(stream.peek()):
-        raise ModelFileError(f"{path} is no LIBSVM text model, but a model file of dimargin's, for `dimargin predict`")
+        raise ModelFileError(f"{path} is not a LIBSVM text model, but a dimargin model file, for `dimargin predict`")
     header = _Header(path, stream)
     if (kind := header.word("svm_type")) not in ("c_svc", "nu_svc"):
-        header.fail("svm_type", _REFUSED.get(kind, "c_svc or nu_svc expected"))
+        header.fail("svm_type", _UNSUPPORTED_KINDS.get(kind, "expected c_svc or nu_svc"))
     kernel = _kernel(header)
-    n_classes, n_vectors = header.whole("nr_class", 1), header.whole("total_sv", 0)
+    n_classes, n_vectors = header.integer("nr_class", 1), header.integer("total_sv", 0)
     labels = np.array(header.integers("label", n_classes), dtype=np.int64)
     if len(set(labels.tolist())) < n_classes:
         header.fail("label", "a label occurs twice")
     n_support = header.integers("nr_sv", n_classes)
     if min(n_support) < 0 or sum(n_support) != n_vectors:
-        header.fail("nr_sv", f"counts of 0 or more expected whose sum is total_sv, {n_vectors}")
+        header.fail("nr_sv", f"expected counts of 0 or more with the sum total_sv, {n_vectors}")
     rho = np.array(header.numbers("rho", n_classes * (n_classes - 1) // 2))
     coefficients, vectors, zero_based = _vectors(header, stream, n_classes - 1, n_vectors, zero_based)
     if kernel is None and not _are_indices(vectors, zero_based):
-        header.fail("kernel_type", "every support vector's only feature has to be 0, its place in the kernel matrix")
+        header.fail("kernel_type", "every support vector must have only feature 0, its index in the kernel matrix")
     return LibsvmModel(
         kernel, labels, rho, np.array(n_support), coefficients, vectors, zero_based, "probA" in header.entries
     )
 
 
 def _are_indices(vectors: Any, zero_based: bool) -> bool:
-    """Return whether the support vectors hold feature 0 alone, a whole number above zero."""
+    """Return whether the support vectors have only feature 0, which is a positive integer."""
     numbers = vectors.data
     alone = (zero_based and vectors.shape[1] == 1 and len(numbers) == vectors.shape[0]) or not vectors.shape[0]
     return bool(alone and (numbers == np.floor(numbers)).all() and ((numbers > 0) & (numbers < 2**31)).all())
@@ -150,25 +149,25 @@ def _are_indices(vectors: Any, zero_based: bool) -> bool:
 
 def _kernel(header: _Header) -> Kernel | None:
     name = header.word("kernel_type")
-    if name not in _KERNELS:
-        header.fail("kernel_type", _REFUSED.get(name, f"{', '.join(_KERNELS)} expected"))
+    if name not in _KERNEL_NAMES:
+        header.fail("kernel_type", _UNSUPPORTED_KINDS.get(name, f"expected one of {', '.join(_KERNEL_NAMES)}"))
     if name in ("linear", "precomputed"):
         return Kernel("linear") if name == "linear" else None
     gamma = header.numbers("gamma", 1)[0]
     if gamma <= 0:
-        header.fail("gamma", "a number above 0 expected")
+        header.fail("gamma", "expected a number above 0")
     if name == "rbf":
         return Kernel("rbf", gamma)
     coef0 = header.numbers("coef0", 1)[0]
     if coef0 < 0:
-        header.fail("coef0", "a number of at least 0 expected, below which the kernel is not positive semi-definite")
-    return Kernel("poly", gamma, header.whole("degree", 1, MAX_DEGREE), coef0)
+        header.fail("coef0", "expected a number of 0 or more; for others the kernel is not positive semi-definite")
+    return Kernel("poly", gamma, header.integer("degree", 1, MAX_DEGREE), coef0)
 
 
 def _vectors(
     header: _Header, stream: BinaryIO, n_own: int, expected: int, zero_based: bool | None
 ) -> tuple[Floats, Any, bool]:
-    """Return coefficients of shape (n_own, n_vectors), support vectors, and whether features count from zero."""
+    """Return coefficients of shape (n_own, n_vectors), support vectors, and `zero_based`."""
     lines = _VectorLines(header, n_own)
     rows = LibsvmRows(header.path, header.length + 1)
     blocks = blocks_of_lines(stream, header.path, CHUNK, first_line=header.length + 1)
@@ -179,12 +178,12 @@ def _vectors(
     except DataFileError as error:
         raise ModelFileError(f"{error}; the label is a support vector's coefficient") from error
     if lines.n_vectors != expected or lines.is_cut or (data is not None and not n_own):
-        cut = "the last line is cut short, " if lines.is_cut else ""
+        cut = "the last line is truncated, " if lines.is_cut else ""
         raise ModelFileError(f"{header.path}: {cut}{lines.n_vectors} support vectors, expected total_sv, {expected}")
     if data is None:
         return np.zeros((n_own, 0)), sp.csr_array((0, 0)), bool(zero_based)
     coefficients, at = np.empty((n_own, expected)), 0
-    coefficients[-1] = data.y  # the label of its line
+    coefficients[-1] = data.y  # The last coefficient was read as the label.
     for part in lines.coefficients:
         coefficients[:-1, at : at + len(part)] = part.T
         at += len(part)
@@ -192,10 +191,10 @@ def _vectors(
 
 
 class _VectorLines:
-    """Lines of support vectors, which are LIBSVM text but for all coefficients of each except the last.
+    """Lines of support vectors, which are LIBSVM text after all but the last coefficient.
 
-    `coefficients` are those, an array of shape (n, n_own - 1) for each block of lines; the last one stands where
-    LIBSVM's data has the label. `is_cut` says whether the last line has no end.
+    `coefficients` has the removed ones, as an array of shape (n, n_own - 1) for each block of
+    lines; the last one becomes the label. `is_cut` says whether the last line has no line break.
     """
 
     def __init__(self, header: _Header, n_own: int) -> None:
@@ -203,18 +202,18 @@ class _VectorLines:
         self._path, self._line, self._n_own = header.path, header.length + 1, n_own
 
     def as_rows(self, block: bytes) -> bytes:
-        """Return the same lines as LIBSVM text."""
+        """Convert a block of lines to LIBSVM text."""
         lines, n_ahead, ahead = block.split(b"\n"), max(0, self._n_own - 1), []
         self.is_cut = bool(lines[-1])
         for k, line in enumerate(lines):
             words = line.split(None, n_ahead)
             numbers = list(map(_number, words[:n_ahead]))
-            if words and (
-                len(words) <= n_ahead or line.translate(None, _OF_NUMBERS) or not all(map(math.isfinite, numbers))
-            ):
+            # The accepted characters exclude nan, inf and comments.
+            has_others = line.translate(None, b"0123456789+-.eE: \t\r\n")
+            if words and (len(words) <= n_ahead or has_others or not all(map(math.isfinite, numbers))):
                 raise ModelFileError(
-                    f"{self._path}, line {self._line + k}: {short(line.decode(errors='replace').strip())!r} is no "
-                    f"support vector: {self._n_own} finite coefficient{'' if n_ahead == 0 else 's'} expected, then "
+                    f"{self._path}, line {self._line + k}: {short(line.decode(errors='replace').strip())!r} is not a "
+                    f"support vector: expected {self._n_own} finite coefficient{'' if n_ahead == 0 else 's'}, then "
                     "'feature:value ...'"
                 )
             if words:
@@ -227,7 +226,7 @@ class _VectorLines:
 
 
 def _number(word: str | bytes) -> float:
-    """Return the number that is written, and NaN for any other text, even one that Python reads as a number."""
+    """Parse a number; return NaN for other texts, including non-ASCII digits and underscores."""
     text = word if isinstance(word, str) else word.decode(errors="replace")
     try:
         return float(text) if text.isascii() and "_" not in text else math.nan
@@ -241,9 +240,9 @@ class _Entry(NamedTuple):
 
 
 class _Header:
-    """Header of a text model: line number and words behind every keyword of the lines before the support vectors.
+    """Header of a text model: the line number and the words after every keyword.
 
-    `length` is the number of its lines, the one that says SV included, behind which the stream is left.
+    `length` is the number of its lines, including the line 'SV', after which the stream is left.
     """
 
     def __init__(self, path: Path, stream: BinaryIO) -> None:
@@ -260,49 +259,49 @@ class _Header:
                 )
             if words == ["SV"] and is_whole:
                 return
-            if not words or words[0] not in _KEYWORDS or words[0] in self.entries or not is_whole:
+            if not words or words[0] not in _HEADER_KEYWORDS or words[0] in self.entries or not is_whole:
                 raise ModelFileError(
-                    f"{path}, line {self.length}: {short(' '.join(words))!r} is not what a LIBSVM text model holds: "
-                    "each of its keywords once, then a line 'SV'"
+                    f"{path}, line {self.length}: {short(' '.join(words))!r} does not belong to a LIBSVM text model; "
+                    "expected each of its keywords once, then a line 'SV'"
                 )
             self.entries[words[0]] = _Entry(self.length, words[1:])
 
     def fail(self, keyword: str, reason: str) -> NoReturn:
-        """Raise ModelFileError, naming line and words."""
+        """Raise ModelFileError with the line of a keyword and its words."""
         line, words = self.entries[keyword]
         raise ModelFileError(f"{self.path}, line {line}: {short(' '.join([keyword, *words]))!r}: {reason}")
 
     def _words(self, keyword: str, count: int) -> list[str]:
         if keyword not in self.entries:
-            raise ModelFileError(f"{self.path} is no LIBSVM text model, or damaged: it has no line {keyword!r}")
+            raise ModelFileError(f"{self.path} is not a LIBSVM text model, or damaged: it has no line {keyword!r}")
         words = self.entries[keyword].words
         if len(words) != count:
-            self.fail(keyword, f"{count} value{'' if count == 1 else 's'} expected, got {len(words)}")
+            self.fail(keyword, f"expected {count} value{'' if count == 1 else 's'}, got {len(words)}")
         return words
 
     def word(self, keyword: str) -> str:
-        """Return the only word of a line."""
+        """Return the only word after a keyword."""
         return self._words(keyword, 1)[0]
 
     def numbers(self, keyword: str, count: int) -> list[float]:
-        """Return the numbers of a line, which must be `count` finite ones."""
+        """Return the numbers after a keyword, which must be `count` finite ones."""
         numbers = list(map(_number, self._words(keyword, count)))
         if not all(map(math.isfinite, numbers)):
-            self.fail(keyword, "finite numbers expected")
+            self.fail(keyword, "expected finite numbers")
         return numbers
 
     def integers(self, keyword: str, count: int) -> list[int]:
-        """Return the numbers of a line, which must be `count` whole ones of 32 bits."""
+        """Return the numbers after a keyword, which must be `count` integers of 32 bits."""
         numbers = self.numbers(keyword, count)
         if not all(number.is_integer() and abs(number) < 2**31 for number in numbers):
-            self.fail(keyword, "whole numbers of 32 bits expected")
+            self.fail(keyword, "expected integers of 32 bits")
         return list(map(int, numbers))
 
-    def whole(self, keyword: str, least: int, most: float = math.inf) -> int:
-        """Return the only whole number of a line, which must be within bounds."""
+    def integer(self, keyword: str, low: int, high: float = math.inf) -> int:
+        """Return the only number after a keyword, which must be an integer from `low` to `high`."""
         number = self.integers(keyword, 1)[0]
-        if number < least:
-            self.fail(keyword, f"{least} or more expected")
-        if number > most:
-            self.fail(keyword, f"{most} or less expected")
+        if number < low:
+            self.fail(keyword, f"expected {low} or more")
+        if number > high:
+            self.fail(keyword, f"expected {high} or less")
         return number

@@ -1,4 +1,4 @@
-"""C-SVC as LIBSVM trains it: a machine for every pair of classes, in its order and with its report."""
+"""C-SVC like LIBSVM's: a machine for every pair of classes, in its order, with its report."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from dimargin.system.progress_lines import print_progress
 
 
 class _Dots(Monitor):
-    """Monitor that prints a dot for every check of the gap, as LIBSVM shows that it works."""
+    """Monitor that prints a dot for every check of the gap, like LIBSVM."""
 
     def check(self, entry: dict[str, Any]) -> bool:
         print_progress(".", end="")
@@ -34,42 +34,43 @@ class _Dots(Monitor):
 
 @dataclass(frozen=True)
 class OneVsOne:
-    """Trainer of a machine for every pair of classes, which is LIBSVM's way to more than two of them."""
+    """Trainer of a machine for every pair of classes, like LIBSVM."""
 
-    machine: SVMClassifier  # with an intercept, not fitted
-    weights: Mapping[int, float]  # factors on C, by label
-    cache: int | None = None  # bytes for kernel rows; None is the machine's own choice
+    machine: SVMClassifier  # The machine has an intercept and is not fitted.
+    weights: Mapping[int, float]  # C is multiplied by these weights of labels.
+    cache: int | None = None  # Bytes for kernel rows; None is the machine's default.
 
     def train(self, X: Any, y: NDArray[Any], quiet: bool = False, row_weights: Floats | None = None) -> LibsvmModel:
         """Train a machine for every pair of classes, and print LIBSVM's report of it unless `quiet`.
 
-        Column j of `X`, an array or CSR array, is feature j. With kernel values computed beforehand, feature 0 is a
-        row's place in their matrix, counted from 1, and feature j the value with place j. C is multiplied by
-        `row_weights`, and rows of weight zero are left out. Raises ValueError for labels that are no whole numbers or
-        all the same, and as `SVMClassifier.fit`. Warnings are printed in any case.
+        Column j of `X`, an array or CSR array, is feature j. With a precomputed kernel, feature 0
+        is the index of a row in the kernel matrix, counted from 1, and feature j the kernel value
+        with row j. C is multiplied by `row_weights`, and rows of weight zero are left out. Raises
+        ValueError for labels that are not integers or all equal, and the errors of
+        `SVMClassifier.fit`. Warnings are always printed.
         """
         if row_weights is not None:
             kept = np.flatnonzero(row_weights)
             X, y, row_weights = X[kept], y[kept], row_weights[kept]
             if not len(kept):
-                raise ValueError("one weight above 0 at least expected, but all rows have weight 0")
+                raise ValueError("expected at least one weight above 0, but all rows have weight 0")
         labels, codes = _in_order(y)
         if len(labels) < 2:
-            raise ValueError(f"two classes at least expected, but the label is {labels[0]} everywhere")
+            raise ValueError(f"expected at least two classes, but all labels are {labels[0]}")
         for label in sorted(self.weights.keys() - set(labels.tolist())):
             print(f"WARNING: no row has the label of -w{label}", file=sys.stderr)
         weights = np.array([self.weights.get(label, 1.0) for label in labels.tolist()])[codes]
         weights = weights if row_weights is None else weights * row_weights
         machine = self._fitted(X, codes, weights, quiet)
         model = replace(libsvm_model(machine), labels=labels, zero_based=True)
-        if self.machine.kernel == "precomputed":  # Its support vectors are places among these rows, counted from 1.
+        if self.machine.kernel == "precomputed":  # The support vectors are indices of these rows, counted from 1.
             model = replace(model, support_vectors=csr_rows(X[:, [0]][model.support_vectors.data.astype(np.int64) - 1]))
         if not quiet:
             _report(machine, model, codes, machine.C * weights)
         return model
 
     def _fitted(self, X: Any, codes: Indices, weights: Floats, quiet: bool) -> SVMClassifier:
-        """Return the machine of all pairs, fitted on places of labels in LIBSVM's order."""
+        """Return the machine of all pairs, fitted on the indices of labels in LIBSVM's order."""
         X, n_classes = self._values(X), int(codes.max()) + 1
         machine: SVMClassifier = clone(self.machine).set_params(multi_class="one_vs_one")
         if self.cache is not None:
@@ -80,7 +81,8 @@ class OneVsOne:
             machine._monitor = _Dots()
         with warnings.catch_warnings(record=True) as complaints:
             warnings.simplefilter("always", ConvergenceWarning)
-            # Of two classes, a positive decision value means the first here, and the second in SVMClassifier.
+            # For two classes, a positive decision value means the first one here, and the second in
+            # SVMClassifier.
             machine.fit(X, codes if n_classes > 2 else 1 - codes, weights)
         for complaint in complaints:
             print(f"WARNING: {complaint.message}", file=sys.stderr)
@@ -94,14 +96,14 @@ class OneVsOne:
         indices = (indices.toarray() if sp.issparse(X) else indices).ravel()
         if not ((indices > 0) & (indices < X.shape[1]) & (indices == np.floor(indices))).all():
             raise ValueError(
-                "feature 0 of every row has to be its place in the kernel matrix, counted from 1, and features 1 to n "
+                "feature 0 of every row must be its index in the kernel matrix, counted from 1, and features 1 to n "
                 "its kernel values"
             )
         values = X[:, indices.astype(np.int64)]
         return values.toarray() if sp.issparse(X) else values
 
     def cross_validate(self, X: Any, y: NDArray[Any], n_folds: int, row_weights: Floats | None = None) -> float:
-        """Return the share of rows that models trained without them predict right, on folds stratified if possible."""
+        """Return the cross-validated accuracy, on stratified folds if possible."""
         n_folds = min(n_folds, len(y))
         kind = StratifiedKFold if n_folds <= np.unique(y, return_counts=True)[1].max() else KFold
         correct = 0
@@ -110,7 +112,7 @@ class OneVsOne:
             for train, test in kind(n_folds, shuffle=True, random_state=0).split(X, y):
                 train = train if row_weights is None else train[row_weights[train] > 0]
                 known, own = y[train], None if row_weights is None else row_weights[train]
-                if (known == known[0]).all():  # as LIBSVM's model of a single class predicts
+                if (known == known[0]).all():  # LIBSVM's model of a single class predicts it.
                     predicted = known[0]
                 else:
                     predicted = self.train(X[train], known, True, own).predict(X[test])
@@ -119,9 +121,10 @@ class OneVsOne:
 
 
 def _in_order(y: NDArray[Any]) -> tuple[NDArray[np.int64], Indices]:
-    """Return the labels in LIBSVM's order, and every row's place among them.
+    """Return the labels in LIBSVM's order, and the index of every row's label in it.
 
-    The label that appears first comes first, but 1 before -1 where these are all.
+    Labels are in the order of their first rows, except that 1 comes before -1 if there are no
+    others.
     """
     labels, first, codes = np.unique(y, return_index=True, return_inverse=True)
     order = np.argsort(first)
@@ -131,7 +134,7 @@ def _in_order(y: NDArray[Any]) -> tuple[NDArray[np.int64], Indices]:
 
 
 def _report(machine: SVMClassifier, model: LibsvmModel, codes: Indices, bounds: Floats) -> None:
-    """Print LIBSVM's lines about every pair, and its certificate; `bounds` are those of all rows' coefficients."""
+    """Print LIBSVM's lines about every pair, with its gap; `bounds` are those of coefficients."""
     support = machine.support_[np.lexsort((machine.support_, codes[machine.support_]))]
     sizes, parts = np.abs(model.coefficients), np.split(np.arange(len(support)), np.cumsum(model.n_support)[:-1])
     primal, dual = np.atleast_1d(machine.objective_), np.atleast_1d(machine.dual_objective_)

@@ -1,4 +1,4 @@
-"""Model files, in which every estimator is stored without pickle, and loaded again."""
+"""Model files, which store estimators without pickle."""
 
 from typing import TYPE_CHECKING
 

@@ -1,7 +1,7 @@
-"""Algorithms of gossip that model files may hold: those of the library, and those that other distributions register.
+"""Gossip algorithms in model files: those of the library, and those registered by others.
 
-A distribution registers a class by an entry point of the group "dimargin.algorithms" that has the name of the class. A
-file names a class, and nothing else of it is loaded than what is registered under this name.
+A distribution registers a class by an entry point in the group "dimargin.algorithms" with the name
+of the class. For the name in a file, only the class registered under that name is loaded.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dimargin.system.lazy import homes
 
 @cache
 def algorithm_homes() -> dict[str, str]:
-    """Return the names of all classes of algorithms and of their parts, each with its module.
+    """Return the modules of all classes of algorithms and their parts, by class name.
 
     Examples
     --------
@@ -29,6 +29,6 @@ def algorithm_homes() -> dict[str, str]:
 
 
 def algorithm_class(name: str) -> type[Any] | None:
-    """Return the class of this name, None if there is none."""
+    """Return the class with this name, or None for an unknown name."""
     module = algorithm_homes().get(name)
     return None if module is None else getattr(import_module(module), name)

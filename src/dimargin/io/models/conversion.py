@@ -1,7 +1,7 @@
 """Conversion of estimators, kernels and routers to files of `dimargin.io.models.model_format`, and back.
 
-Loading makes objects of the few classes in `_CLASSES` only, sets the attributes listed there only, and checks that the
-arrays fit together before anything is computed with them.
+Loading creates objects only of the few classes in `_CLASSES`, sets only the attributes listed
+there, and checks that the arrays fit together before anything is computed with them.
 """
 
 from __future__ import annotations
@@ -57,32 +57,32 @@ from dimargin.strategies import LINEAR_SOLVERS, STRATEGIES, Committee, Options, 
 from dimargin.system.memory import out_of_memory
 from dimargin.system.value_tree import Arrays, Step, decode, encode, encode_parts
 
-_CERTIFICATE = ("objective_", "dual_objective_", "duality_gap_", "certificate_", "status_", "n_iter_", "history_")
-_MACHINE = (
-    "classes_", "support_", "support_vectors_", "dual_coef_", "intercept_", "n_support_", *_CERTIFICATE, "_transform",
-    "_router", "_n_given",
+_CERTIFICATE_ATTRS = (
+    "objective_", "dual_objective_", "duality_gap_", "certificate_", "status_", "n_iter_", "history_",
 )  # fmt: skip
-_LINEAR = ("classes_", "coef_", "intercept_", *_CERTIFICATE, "_partial")
-_GOSSIP = (
+_KERNEL_ATTRS = (
+    "classes_", "support_", "support_vectors_", "dual_coef_", "intercept_", "n_support_", *_CERTIFICATE_ATTRS,
+    "_transform", "_router", "_n_given",
+)  # fmt: skip
+_LINEAR_ATTRS = ("classes_", "coef_", "intercept_", *_CERTIFICATE_ATTRS, "_partial")
+_GOSSIP_ATTRS = (
     "classes_", "coef_", "intercept_", "site_coef_", "site_average_coef_", "site_intercept_",
-    "site_average_intercept_", "site_of_rows_",
-    *_CERTIFICATE,
+    "site_average_intercept_", "site_of_rows_", *_CERTIFICATE_ATTRS,
 )  # fmt: skip
-_DETECTOR = (
-    "support_", "support_vectors_", "dual_coef_", "offset_", *_CERTIFICATE, "_transform", "_square", "_n_given",
+_DETECTOR_ATTRS = (
+    "support_", "support_vectors_", "dual_coef_", "offset_", *_CERTIFICATE_ATTRS, "_transform", "_square", "_n_given",
 )  # fmt: skip
-_ANY = ("n_features_in_", "feature_names_in_")
-_ABSENT = object()
-# what may be stored: class and fitted attributes
+_COMMON_ATTRS = ("n_features_in_", "feature_names_in_")
+# Files may hold these classes with these fitted attributes, and with `_COMMON_ATTRS`.
 _CLASSES: dict[str, tuple[type[BaseEstimator], tuple[str, ...]]] = {
     **{
-        machine.__name__: (machine, _MACHINE if issubclass(machine, KernelMarginClassifier) else _LINEAR)
+        machine.__name__: (machine, _KERNEL_ATTRS if issubclass(machine, KernelMarginClassifier) else _LINEAR_ATTRS)
         for machine in MACHINES.values()
     },
-    "CoreSetSVMClassifier": (CoreSetSVMClassifier, _MACHINE),
-    "GossipSVMClassifier": (GossipSVMClassifier, _GOSSIP),
-    "CoreSetSVDD": (CoreSetSVDD, (*_DETECTOR, "radius_", "center_")),
-    "OneClassCoreSetSVM": (OneClassCoreSetSVM, _DETECTOR),
+    "CoreSetSVMClassifier": (CoreSetSVMClassifier, _KERNEL_ATTRS),
+    "GossipSVMClassifier": (GossipSVMClassifier, _GOSSIP_ATTRS),
+    "CoreSetSVDD": (CoreSetSVDD, (*_DETECTOR_ATTRS, "radius_", "center_")),
+    "OneClassCoreSetSVM": (OneClassCoreSetSVM, _DETECTOR_ATTRS),
     "MinMaxScaler": (MinMaxScaler, ("scale_", "min_", "data_min_", "data_max_", "data_range_", "n_samples_seen_")),
     "StandardScaler": (StandardScaler, ("scale_", "mean_", "var_", "n_samples_seen_")),
     "MaxAbsScaler": (MaxAbsScaler, ("scale_", "max_abs_", "n_samples_seen_")),
@@ -92,7 +92,7 @@ _CLASSES: dict[str, tuple[type[BaseEstimator], tuple[str, ...]]] = {
     "SparseScaler": (SparseScaler, ("columns_", "scale_")),
     **{name: (step, ()) for name, step in TABLE_STEPS.items()},
 }
-_OPTIONS: dict[str, type[Options]] = {
+_OPTION_CLASSES: dict[str, type[Options]] = {
     options.__name__: options for options in (*STRATEGIES.values(), *LINEAR_SOLVERS.values())
 }
 
@@ -100,22 +100,25 @@ _OPTIONS: dict[str, type[Options]] = {
 def save(model: Any, path: str | os.PathLike[str], notes: Mapping[str, Any] | None = None) -> None:
     """Save a fitted model.
 
-    The file is written beside its place and renamed, so that a crash or a full disk leaves neither half a model nor
-    harms an old one.
+    The file is written under a temporary name and renamed, so that a crash or a full disk neither
+    leaves an incomplete model nor damages an old one.
 
     Parameters
     ----------
     model : one of the classifiers or outlier detectors, or Pipeline
-        Fitted; a pipeline's steps before the machine may be MinMaxScaler, StandardScaler, MaxAbsScaler,
-        QuantileTransformer, `dimargin.estimators.preprocessing.SparseScaler` or
-        `dimargin.estimators.preprocessing.FourierFeatures`, and the first a ColumnTransformer of scalers,
-        SimpleImputer, OneHotEncoder and `dimargin.estimators.preprocessing.CalendarFeatures`, which was fitted to a
-        data frame. A kernel that is a function cannot be stored.
+        The fitted model. The steps of a pipeline before the machine may be MinMaxScaler,
+        StandardScaler, MaxAbsScaler, QuantileTransformer,
+        `dimargin.estimators.preprocessing.SparseScaler` or
+        `dimargin.estimators.preprocessing.FourierFeatures`, and the first step may be a
+        ColumnTransformer of scalers, SimpleImputer, OneHotEncoder and
+        `dimargin.estimators.preprocessing.CalendarFeatures` that was fitted to a data frame. A
+        kernel that is a function cannot be stored.
     path : path-like
-        The support vectors of a kernel machine or detector, which are training rows, are in the file, so that a new
-        one can be read by its owner only (mode 0600). An existing file is replaced, and keeps its mode.
+        The file contains the support vectors of a kernel machine or detector, which are training
+        rows. So a new file is readable only by its owner (mode 0600); an existing file is replaced
+        and keeps its mode.
     notes : mapping, optional
-        Anything that JSON holds, kept in the header.
+        Values for the header that JSON can represent.
 
     Raises
     ------
@@ -140,7 +143,7 @@ def save(model: Any, path: str | os.PathLike[str], notes: Mapping[str, Any] | No
     """
     steps = model.steps if isinstance(model, Pipeline) else [("machine", model)]
     plain = [_plain_step(name, step) for name, step in steps]
-    _check_again(steps, isinstance(model, Pipeline))
+    _check_loadable(steps, isinstance(model, Pipeline))
     write_model(path, plain, notes, pipeline=isinstance(model, Pipeline), encode_other=_encode_other)
 
 
@@ -152,7 +155,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     Raises
     ------
     ModelFileError
-        If the file is no model, is damaged, or was written in a format that this version does not know.
+        If the file is not a model, is damaged, or has a format that this version does not support.
     OSError
         If it cannot be opened.
     """
@@ -160,7 +163,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 
 def load_with_header(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
-    """Return the model and the header of its file, where `save` keeps versions and notes; raises as `load`."""
+    """Return the model and the header of its file, with versions and notes; errors as in `load`."""
     header, arrays = read_raw(Path(path))
     try:
         steps = [(str(step["name"]), _decode_step(step, arrays)) for step in header["steps"]]
@@ -168,14 +171,14 @@ def load_with_header(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]
         check_is_fitted(model)
         _check_notes(header)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError) as error:
-        raise ModelFileError(f"{path} is no sound model: {short(str(error), 400)}") from error
+        raise ModelFileError(f"{path} is not a valid model: {short(str(error), 400)}") from error
     except MemoryError as error:
         raise ModelFileError(f"{path}: {out_of_memory('the model')}") from error
     return model, header
 
 
 def _check_notes(header: Mapping[str, Any]) -> None:
-    """Raise ValueError unless the version and notes of the header are of the kinds that `save` writes."""
+    """Raise ValueError unless the header's version and notes have the types that `save` writes."""
     notes = header["notes"]
     sound = (
         isinstance(header["dimargin_version"], str)
@@ -188,28 +191,28 @@ def _check_notes(header: Mapping[str, Any]) -> None:
         and all(isinstance(text, str) for text in na)
     )
     if not sound:
-        raise ValueError("its version or notes are none")
+        raise ValueError("the header's version or notes are invalid")
 
 
-# ---- steps and values that are not plain -----------------------------------------------------------------------------
+# ---- steps and other values ------------------------------------------------------------------------------------------
 
 
 def _model_of(steps: list[tuple[str, Any]], pipeline: bool) -> Any:
     machines = [isinstance(step, (MarginClassifier, CoreSetDetector)) for _, step in steps]
     if not any(machines[-1:]):
-        raise ValueError("the last step is no machine")
+        raise ValueError("the last step is not a machine")
     if any(machines[:-1]) or (len(steps) > 1 and not pipeline):
-        raise ValueError("steps before the machine are no scalers of a pipeline")
+        raise ValueError("the steps before the machine are not scalers of a pipeline")
     if any(type(step).__name__ in TABLE_STEPS for _, step in steps[1:]):
-        raise ValueError("a step that takes a table is not the first")
+        raise ValueError("a step for tables is not the first step")
     through = [widths(step) for _, step in steps]
     if any(given != taken for (_, given), (taken, _) in pairwise(through)):
-        raise ValueError("its steps are of different width")
+        raise ValueError("its steps have different widths")
     return Pipeline(steps) if pipeline else steps[0][1]
 
 
-def _check_again(steps: list[tuple[str, Any]], pipeline: bool) -> None:
-    """Raise TypeError for steps that take tables and that `load` would refuse."""
+def _check_loadable(steps: list[tuple[str, Any]], pipeline: bool) -> None:
+    """Raise TypeError for steps for tables that `load` would refuse."""
     try:
         for _, step in steps:
             if type(step).__name__ in TABLE_STEPS:
@@ -224,11 +227,15 @@ def _check_again(steps: list[tuple[str, Any]], pipeline: bool) -> None:
 def _plain_step(name: str, step: Any) -> Step:
     kind = type(step).__name__
     if _CLASSES.get(kind, (None,))[0] is not type(step):
-        raise TypeError(f"cannot save a {type(step).__qualname__}; what can be saved: {', '.join(_CLASSES)}")
+        advice = f"supported types are {', '.join(_CLASSES)}"
+        if hasattr(step, "best_estimator_"):
+            advice = "save its best_estimator_, or use skops (docs/interoperability.md)"
+        raise TypeError(f"cannot save a model of type {type(step).__qualname__}; {advice}")
     check_is_fitted(step)
     if kind in TABLE_STEPS:
         return Step(name, kind, *stored(step))
-    own = {a: value for a in _CLASSES[kind][1] + _ANY if (value := kept_of(step, a, _ABSENT)) is not _ABSENT}
+    absent, names = object(), _CLASSES[kind][1] + _COMMON_ATTRS
+    own = {name: value for name in names if (value := kept_of(step, name, absent)) is not absent}
     return Step(name, kind, step.get_params(deep=False), own)
 
 
@@ -239,12 +246,12 @@ def _decode_step(step: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) ->
         check_step(estimator)
         return estimator
     make, attributes = _CLASSES[step["class"]]
-    unknown = set(step["attributes"]) - {*attributes, *_ANY}
+    unknown = set(step["attributes"]) - {*attributes, *_COMMON_ATTRS}
     if unknown:
         raise ValueError(f"unknown attributes {sorted(unknown)}")
     parameters = _decode_parts(step["parameters"], arrays)
     if make.__module__.startswith("sklearn."):
-        parameters = _known(make, parameters)
+        parameters = _known_parameters(make, parameters)
     estimator = make(**parameters)
     for key, value in _decode_parts(step["attributes"], arrays).items():
         setattr(estimator, key, value)
@@ -268,8 +275,8 @@ def _decode_step(step: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) ->
     return estimator
 
 
-def _known(make: type[BaseEstimator], parameters: dict[str, Any]) -> dict[str, Any]:
-    """Return the parameters of a scaler that the installed scikit-learn knows; others must be switched off."""
+def _known_parameters(make: type[BaseEstimator], parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return the parameters of a scaler that the installed scikit-learn has; others must be off."""
     known = {name: value for name, value in parameters.items() if name in signature(make).parameters}
     for name in parameters.keys() - known.keys():
         if parameters[name] not in (None, False):
@@ -292,7 +299,7 @@ def _encode_other(value: Any, where: str, arrays: Arrays) -> Any:
         return {"router": _encode_parts(parts, where, arrays)}
     if isinstance(value, Split):
         return {"split": _encode_parts(vars(value), where, arrays)}
-    if isinstance(value, Options) and _OPTIONS.get(type(value).__name__) is type(value):
+    if isinstance(value, Options) and _OPTION_CLASSES.get(type(value).__name__) is type(value):
         parameters = value.get_params(deep=False)
         return {"strategy": type(value).__name__, "parameters": encode(parameters, where, arrays, _encode_other)}
     if type(value) is algorithm_class(type(value).__name__):
@@ -327,7 +334,7 @@ def _decode_other(value: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) 
     if "step" in value:
         return _decode_step(value["step"], arrays)
     if "strategy" in value:
-        return _OPTIONS[value["strategy"]](**decode(value["parameters"], arrays, _decode_other))
+        return _OPTION_CLASSES[value["strategy"]](**decode(value["parameters"], arrays, _decode_other))
     if "algorithm" in value:
         return _algorithm(value["algorithm"], decode(value["parameters"], arrays, _decode_other))
     return decode_transform(value, arrays)
@@ -342,15 +349,15 @@ def _sparse_columns(values: Any, columns: Any, width: Any) -> SparseColumns:
         and values.shape[-1:] == columns.shape
     )
     if not sound:
-        raise ValueError("columns of an array are no places in it, or others than those of its numbers")
+        raise ValueError("the columns of a sparse array are invalid, or do not match its values")
     return SparseColumns(values, columns, width)
 
 
 def _algorithm(name: str, parameters: dict[str, Any]) -> Any:
-    """Return an algorithm of gossip, or a part of one, whose parameters are in their ranges."""
+    """Return a gossip algorithm, or a part of one; raises ValueError for invalid parameters."""
     kind = algorithm_class(name)
     if kind is None:
-        raise ValueError(f"there is no algorithm {name!r}")
+        raise ValueError(f"unknown algorithm {name!r}")
     made = kind(**parameters)
     made.validate()
     return made

@@ -1,8 +1,9 @@
-"""Format of model files: a JSON header and arrays in one safetensors file, in which nothing can be executed.
+"""Format of model files: a JSON header and arrays in a safetensors file that executes nothing.
 
-The header names the format version, the package version, the steps of the model (a scaler, then a machine) with their
-parameters and fitted attributes, and a checksum over all of it. Nothing here knows estimators, so that a process can
-write a model without loading scikit-learn; `dimargin.io.models.conversion` makes estimators of what is read.
+The header has the format version, the package version, and the steps of the model (a scaler, then a
+machine) with their parameters and fitted attributes; a checksum covers all of it. This module does
+not import estimators, so that a process can write a model without loading scikit-learn;
+`dimargin.io.models.conversion` creates estimators.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ from dimargin.system.writing import write_file
 from dimargin.version import __version__
 
 FORMAT_VERSION = 1
-_KEY = "dimargin"  # of the header among the metadata of the safetensors file
-_NAME, _START = f'"{_KEY}":'.encode(), 64  # safetensors writes the name among so many first bytes.
-_LONGEST_HEADER = 32 * 2**20  # letters of JSON, which become up to twenty times as many bytes of objects
+_METADATA_KEY = "dimargin"  # The metadata of the safetensors file have the header under this key.
+_KEY_BYTES, _START_BYTES = f'"{_METADATA_KEY}":'.encode(), 64  # The key is among the first 64 bytes of a file.
+_MAX_HEADER_LENGTH = 32 * 2**20  # Objects need up to twenty times as many bytes as characters of JSON.
 
 
 class ModelFileError(PrintableError, ValueError):
@@ -50,20 +51,20 @@ def write_model(
     encode_other: EncodeOther = refuse_value,
     durable: bool = True,
 ) -> None:
-    """Write a model file that `dimargin.load` reads; it is there whole or not at all.
+    """Write a model file for `dimargin.load`, either completely or not at all.
 
-    The last of the `steps` is the machine. Their values are numbers, text, None, arrays of numbers or labels, CSR rows,
-    and lists, tuples and dictionaries of these; `encode_other` takes others. What they mean is checked when the file is
-    loaded, not here. `notes`, kept in the header, are anything that JSON holds. `dimargin.load` gives a pipeline if
-    `pipeline` is true, by default if there is more than one step; `durable` is as in
-    `dimargin.system.writing.write_file`.
+    The last of the `steps` is the machine. Their values are numbers, texts, None, arrays of numbers
+    or labels, CSR rows, and lists, tuples and dictionaries of these; `encode_other` encodes other
+    values. They are checked when the file is loaded, not here. `notes` are values for the header
+    that JSON can represent. `dimargin.load` returns a pipeline if `pipeline` is true, by default if
+    there is more than one step; `durable` is as in `dimargin.system.writing.write_file`.
 
     Raises
     ------
     TypeError
         For a value that cannot be stored.
     OSError
-        If the file cannot be written; an old one is then left as it was.
+        If the file cannot be written; an old one is then unchanged.
 
     Examples
     --------
@@ -91,7 +92,7 @@ def model_content(
     pipeline: bool | None = None,
     encode_other: EncodeOther = refuse_value,
 ) -> bytes:
-    """Return the bytes that `write_model` would write, the same for the same model; parameters and errors as there."""
+    """Return the bytes that `write_model` would write, the same for the same model."""
     arrays: Arrays = {}
     header = {
         "format_version": FORMAT_VERSION,
@@ -113,16 +114,16 @@ def _encoded_step(step: Step, arrays: Arrays, encode_other: EncodeOther) -> dict
 
 
 def read_raw(path: Path) -> tuple[dict[str, Any], Arrays]:
-    """Return the header and the arrays of a model file; raises as `dimargin.load`, but does not check the steps."""
+    """Return the header and the arrays of a model file, without a check of its steps."""
     try:
         content = _content(path)
         arrays = from_safetensors(content)
         checksum, _, text = _metadata(content).partition("\n")
-        if len(text) > _LONGEST_HEADER:
-            raise ModelFileError(f"{path} has a header of {len(text)} letters, at most {_LONGEST_HEADER} expected")
+        if len(text) > _MAX_HEADER_LENGTH:
+            raise ModelFileError(f"{path} has a header of {len(text)} characters; the limit is {_MAX_HEADER_LENGTH}")
         header = json.loads(text)
         if not isinstance(header, dict) or not isinstance(header.get("format_version"), int):
-            raise ModelFileError(f"{path} is damaged: its header names no format version")
+            raise ModelFileError(f"{path} is damaged: its header has no format version")
         if header["format_version"] != FORMAT_VERSION:
             raise ModelFileError(
                 f"{path} has format version {str(header['format_version'])[:20]}, written by dimargin "
@@ -132,7 +133,7 @@ def read_raw(path: Path) -> tuple[dict[str, Any], Arrays]:
     except ModelFileError:
         raise
     except (SafetensorError, ValueError, KeyError, RecursionError) as error:
-        raise ModelFileError(f"{path} is no model file, or damaged: {str(error)[:300]}") from error
+        raise ModelFileError(f"{path} is not a dimargin model file, or is damaged: {str(error)[:300]}") from error
     except MemoryError as error:
         raise ModelFileError(f"{path}: {out_of_memory('the model')}") from error
     if checksum != _checksum(text, arrays):
@@ -141,40 +142,42 @@ def read_raw(path: Path) -> tuple[dict[str, Any], Arrays]:
 
 
 def _content(path: Path) -> bytes:
-    """Return the bytes of a file that begins as a model file does.
+    """Return the bytes of a file that begins like a model file.
 
-    They are read, not mapped: where a mapped file is cut meanwhile, the system ends the process.
+    The file is read, not mapped: if a mapped file were truncated meanwhile, the system would end
+    the process.
     """
-    with open(path, "rb") as file:  # a missing or forbidden file is the system's own error
-        if not is_model_file(file.read(_START)):
-            raise ModelFileError(f"{path} is no model file, or damaged: no dimargin model begins like this")
+    with open(path, "rb") as file:
+        if not is_model_file(file.read(_START_BYTES)):
+            raise ModelFileError(f"{path} is not a dimargin model file, or its beginning is damaged")
         file.seek(0)
-        content = read_rest(file, times=2)  # the file and its arrays
-        np.empty(len(content), dtype=np.uint8)  # a MemoryError, where safetensors would panic
+        content = read_rest(file, times=2)  # Memory must hold the file and its arrays.
+        np.empty(len(content), dtype=np.uint8)  # This raises a MemoryError where safetensors would panic.
         return content
 
 
 def _metadata(content: bytes) -> str:
-    """Return what `file_content` has put into the metadata of a safetensors file, whose header is sound JSON."""
+    """Return the text that `file_content` wrote into the metadata, whose JSON is valid."""
     end = 8 + int.from_bytes(content[:8], "little")
-    value, _ = json.JSONDecoder().raw_decode(content[content.index(_NAME) + len(_NAME) : end].decode())
+    value, _ = json.JSONDecoder().raw_decode(content[content.index(_KEY_BYTES) + len(_KEY_BYTES) : end].decode())
     if not isinstance(value, str):
-        raise ValueError("its metadata are no text")
+        raise ValueError("its metadata are not a text")
     return value
 
 
 def is_model_file(start: bytes) -> bool:
-    """Return whether a file that begins so is a model file, sound or not."""
-    return _NAME in start[8:_START]  # behind the length of the safetensors header, which is JSON
+    """Return whether a file with this beginning is a model file, which may be damaged."""
+    # The first eight bytes are the length of the safetensors header, which is JSON.
+    return _KEY_BYTES in start[8:_START_BYTES]
 
 
 def file_content(header: Mapping[str, Any], arrays: Arrays) -> bytes:
     """Return the bytes of a model file."""
     text = json.dumps(header)
-    if len(text) > _LONGEST_HEADER:
-        raise TypeError(f"a model file holds {_LONGEST_HEADER} letters beside its arrays; this model has {len(text)}")
-    # one entry of metadata, because safetensors writes several in any order
-    return to_safetensors(arrays, {_KEY: f"{_checksum(text, arrays)}\n{text}"})
+    if len(text) > _MAX_HEADER_LENGTH:
+        raise TypeError(f"the header of this model has {len(text)} characters; the limit is {_MAX_HEADER_LENGTH}")
+    # There is one entry of metadata, because safetensors writes several in arbitrary order.
+    return to_safetensors(arrays, {_METADATA_KEY: f"{_checksum(text, arrays)}\n{text}"})
 
 
 def _checksum(header: str, arrays: Mapping[str, NDArray[Any]]) -> str:

@@ -16,7 +16,7 @@ from dimargin.system.value_tree import Arrays, Step, decode, encode, refuse_kind
 
 
 def encode_transform(value: Any, where: str, arrays: Arrays) -> Any:
-    """Encode a `RowTransform`, as an `encode_other` of `dimargin.io.models.model_format.write_model`.
+    """Encode a `RowTransform`; this is an `encode_other` of `model_format.write_model`.
 
     Raises TypeError for any other value.
 
@@ -27,7 +27,7 @@ def encode_transform(value: Any, where: str, arrays: Arrays) -> Any:
     >>> sorted(arrays), decode_transform(encoded, arrays).kernel.gamma
     (['transform.center'], 0.5)
     """
-    if isinstance(value, RowTransform) and not value.offset:  # files have no place for one: models have intercepts
+    if isinstance(value, RowTransform) and not value.offset:  # Files do not store offsets: models have intercepts.
         return {
             "row_transform": {
                 "kernel": asdict(value.kernel),
@@ -41,9 +41,9 @@ def encode_transform(value: Any, where: str, arrays: Arrays) -> Any:
 
 
 def decode_transform(value: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Any:
-    """Decode what `encode_transform` encoded, as a `decode_other` of `dimargin.system.value_tree.decode`.
+    """Decode a value of `encode_transform`; this is a `decode_other` of `value_tree.decode`.
 
-    Raises ValueError, KeyError or TypeError for another kind of value, and for one whose parts do not make it.
+    Raises ValueError, KeyError or TypeError for another kind of value or invalid parts.
     """
     if "row_transform" in value:
         given = value["row_transform"]
@@ -57,5 +57,5 @@ def decode_transform(value: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]
 
 
 def content_of_site(steps: Sequence[Step], notes: Mapping[str, Any]) -> bytes:
-    """Return the content of the model file of a site: a pipeline, whatever its steps are."""
+    """Return the content of a site's model file, which is always a pipeline."""
     return model_content(steps, notes, pipeline=True, encode_other=encode_transform)

@@ -1,4 +1,4 @@
-"""Checks that the contents of a model file fit together, before anything is computed with them."""
+"""Checks that the parts of a model file fit together, before anything is computed with them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,8 @@ from dimargin.kernels.row_transform import RowTransform
 from dimargin.kernels.user import UserKernel
 from dimargin.strategies import Committee, Router
 
-_MAX_DAYS = 4e6  # since 1970, beyond the year 9999
-_LARGEST = 1e150  # norm of prepared rows: beyond, no kernel's values are computed
-
-
-# what prediction by a scaler reads, unless the parameter of this name is off
-_SCALERS: dict[str, dict[str, str | None]] = {
+# Scalers use these attributes to transform, unless the named parameter is off.
+_SCALER_ATTRIBUTES: dict[str, dict[str, str | None]] = {
     "MinMaxScaler": {"scale_": None, "min_": None},
     "StandardScaler": {"scale_": "with_std", "mean_": "with_mean"},
     "MaxAbsScaler": {"scale_": None},
@@ -32,7 +28,7 @@ _SCALERS: dict[str, dict[str, str | None]] = {
 
 
 def check_step(step: Any) -> None:
-    """Raise ValueError unless the attributes that every step needs, or that commands print, are of the right kinds."""
+    """Raise ValueError for wrong types of attributes that steps need or commands print."""
     width, names = step.n_features_in_, vars(step).get("feature_names_in_", np.array([""], dtype=object))
     threads = vars(step).get("n_jobs")
     sound = (
@@ -45,7 +41,7 @@ def check_step(step: Any) -> None:
         and isinstance(vars(step).get("kernel", ""), str)
     )
     if not sound:
-        raise ValueError("its width, names of columns, kernel or n_jobs are none")
+        raise ValueError("its width, column names, kernel or n_jobs are invalid")
     _check_certificate(vars(step))
 
 
@@ -60,11 +56,11 @@ def _check_certificate(attributes: dict[str, Any]) -> None:
         and all(isinstance(entry, dict) for entry in history)
     )
     if not sound:
-        raise ValueError("its certificate or history is none")
+        raise ValueError("its certificate or history is invalid")
 
 
 def _n_outputs(classes: Any) -> int:
-    """Return the number of decision functions; raises ValueError unless these are two or more different labels."""
+    """Return the number of decision functions; raises ValueError for invalid classes."""
     sound = (
         isinstance(classes, np.ndarray)
         and classes.ndim == 1
@@ -74,12 +70,12 @@ def _n_outputs(classes: Any) -> int:
         and (classes.dtype.kind != "f" or bool(np.isfinite(classes).all()))
     )
     if not sound:
-        raise ValueError("its classes are no labels")
+        raise ValueError("its classes are not two or more distinct labels")
     return 1 if len(classes) == 2 else len(classes)
 
 
 def check_machine(machine: Any) -> None:
-    """Raise ValueError for arrays that the compiled core would read beyond their ends."""
+    """Raise ValueError for arrays of a kernel machine that the core would read out of bounds."""
     n_outputs = _n_outputs(machine.classes_)
     if len(machine.dual_coef_) == n_outputs - 1 > 1:
         _check_pairs(machine, n_outputs)
@@ -87,7 +83,7 @@ def check_machine(machine: Any) -> None:
     sound = (
         _fits_vectors(machine, n_outputs)
         and _is_real(machine.intercept_, (n_outputs,))
-        and (machine._router is None or _fits(machine._router, machine.support_vectors_))
+        and (machine._router is None or _fits_router(machine._router, machine.support_vectors_))
         and (machine._router is None or _fits_outputs(machine._router, n_outputs))
     )
     if not sound:
@@ -112,11 +108,11 @@ def _check_pairs(machine: Any, n_classes: int) -> None:
 
 
 def _fits_vectors(machine: Any, n_outputs: int) -> bool:
-    """Return whether support vectors, their indices, coefficients and kernel fit together and to rows to predict."""
+    """Return whether support vectors, indices, coefficients, kernel and width fit together."""
     if not (_is_matrix(machine.support_vectors_) and _is_matrix(machine.dual_coef_)):
         return False
     n_vectors, n_features = machine.support_vectors_.shape
-    given = machine.kernel == "precomputed"  # prediction takes columns of given values by `support_`
+    given = machine.kernel == "precomputed"  # Predictions use the columns `support_` of given kernel values.
     return (
         machine.dual_coef_.shape == (n_outputs, n_vectors)
         and _is_whole(machine._n_given)
@@ -131,7 +127,7 @@ def _fits_vectors(machine: Any, n_outputs: int) -> bool:
 
 
 def check_linear_machine(machine: Any) -> None:
-    """Raise ValueError for arrays that do not fit together."""
+    """Raise ValueError for arrays of a linear machine that do not fit together."""
     n_outputs, width = _n_outputs(machine.classes_), machine.n_features_in_
     coefficients = kept_of(machine, "coef_")
     sound = (
@@ -144,7 +140,7 @@ def check_linear_machine(machine: Any) -> None:
 
 
 def _fits_partial(partial: Any, coefficients: Any) -> bool:
-    """Return whether the parameters from which partial_fit goes on, if there are any, are kept as coefficients are."""
+    """Return whether the state of partial_fit, if any, has the form of the coefficients."""
     if partial is None:
         return True
     n_outputs, width = coefficients.shape
@@ -155,7 +151,7 @@ def _fits_partial(partial: Any, coefficients: Any) -> bool:
 
 
 def check_detector(detector: Any) -> None:
-    """Raise ValueError for attributes that do not fit together, or that scores cannot be computed from."""
+    """Raise ValueError for attributes of a detector that do not fit or cannot give scores."""
     sound = (
         detector.support_vectors_.shape[0] > 0
         and _fits_vectors(detector, 1)
@@ -170,25 +166,25 @@ def check_detector(detector: Any) -> None:
 
 
 def _fits_ball(detector: CoreSetSVDD) -> bool:
-    # a ball needs the diagonal of the kernel matrix too, which is not among given values
+    # A ball also needs the diagonal of the kernel matrix, which precomputed values lack.
     sound = detector.kernel != "precomputed" and _finite(detector.radius_) and detector.radius_ >= 0
     center = kept_of(detector, "center_")
     return sound and (center is None or _is_wide(center, (detector.n_features_in_,)))
 
 
 def _is_matrix(values: Any) -> bool:
-    """Return whether this is an array or a CSR array of two dimensions, of finite floating-point numbers."""
+    """Return whether a value is a dense or CSR matrix of finite floating-point numbers."""
     return len(values.shape) == 2 and _is_real(values.data if sp.issparse(values) else values)
 
 
 def _is_real(values: Any, shape: tuple[int, ...] | None = None) -> bool:
-    """Return whether this is an array of finite floating-point numbers, and of this shape if one is given."""
+    """Return whether a value is an array of finite floats, of the given shape if there is one."""
     sound = isinstance(values, np.ndarray) and values.dtype.kind == "f" and bool(np.isfinite(values).all())
     return sound and shape in (None, values.shape)
 
 
 def _is_wide(value: Any, shape: tuple[int, ...]) -> bool:
-    """Return whether this is an array of finite numbers of this shape, of which some columns alone may be stored."""
+    """Return whether a value is an array of finite floats of this shape, dense or sparse."""
     if isinstance(value, SparseColumns):
         return value.shape == shape and _is_real(value.values)
     return _is_real(value, shape)
@@ -203,7 +199,7 @@ def _is_whole(*values: Any) -> bool:
 
 
 def _is_amount(value: Any) -> bool:
-    """Return whether this is a number, or an array of one for every class."""
+    """Return whether a value is a number, or an array of numbers for the classes."""
     if isinstance(value, np.ndarray):
         return value.dtype.kind in "fi" and value.ndim == 1
     return isinstance(value, float) or (_is_whole(value) and abs(value) < 2**63)
@@ -223,17 +219,17 @@ def _fits_transform(X: Any, transform: Any) -> bool:
         _finite(kernel.gamma, kernel.coef0)
         and kernel.gamma > 0
         and _is_number(kernel.degree, of=int)
-        and 0 <= transform.size < _LARGEST
+        and 0 <= transform.size < 1e150  # Kernel values of rows with larger norms are not computed.
         and 0 < kernel.degree <= MAX_DEGREE
         and (center is None or (_is_real(center, X.shape[1:]) and not sp.issparse(X)))
     )
 
 
-def _fits(router: Router, vectors: Any) -> bool:
-    """Return whether the rule can be applied to rows like these vectors, and gives a cluster that there is."""
+def _fits_router(router: Router, vectors: Any) -> bool:
+    """Return whether the router can assign rows like these vectors to valid clusters."""
     rule = router.rule
     n_splits, n_centres = len(rule.splits), sum(len(split.norms) for split in rule.splits)
-    if not (n_splits and 0 < rule.n_clusters <= n_centres and _whole(router.clusters, 0, rule.n_clusters)):
+    if not (n_splits and 0 < rule.n_clusters <= n_centres and _are_indices(router.clusters, 0, rule.n_clusters)):
         return False
     return len(router.clusters) == vectors.shape[0] and all(
         sp.issparse(split.vectors) == sp.issparse(vectors)
@@ -244,17 +240,17 @@ def _fits(router: Router, vectors: Any) -> bool:
         and _is_real(split.shares, split.vectors.shape[:1])
         and _is_real(split.norms, (len(split.bounds) - 1,))
         and split.targets.shape == split.norms.shape
-        and _whole(split.bounds, 0, len(split.shares) + 1)
+        and _are_indices(split.bounds, 0, len(split.shares) + 1)
         and (split.bounds[0], split.bounds[-1]) == (0, len(split.shares))
         and (np.diff(split.bounds) > 0).all()
-        and _whole(split.targets, -n_splits, rule.n_clusters)  # on to a later split, or to a cluster
+        and _are_indices(split.targets, -n_splits, rule.n_clusters)  # A target is a later split or a cluster.
         and ((split.targets >= 0) | (split.targets < -1 - index)).all()
         for index, split in enumerate(rule.splits)
     )
 
 
 def _fits_outputs(router: Router, n_outputs: int) -> bool:
-    """Return whether what a router adds to decision values is there for every cluster and output."""
+    """Return whether a router has the terms of decision values for every cluster and output."""
     shape = (router.rule.n_clusters, n_outputs)
     sound = router.intercepts is None or _is_real(router.intercepts, shape)
     if isinstance(router, Committee):
@@ -262,18 +258,19 @@ def _fits_outputs(router: Router, n_outputs: int) -> bool:
     return sound
 
 
-def _whole(values: Any, low: int, high: int) -> bool:
-    """Return whether these are whole numbers from `low` to below `high`."""
+def _are_indices(values: Any, low: int, high: int) -> bool:
+    """Return whether a value is an array of integers from `low` to below `high`."""
     return values.dtype == np.int64 and values.ndim == 1 and bool(((low <= values) & (values < high)).all())
 
 
 def check_calendar(step: CalendarFeatures) -> None:
-    """Raise ValueError for attributes that do not fit its columns, or a format of dates that is none."""
+    """Raise ValueError for attributes that do not fit the columns, or an invalid date format."""
     shape = (step.n_features_in_,)
     times = step.has_times_
     if not (_is_real(step.days_, shape) and isinstance(times, np.ndarray) and times.dtype == bool):
-        raise ValueError("attributes of the CalendarFeatures are no numbers")
-    if times.shape != shape or not (np.abs(step.days_) < _MAX_DAYS).all():
+        raise ValueError("the attributes of the CalendarFeatures are not numbers")
+    # The limit on days since 1970 is beyond the year 9999.
+    if times.shape != shape or not (np.abs(step.days_) < 4e6).all():
         raise ValueError("attributes of the CalendarFeatures do not fit its columns")
     check_format(step.format)
 
@@ -285,20 +282,20 @@ def check_quantiles(step: Any) -> None:
     if not (_is_whole(n) and n > 0 and shape == (n, step.n_features_in_) and _is_real(step.references_, (n,))):
         raise ValueError("quantiles of the QuantileTransformer do not fit its columns")
     if not (_is_real(step.quantiles_) and (np.diff(step.quantiles_, axis=0) >= 0).all()):
-        raise ValueError("quantiles of the QuantileTransformer are no numbers that rise")
+        raise ValueError("quantiles of the QuantileTransformer are not ascending numbers")
 
 
 def check_fourier(step: FourierFeatures) -> None:
-    """Raise ValueError unless frequencies are finite numbers, as many as columns and components ask for."""
+    """Raise ValueError unless the frequencies are finite numbers for all columns and components."""
     components = step.n_components
     if not (_is_whole(components) and 0 < components < 2**62):
-        raise ValueError("n_components of the FourierFeatures is no number of them")
+        raise ValueError(f"n_components must be a positive integer, got {components!r}")
     if not _is_real(getattr(step, "frequencies_", None), (step.n_features_in_, components)):
         raise ValueError("frequencies_ of the FourierFeatures do not fit its columns and components")
 
 
 def check_sparse_scaler(step: SparseScaler) -> None:
-    """Raise ValueError unless the columns of a SparseScaler are ascending ones of its rows, each with its scale."""
+    """Raise ValueError unless a SparseScaler has ascending valid columns, each with a scale."""
     columns: Any = getattr(step, "columns_", None)
     scale: Any = getattr(step, "scale_", None)
     sound = (
@@ -313,14 +310,14 @@ def check_sparse_scaler(step: SparseScaler) -> None:
         and bool((scale > 0).all())
     )
     if not sound:
-        raise ValueError("columns_ and scale_ of the SparseScaler are none, or do not fit together and to its width")
+        raise ValueError("columns_ and scale_ of the SparseScaler are invalid, or do not fit together and its width")
 
 
 def check_scaler(scaler: Any, attributes: tuple[str, ...]) -> None:
-    """Raise ValueError for attributes that are missing or no numbers, or of another number of columns."""
+    """Raise ValueError for attributes that are missing or not one number per column."""
     kind, shape = type(scaler).__name__, (scaler.n_features_in_,)
     scaler._validate_params()
-    for name, parameter in _SCALERS[kind].items():
+    for name, parameter in _SCALER_ATTRIBUTES[kind].items():
         needed = parameter is None or getattr(scaler, parameter)
         if needed and not _is_real(getattr(scaler, name, None), shape):
             raise ValueError(f"{name} of the {kind} is not a finite number for each of its {shape[0]} columns")

@@ -1,8 +1,8 @@
-"""Steps of model files that take tables: imputers, encoders, and the transformer of columns that joins them.
+"""Steps of model files for tables: imputers, encoders, and the ColumnTransformer that joins them.
 
-scikit-learn keeps facts of its own in fitted transformers, which differ between its versions. So a transformer is
-stored as its parameters and what it learnt, and made again by fitting it to the smallest table from which it learns
-just that.
+Fitted transformers of scikit-learn have private attributes that differ between its versions. So a
+transformer is stored as its parameters and public attributes, and restored by fitting it to the
+smallest table that yields these attributes.
 """
 
 from __future__ import annotations
@@ -27,16 +27,18 @@ from dimargin.estimators.preprocessing.column_kinds import numbers_as_they_are
 TABLE_STEPS: dict[str, type[BaseEstimator]] = {
     step.__name__: step for step in (ColumnTransformer, SimpleImputer, OneHotEncoder)
 }
-_IMPUTER = ("strategy", "keep_empty_features", "add_indicator")
-_ENCODER = ("handle_unknown", "drop", "sparse_output")
-_COLUMNS = ("remainder", "sparse_threshold", "verbose_feature_names_out")
-_AS_THEY_ARE = ("passthrough", "drop")
+_STORED_PARAMETERS = {
+    "SimpleImputer": ("strategy", "keep_empty_features", "add_indicator"),
+    "OneHotEncoder": ("handle_unknown", "drop", "sparse_output"),
+    "ColumnTransformer": ("remainder", "sparse_threshold", "verbose_feature_names_out"),
+}
+_NO_TRANSFORMER = ("passthrough", "drop")  # A ColumnTransformer accepts these words instead of transformers.
 
 
 def stored(step: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the parameters and attributes of a fitted step; raises TypeError for what files have no place for.
+    """Return parameters and attributes of a fitted step; raises TypeError if files cannot store it.
 
-    The fitted transformers of a ColumnTransformer are in its parameters.
+    The parameters of a ColumnTransformer contain its fitted transformers.
     """
     check_is_fitted(step)
     if not isinstance(step, ColumnTransformer):
@@ -44,24 +46,22 @@ def stored(step: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         names = getattr(step, "feature_names_in_", None)
         return parameters, attributes if names is None else {**attributes, "feature_names_in_": names}
     if not hasattr(step, "feature_names_in_"):
-        raise TypeError("a ColumnTransformer can be saved if it was fitted to a data frame, whose columns have names")
+        raise TypeError("a ColumnTransformer can be saved only if it was fitted to a data frame with named columns")
     transformers = []
     for name, unfitted, columns in step.transformers:
         plain = isinstance(unfitted, FunctionTransformer) and unfitted.func is None
         inner = unfitted if isinstance(unfitted, str) else "passthrough" if plain else step.named_transformers_[name]
         transformers.append((name, inner, columns))
         if not (isinstance(columns, list) and all(isinstance(column, str) for column in columns)):
-            raise TypeError(
-                f"cannot save the transformer {name!r}: a list of names of columns expected, got {columns!r}"
-            )
-    if step.remainder not in _AS_THEY_ARE or step.transformer_weights:
+            raise TypeError(f"cannot save the transformer {name!r}: expected a list of column names, got {columns!r}")
+    if step.remainder not in _NO_TRANSFORMER or step.transformer_weights:
         raise TypeError("cannot save a ColumnTransformer with an estimator as remainder, or with weights")
-    parameters = {"transformers": transformers, **_chosen(step, _COLUMNS)}
+    parameters = {"transformers": transformers, **_stored_parameters(step)}
     return parameters, {"feature_names_in_": step.feature_names_in_, "sparse_output_": bool(step.sparse_output_)}
 
 
-def _chosen(step: Any, names: Sequence[str]) -> dict[str, Any]:
-    return {name: getattr(step, name) for name in names}
+def _stored_parameters(step: Any) -> dict[str, Any]:
+    return {name: getattr(step, name) for name in _STORED_PARAMETERS[type(step).__name__]}
 
 
 def _stored_imputer(step: SimpleImputer) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -69,33 +69,33 @@ def _stored_imputer(step: SimpleImputer) -> tuple[dict[str, Any], dict[str, Any]
     if not all(isinstance(value, (bool, int, float)) and math.isfinite(value) for value in values):
         raise TypeError(f"cannot save a SimpleImputer whose statistics are not finite numbers: {step.statistics_!r}")
     if not (isinstance(step.missing_values, float) and np.isnan(step.missing_values)):
-        raise TypeError(f"cannot save a SimpleImputer with missing_values={step.missing_values!r}; NaN expected")
+        raise TypeError(f"cannot save a SimpleImputer with missing_values={step.missing_values!r}; expected NaN")
     had_missing = step.indicator_.features_ if step.add_indicator else np.empty(0)
     attributes = {"statistics_": np.array(values, dtype=np.float64), "had_missing": had_missing.astype(np.int64)}
-    return _chosen(step, _IMPUTER), attributes
+    return _stored_parameters(step), attributes
 
 
 def _stored_encoder(step: OneHotEncoder) -> tuple[dict[str, Any], dict[str, Any]]:
     if step.min_frequency is not None or step.max_categories is not None:
         raise TypeError(
-            "cannot save a OneHotEncoder that groups rare categories: give it no min_frequency, no max_categories"
+            "cannot save a OneHotEncoder that groups rare categories; use it without min_frequency and max_categories"
         )
     if not (step.drop is None or isinstance(step.drop, str)):
-        raise TypeError(f"cannot save a OneHotEncoder with drop={step.drop!r}; None, 'first' or 'if_binary' expected")
-    return _chosen(step, _ENCODER), {"categories_": [np.asarray(values) for values in step.categories_]}
+        raise TypeError(f"cannot save a OneHotEncoder with drop={step.drop!r}; expected None, 'first' or 'if_binary'")
+    return _stored_parameters(step), {"categories_": [np.asarray(values) for values in step.categories_]}
 
 
-# ---- made again ------------------------------------------------------------------------------------------------------
+# ---- restored --------------------------------------------------------------------------------------------------------
 
 
 def restored(kind: str, parameters: dict[str, Any], attributes: dict[str, Any]) -> Any:
-    """Return the fitted step; raises ValueError, TypeError or KeyError for what `stored` cannot have returned."""
+    """Return the fitted step for values of `stored`; raises ValueError, TypeError or KeyError."""
     makers: dict[str, Callable[..., Any]] = {
         "SimpleImputer": _imputer, "OneHotEncoder": _encoder, "ColumnTransformer": _column_transformer,
     }  # fmt: skip
-    known = {"SimpleImputer": _IMPUTER, "OneHotEncoder": _ENCODER, "ColumnTransformer": ("transformers", *_COLUMNS)}
-    if set(parameters) != set(known[kind]):
-        raise ValueError(f"parameters {sorted(parameters)} of a {kind}; {sorted(known[kind])} expected")
+    known = {*_STORED_PARAMETERS[kind], *(["transformers"] if kind == "ColumnTransformer" else [])}
+    if set(parameters) != known:
+        raise ValueError(f"a {kind} has the parameters {sorted(parameters)}, expected {sorted(known)}")
     names = None if kind == "ColumnTransformer" else attributes.pop("feature_names_in_", None)
     step = makers[kind](parameters, **attributes)
     if names is not None:
@@ -110,52 +110,52 @@ def _imputer(parameters: dict[str, Any], statistics_: Any, had_missing: Any) -> 
     rows[1, had_missing] = np.nan
     constant = parameters["strategy"] == "constant"
     if constant and len(set(statistics_.tolist())) > 1:
-        raise ValueError("the statistics of a constant imputer differ")
+        raise ValueError("the statistics of an imputer with a constant differ")
     step = SimpleImputer(**parameters, fill_value=float(statistics_[0]) if constant else None)
     return step.fit(rows)
 
 
 def _encoder(parameters: dict[str, Any], categories_: Any) -> OneHotEncoder:
     if not (isinstance(categories_, list) and categories_):
-        raise ValueError("the categories of an encoder are no lists")
+        raise ValueError("the categories of an encoder are not a list of arrays")
     for values in categories_:
         _check_array("categories_", values, "biufUO", (len(values),))
         if not len(values) or len(set(values.tolist())) < len(values):
-            raise ValueError("the categories of a column are none, or not different")
+            raise ValueError("the categories of a column are empty or not distinct")
     rows = np.empty((1, len(categories_)), dtype=object)
     rows[0] = [values.tolist()[0] for values in categories_]
     step = OneHotEncoder(**parameters, categories=[values.astype(object) for values in categories_])
     step.fit(rows).set_params(categories="auto")
-    step.categories_ = categories_  # of the type that they had
+    step.categories_ = categories_  # The fit has changed their types to object.
     return step
 
 
 def _check_array(name: str, values: Any, kinds: str, shape: tuple[int, ...]) -> None:
     sound = isinstance(values, np.ndarray) and values.dtype.kind in kinds and values.shape == shape
     if not sound or (values.dtype.kind == "f" and not np.isfinite(values).all()):
-        raise ValueError(f"{name} is no array of finite values of one dimension")
+        raise ValueError(f"{name} is not a one-dimensional array of finite values")
 
 
 def _column_transformer(parameters: dict[str, Any], feature_names_in_: Any, sparse_output_: Any) -> ColumnTransformer:
     names = feature_names_in_.tolist()
     _check_array("feature_names_in_", feature_names_in_, "O", (len(names),))
     if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
-        raise ValueError("names of columns are no texts, or not different")
+        raise ValueError("the column names are not texts, or are not distinct")
     transformers = [(str(name), inner, list(columns)) for name, inner, columns in parameters["transformers"]]
-    fitted = {name: inner for name, inner, _ in transformers if inner not in _AS_THEY_ARE}
+    fitted = {name: inner for name, inner, _ in transformers if inner not in _NO_TRANSFORMER}
     for name, inner, columns in transformers:
         if not set(columns) <= set(names) or len(set(columns)) < len(columns):
-            raise ValueError(f"the transformer {name!r} has other columns than there are")
+            raise ValueError(f"the transformer {name!r} has unknown or repeated columns")
         if name in fitted and not (_is_inner(inner) and _fits(inner, columns)):
-            raise ValueError(f"the transformer {name!r} is none, or does not fit its columns")
+            raise ValueError(f"transformer {name!r}: expected a fitted transformer for {len(columns)} columns")
     place = {name: k for k, name in enumerate(names)}
     frozen = [
         (name, FrozenEstimator(inner) if name in fitted else inner, [place[column] for column in columns])
         for name, inner, columns in transformers
     ]
-    step = ColumnTransformer(frozen, **{name: parameters[name] for name in _COLUMNS})
+    step = ColumnTransformer(frozen, **{name: parameters[name] for name in _STORED_PARAMETERS["ColumnTransformer"]})
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # rows without names, of transformers that know names
+        warnings.simplefilter("ignore", UserWarning)  # Transformers that know names warn about rows without names.
         step.fit(_smallest_rows(place, transformers))
     step.transformers_ = [
         (name, _through(fitted.get(name, inner), feature_names_in_[columns]), feature_names_in_[columns].tolist())
@@ -167,7 +167,7 @@ def _column_transformer(parameters: dict[str, Any], feature_names_in_: Any, spar
 
 
 def _through(inner: Any, names: NDArray[Any]) -> Any:
-    """Return a transformer that gives numbers of tables, too, in place of the one that lets columns pass."""
+    """Replace "passthrough" by a transformer that converts columns of tables to numbers."""
     if not (inner == "passthrough" or isinstance(inner, FunctionTransformer)):
         return inner
     step = numbers_as_they_are().fit(np.zeros((1, len(names))))
@@ -185,7 +185,7 @@ def _is_inner(step: Any) -> bool:
 
 
 def _smallest_rows(place: Mapping[str, int], transformers: Sequence[tuple[str, Any, list[str]]]) -> NDArray[Any]:
-    """Return an array of one row that the transformers take."""
+    """Return an array of one row that the transformers accept."""
     rows = np.zeros((1, len(place)), dtype=object)
     for _, inner, columns in transformers:
         if isinstance(inner, OneHotEncoder):
@@ -197,7 +197,7 @@ def _smallest_rows(place: Mapping[str, int], transformers: Sequence[tuple[str, A
 
 
 def widths(step: Any) -> tuple[int, int]:
-    """Return how many columns a fitted step takes, and how many it gives."""
-    grows = isinstance(step, (*TABLE_STEPS.values(), CalendarFeatures, FourierFeatures))
-    given = len(step.get_feature_names_out()) if grows else step.n_features_in_
-    return step.n_features_in_, given
+    """Return the numbers of input and output columns of a fitted step."""
+    changes_width = isinstance(step, (*TABLE_STEPS.values(), CalendarFeatures, FourierFeatures))
+    n_out = len(step.get_feature_names_out()) if changes_width else step.n_features_in_
+    return step.n_features_in_, n_out
