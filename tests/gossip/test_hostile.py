@@ -274,7 +274,7 @@ def test_who_brings_something_new_all_the_time_is_refused():
         north.hear("eve", packed(said["card"] | {"high": array(high)}))
         north.now += 0.1
         assert bool(refused(north)) == (k == limits.WIDENINGS)
-    assert "brought something new 1024 times" in refused(north)
+    assert "widened the schema 1024 times" in refused(north)
     go_on(north, south)
 
 
@@ -303,7 +303,7 @@ def test_features_that_no_message_holds():
     assert text[0].message_size(wide) < limits.MESSAGE < text[1].message_size(wide)
     one, X = Schema.of(np.zeros((1, 1)), np.zeros(1), {}), np.zeros((1, 1))
     program = Agreement("north", X, np.zeros(1), one, GOSSIP)
-    assert "expected at most 67108864" in program._excess(wide) and program._excess(one) is None
+    assert "expected at most 67108864" in program._size_fault(wide) and program._size_fault(one) is None
 
 
 def test_equal_labels_of_two_kinds_are_one():
@@ -402,7 +402,7 @@ def test_a_sealed_card_without_a_parameter_that_is_none_here():
 def test_labels_of_two_kinds(options):
     north, south, said = three(options, agreed=False)
     north.hear("eve", packed(said["card"] | {"labels": ["ant", 7]}))
-    assert refused(north) == "invalid message: its card is damaged: its labels are texts and numbers"
+    assert refused(north) == "invalid message: its card is damaged: its labels must be all texts or all numbers"
     go_on(north, south)
 
 
