@@ -133,7 +133,7 @@ def test_messages_are_short_and_the_state_is_enough_to_go_on(rows):
 
 @pytest.mark.parametrize("what, reason", [
     ("tops", "parts"), ("levels", "cannot be read"), ("length", "does not have"), ("weights", "a norm of"),
-    ("mass", "to a sum"), ("rows", "rows away"),
+    ("mass", "to a sum"), ("rows", "number of rows cannot fall"),
 ])  # fmt: skip
 def test_who_sends_what_cannot_be_is_refused_by_name_and_moves_nobody(rows, what, reason):
     sites = two(rows)

@@ -150,7 +150,7 @@ def test_rows_that_are_taken_away():
     sent[4] = -200.0  # one output, three features and the intercept come before it
     mass["sent"] = array(sent)
     north.hear("eve", packed(said["exchange"]))
-    assert "rows away, which no site does" in refused(north)
+    assert "number of rows cannot fall" in refused(north)
     go_on(north, south)
 
 

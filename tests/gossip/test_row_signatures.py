@@ -183,12 +183,13 @@ def test_rows_that_a_site_had_once_are_its_rows_still():
 def test_signatures_of_rows_that_no_core_set_has_are_forgotten():
     sites = in_a_row()
     together(sites, 20.0, STEP)
-    before = [set(one.program._signatures._of) for one in sites]
+    before = [set(one.program._signatures._signed) for one in sites]
     sites[0].program.append(CodedRows(9 * X, np.ones(40)))
     together(sites, 20.0, STEP)
     for one, old in zip(sites, before, strict=True):
-        assert len(old) > 2 and set(one.program._signatures._of) == set(chosen(one).points.names) and not refused(one)
-        assert len(old - set(chosen(one).points.names)) > 2
+        names = set(chosen(one).points.names)
+        assert len(old) > 2 and set(one.program._signatures._signed) == names and not refused(one)
+        assert len(old - names) > 2
 
 
 def test_every_row_is_signed_and_checked_once_for_all_machines(monkeypatch):
