@@ -405,10 +405,10 @@ def test_mistakes_are_a_line(tmp_path, rows):
         ((*data, "--program", "coreset"), "--program coreset sends rows of this site"),
         ((*data, *CORESET, "--alpha", "1"), "--alpha was given, but --program coreset does not use it"),
         ((*data, "--kind", "svdd"), "--kind was given, but --program gadget does not use it"),
-        ((*data, *CORESET, "--C", "1e51"), "C must be in [1e-50, 1e+50], or of svm and svdd infinite; got 1e+51"),
+        ((*data, *CORESET, "--C", "1e51"), "C must be in [1e-50, 1e+50], or infinite for svm and svdd; got 1e+51"),
         (
             (*data, *CORESET, "--kind", "one-class", "--C", "inf"),
-            "C must be in [1e-50, 1e+50], or of svm and svdd infinite; got inf",
+            "C must be in [1e-50, 1e+50], or infinite for svm and svdd; got inf",
         ),
         ((*data, *CORESET, "--gamma", "0"), "--gamma must be a number above 0, got 0.0"),
         (

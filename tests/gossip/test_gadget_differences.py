@@ -90,8 +90,8 @@ def test_sites_may_choose_for_themselves(rows):
     run = learning(rows, loss="squared_hinge")
     plain = GadgetSettings(alpha=ALPHA, tol=1e-12)
     makers = iter(range(100))
-    made = run._made
-    run._made = lambda name, own, seed: Gadget(own, plain, seed) if next(makers) % 2 else made(name, own, seed)
+    made = run._new_program
+    run._new_program = lambda name, own, seed: Gadget(own, plain, seed) if next(makers) % 2 else made(name, own, seed)
     found = run.run(120)
     assert max(objective(X, y, w[0], 2) for w in found.weights()) <= 1.001 * best(X, y, 2)
 

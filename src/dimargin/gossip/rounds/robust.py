@@ -19,8 +19,8 @@ the edges, which both ends hold with opposite signs (`TrackedSite`):
     y_i = g_i + sum_j phi_ij,          phi_ij <- clip(phi_ij + w_ij (y_j - y_i), Phi_ij),          phi_ji = -phi_ij
 
 Unclipped, this is gradient tracking (Pu et al. 2021, as in gadget.py): the sum of all y_i is that of all g_i, and sites
-that agree are at the optimum of all rows, while "local" sites are drawn to their own rows. Plain gradient tracking gives
-a single liar unlimited influence, and its running sums have no middle value that a merge rule could take. A flow that is
+that agree are at the optimum of all rows, while "local" sites are drawn to their own rows. Plain gradient tracking
+gives a single liar unlimited influence, and its running sums have no middle value that a merge rule could take. A flow
 clipped to the norm Phi_ij bounds it: f liars with d edges in total move the mean gradient of h honest sites by at most
 ``d Phi / h``, whenever all honest sites have finished the same turns of the edges between them. In the limit, honest
 flows are the multipliers of the constraint "all sites agree" at the optimum, so that nothing is lost if Phi is as large
@@ -218,10 +218,6 @@ class RobustGossip(SiteAlgorithm):
         ``(m/N mean of |x|^2 over the site's rows)^(1/2)``, the sampling noise of the gradient of N/m rows. The
         smaller bound of both ends holds; that of a site without rows is zero. 0.1 suits rows assigned at random, 0.3
         worked better if each site holds one class. ``math.inf`` is plain gradient tracking, which trusts everybody.
-
-    See Also
-    --------
-    dimargin.gossip.simulation.lying : Makes some of the sites lie.
 
     Examples
     --------
