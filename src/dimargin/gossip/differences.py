@@ -1,21 +1,24 @@
 r"""Vectors sent repeatedly as differences from what the receiver is known to have, in at most a byte per number.
 
-The vector of message k is sent as ``V_k = P + Q(e)``, where P is the prediction of both ends from the last message b
-that the receiver has acknowledged. One number n of the vector, the weight of Push-Sum, is sent exactly. The sums are
-predicted to grow in proportion to it, at the rate r_b that they had until then:
+The vector of message k is sent as ``V_k = P + Q(e)``, where P is the prediction of both ends from
+the last message b that the receiver has acknowledged. One number n of the vector, the weight of
+Push-Sum, is sent exactly. The sums are predicted to grow in proportion to it, at the rate r_b that
+they had until then:
 
     P = V_b + (n_k - n_b) r_b,    e = (wanted vector) - P,    r_k = r_b + Q(e) / max(n_k - n_b, s_k),
 
 where s_k is the largest recent growth of n: a share of little weight says little about the ratio.
 
-Once sites agree, Push-Sum's sums grow as predicted, whatever the network does to messages, and take no bytes. The other
-numbers are predicted to stay as they are. Q keeps the sign and rounds the logarithm: it is a contraction,
-``|e - Q(e)| <= c |e|`` with c = 0.09 for the numbers that are sent. Both ends compute the same V_k, bit for bit, so
-that the error of Q is part of the next message's difference and does not add up (error feedback; Seide et al.,
-Interspeech 2014; Karimireddy et al., ICML 2019). A message that is lost, repeated or overtaken does no harm, since each
-refers to one that is known to have arrived.
+Once sites agree, Push-Sum's sums grow as predicted, whatever the network does to messages, and take
+no bytes. The other numbers are predicted to stay as they are. Q keeps the sign and rounds the
+logarithm: it is a contraction, ``|e - Q(e)| <= c |e|`` with c = 0.09 for the numbers that are sent.
+Both ends compute the same V_k, bit for bit, so that the error of Q is part of the next message's
+difference and does not add up (error feedback; Seide et al., Interspeech 2014; Karimireddy et al.,
+ICML 2019). A message that is lost, repeated or overtaken does no harm, since each refers to one
+that is known to have arrived.
 
-Sending only the largest differences ("top k") was tried: with half of the numbers, tracked gradients diverged on a9a.
+Sending only the largest differences ("top k") was tried: with half of the numbers, tracked
+gradients diverged on a9a.
 """
 
 from __future__ import annotations
@@ -47,7 +50,8 @@ class Change(msgspec.Struct, frozen=True, array_like=True):
 
     base: Count  # Sequence of the message to which the difference refers.
     tops: Annotated[list[Exponent], Meta(max_length=limits.TERMS)]  # Powers of two above the numbers of each part.
-    # A compressed byte per number: zero if it is unchanged, otherwise its sign and its level below the top, from one.
+    # A compressed byte per number: zero if it is unchanged, otherwise its sign and its level below
+    # the top, from one.
     levels: bytes
     check: int  # CRC-32 of the vector's bytes.
 

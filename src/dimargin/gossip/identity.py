@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 class Identity:
     """Key of a site's certificate, and the authority's certificates, by which those of other sites are checked.
 
-    Dates are not checked: rows stay signed when their site's certificate has expired, and other sites may still
-    pass them on. TLS ensures that no site without a valid certificate is heard itself.
+    Dates are not checked: rows stay signed when their site's certificate has expired, and other
+    sites may still pass them on. TLS ensures that no site without a valid certificate is heard
+    itself.
     """
 
     name: str

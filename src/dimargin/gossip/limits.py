@@ -1,7 +1,7 @@
 """Limits on the content of other sites' messages and on the tables that they fill, each with its reason.
 
-Sites in normal operation reach none of these limits. Lengths and ranges are checked when a message is
-decoded, before it is used.
+Sites in normal operation reach none of these limits. Lengths and ranges are checked when a message
+is decoded, before it is used.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Execution of one site program in real time, with its clock, timers, state file and link.
 
-A `Link` only moves bytes between named sites. A `LiveSite` turns what the link delivers into calls of one program, all
-from one thread, and the program's actions into bytes, timers and a file to resume from.
+A `Link` only moves bytes between named sites. A `LiveSite` turns what the link delivers into calls
+of one program, all from one thread, and the program's actions into bytes, timers and a file to
+resume from.
 """
 
 from __future__ import annotations
@@ -32,17 +33,17 @@ _TRAFFIC_COUNTS = ("messages_in", "bytes_in", "messages_out", "bytes_out", "lost
 class LiveSite:
     """Runner of one site program on a link, in real time.
 
-    The program's clock counts the seconds since `run` began. Only the thread of `run` calls its methods. What
-    it has learnt is saved in `state` before a message that may depend on it is sent.
+    The program's clock counts the seconds since `run` began. Only the thread of `run` calls its
+    methods. What it has learnt is saved in `state` before a message that may depend on it is sent.
 
-    No message of another site ends the run. The sender of a message that is invalid, or at which the program
-    fails, is ignored from then on, and the program undoes what that sender has contributed. The site's own
-    messages are checked by the same rules, and invalid or too long ones are not sent. The log takes a limited
-    number of lines about other sites and messages.
+    No message of another site ends the run. The sender of a message that is invalid, or at which
+    the program fails, is ignored from then on, and the program undoes what that sender has
+    contributed. The site's own messages are checked by the same rules, and invalid or too long ones
+    are not sent. The log takes a limited number of lines about other sites and messages.
 
-    A state that cannot be written, as on a full disk, does not end the run either. The status and the log
-    report it as trouble. The site keeps learning and retries every second. Until the state is written it sends
-    no messages, so that other sites never have what it might forget.
+    A state that cannot be written, as on a full disk, does not end the run either. The status and
+    the log report it as trouble. The site keeps learning and retries every second. Until the state
+    is written it sends no messages, so that other sites never have what it might forget.
 
     Parameters
     ----------
@@ -53,15 +54,16 @@ class LiveSite:
     clock : callable
         Returns seconds, which never go back.
     log : callable, optional
-        Called with every report: what happened, and a dictionary of facts. This class reports "started",
-        "undecodable", "broken" (the program has failed at a message; with the kind of the error and its place),
-        "withheld", "flooded", "held back", "lines left out", "trouble", "trouble over" and "stopped". Reports
-        about messages are made for the first and every hundredth message.
+        Called with every report: what happened, and a dictionary of facts. This class reports
+        "started", "undecodable", "broken" (the program has failed at a message; with the kind of
+        the error and its place), "withheld", "flooded", "held back", "lines left out", "trouble",
+        "trouble over" and "stopped". Reports about messages are made for the first and every
+        hundredth message.
     largest : int, optional
         Most bytes that a message may have; by default what the link carries.
     bandwidth : float, optional
-        Bytes that may be sent per second, on average. Above it, only the newest message to each neighbour
-        waits; older ones are dropped and counted.
+        Bytes that may be sent per second, on average. Above it, only the newest message to each
+        neighbour waits; older ones are dropped and counted.
 
     Raises
     ------
@@ -119,7 +121,8 @@ class LiveSite:
         Parameters
         ----------
         stop : threading.Event, optional
-            Ends the run within a tenth of a second of being set, or once the program's present call returns.
+            Ends the run within a tenth of a second of being set, or once the program's present call
+            returns.
         max_time : float, optional
             Seconds after which the run ends.
 
@@ -135,7 +138,8 @@ class LiveSite:
         LinkError
             If the link cannot be opened, or has failed permanently.
         OSError
-            If the state cannot be written at the end, or at the start for a reason that does not pass.
+            If the state cannot be written at the end, or at the start for a reason that does not
+            pass.
         """
         self._restore()
         self._link.open(self._inbox.put)
@@ -154,16 +158,18 @@ class LiveSite:
         Returns
         -------
         dict
-            The `site`, `seconds` of its clock, its `incarnation` (how often it has resumed from its state), why
-            it has `finished` or None, its `neighbours`, the number of messages `flooded` (dropped since they came
-            too fast) and `waiting` (held back), why messages to a neighbour were `withheld` in the last minute,
-            `trouble` with the state or the link if there is any, facts of the `link`, and `traffic` by the other
-            site's name: `messages_in`, `bytes_in`, `messages_out`, `bytes_out`, the number of messages `lost` on
-            the way here, `dropped` on this side and `undecodable`, and how many seconds ago the other site was
-            `heard`, or None.
+            The `site`, `seconds` of its clock, its `incarnation` (how often it has resumed from its
+            state), why it has `finished` or None, its `neighbours`, the number of messages
+            `flooded` (dropped since they came too fast) and `waiting` (held back), why messages to
+            a neighbour were `withheld` in the last minute, `trouble` with the state or the link if
+            there is any, facts of the `link`, and `traffic` by the other site's name:
+            `messages_in`, `bytes_in`, `messages_out`, `bytes_out`, the number of messages `lost` on
+            the way here, `dropped` on this side and `undecodable`, and how many seconds ago the
+            other site was `heard`, or None.
         """
         link, now = self._link.status(), self._now()
-        # A learner sends again what its neighbours have not received: older reasons may no longer hold.
+        # A learner sends again what its neighbours have not received: older reasons may no longer
+        # hold.
         traffic: dict[str, dict[str, Any]] = {name: dict(counts) for name, counts in list(self._traffic.items())}
         for name, counts in traffic.items():
             counts["dropped"] += link.get("dropped", {}).get(name, 0)
@@ -200,7 +206,8 @@ class LiveSite:
             if "state" in self._trouble:
                 self._save()
             due = min(self._timers.next(), self._outbox.next(), max_time)
-            # The inbox cannot wait for `stop` as well: waits are short, so that a stop is noticed soon.
+            # The inbox cannot wait for `stop` as well: waits are short, so that a stop is noticed
+            # soon.
             self._handle_event(self._inbox.take(min(0.1, due - self._now())))
             for _ in range(len(self._inbox)):  # Even a site with late timers reads messages between two of them.
                 self._handle_event(self._inbox.take(0))
@@ -250,7 +257,8 @@ class LiveSite:
     def _try(self, method: Callable[..., Iterable[Action]], *arguments: Any) -> Exception | None:
         """Call the program, carry out its actions up to where it fails, and return its exception, if any.
 
-        The actions before the failure are carried out, since a site without its timer would do nothing more.
+        The actions before the failure are carried out, since a site without its timer would do
+        nothing more.
         """
         actions: list[Action] = []
         failed = None

@@ -117,9 +117,9 @@ def encode(message: Message) -> bytes:
 def decoder(kinds: tuple[type[Message], ...], largest: int = LARGEST) -> Callable[[bytes], Message]:
     """Return a function that decodes messages of these kinds, and refuses everything else.
 
-    It raises MessageError if there are more than `largest` bytes, or if they are damaged or of another
-    protocol version or kind, and UnsoundError for a message with invalid content. The arrays of its
-    messages are read-only.
+    It raises MessageError if there are more than `largest` bytes, or if they are damaged or of
+    another protocol version or kind, and UnsoundError for a message with invalid content. The
+    arrays of its messages are read-only.
 
     Examples
     --------

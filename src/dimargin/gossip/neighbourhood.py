@@ -1,7 +1,7 @@
 """Neighbours of a site: those that it can reach, those that it hears, and those that it has refused.
 
-Refusals and their reasons are kept here only: a site's program, its learner and its runner use the same
-`Neighbourhood`, or share its refusals.
+Refusals and their reasons are kept here only: a site's program, its learner and its runner use the
+same `Neighbourhood`, or share its refusals.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from dataclasses import dataclass, field
 class Neighbourhood:
     """Neighbours of one site, by name."""
 
-    # Seconds of silence after which a neighbour counts as gone; infinite if receivers need not send anything back.
+    # Seconds of silence after which a neighbour counts as gone; infinite if receivers need not send
+    # anything back.
     lease: float
-    # A neighbour is refused if it sends more messages per second, by this site's own clock. Messages that came while
-    # the site was busy for up to a minute, and are then read in a burst, do not count.
+    # A neighbour is refused if it sends more messages per second, by this site's own clock.
+    # Messages that came while the site was busy for up to a minute, and are then read in a burst,
+    # do not count.
     max_messages: float = float("inf")
     names: tuple[str, ...] = ()  # Sites that the network can reach.
     heard: dict[str, float] = field(default_factory=dict)  # Time of each neighbour's last message.

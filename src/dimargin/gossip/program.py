@@ -1,9 +1,10 @@
 """Site programs: pure state machines, which run unchanged in a simulator and on a real network.
 
-A program is called at every event (`start`, `wake`, `receive`, `neighbours_changed`), and returns actions: messages,
-timers and reports. It never reads a clock, opens nothing, waits for nothing and draws random numbers from its own
-generator only, so that the same events give the same actions, bit for bit, whatever runs it, on processors that use the
-same instructions (docs/guide/promises.md#where-bits-are-equal).
+A program is called at every event (`start`, `wake`, `receive`, `neighbours_changed`), and returns
+actions: messages, timers and reports. It never reads a clock, opens nothing, waits for nothing and
+draws random numbers from its own generator only, so that the same events give the same actions, bit
+for bit, whatever runs it, on processors that use the same instructions
+(docs/guide/promises.md#where-bits-are-equal).
 """
 
 from __future__ import annotations
@@ -84,8 +85,8 @@ class SiteProgram(ABC):
     def receive(self, now: float, sender: str, message: Message) -> Iterable[Action]:
         """Handle a message of one of the kinds of `messages`, which is valid by itself.
 
-        A program compares its content with what this site knows before it changes anything. If it fails midway,
-        the sender is refused, and earlier changes stay.
+        A program compares its content with what this site knows before it changes anything. If it
+        fails midway, the sender is refused, and earlier changes stay.
         """
 
     @cached_property
@@ -111,8 +112,9 @@ class SiteProgram(ABC):
     def checkpoint(self) -> dict[str, Any]:
         """Return all that this site has learnt, for `dimargin.gossip.messages.pack`.
 
-        It is written before the messages of the same event are sent, so that a killed site remembers at least
-        what it has sent to others. A checkpoint that equals the last one is not written.
+        It is written before the messages of the same event are sent, so that a killed site
+        remembers at least what it has sent to others. A checkpoint that equals the last one is not
+        written.
         """
 
     @abstractmethod

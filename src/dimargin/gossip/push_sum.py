@@ -1,17 +1,19 @@
 """Push-Sum of vectors that survives lost, repeated and reordered messages, and neighbours that come and go.
 
-Push-Sum (Kempe, Dobra, Gehrke, FOCS 2003; GADGET paper, section 3): site i holds a mass, at first its contribution
-``(n_i q_i, n_i)``. In every round it keeps one share of its mass, sends one to each neighbour, and adds the shares that
-it receives. The sum of all masses stays the sum of all contributions, and at every site the ratio of both parts tends
-to the weighted mean ``sum_i n_i q_i / sum_i n_i``, on any connected graph, directed or not.
+Push-Sum (Kempe, Dobra, Gehrke, FOCS 2003; GADGET paper, section 3): site i holds a mass, at first
+its contribution ``(n_i q_i, n_i)``. In every round it keeps one share of its mass, sends one to
+each neighbour, and adds the shares that it receives. The sum of all masses stays the sum of all
+contributions, and at every site the ratio of both parts tends to the weighted mean
+``sum_i n_i q_i / sum_i n_i``, on any connected graph, directed or not.
 
-In the paper the mass in a lost message is lost for ever. Here a message carries the *sum* of all shares that one site
-ever sent the other (running sums; Hadjicostis, Vaidya, Dominguez-Garcia, IEEE TAC 2016), and the receiver adds the
-difference from the sum that it received before. The next message makes up for a lost one, and a repeated one adds
-nothing. Both ends of an edge can undo what went over it (`PushSum.forget`): the mean of the remaining sites is then
-exact, so that a site that has gone, or was dropped for false messages, leaves no trace. A contribution may change at
-any time: its change is added to the mass (dynamic average consensus), so that the mean of changing contributions is
-tracked. See docs/algorithms.md#push-sum.
+In the paper the mass in a lost message is lost for ever. Here a message carries the *sum* of all
+shares that one site ever sent the other (running sums; Hadjicostis, Vaidya, Dominguez-Garcia, IEEE
+TAC 2016), and the receiver adds the difference from the sum that it received before. The next
+message makes up for a lost one, and a repeated one adds nothing. Both ends of an edge can undo what
+went over it (`PushSum.forget`): the mean of the remaining sites is then exact, so that a site that
+has gone, or was dropped for false messages, leaves no trace. A contribution may change at any time:
+its change is added to the mass (dynamic average consensus), so that the mean of changing
+contributions is tracked. See docs/algorithms.md#push-sum.
 """
 
 from __future__ import annotations
@@ -105,8 +107,8 @@ class PushSum:
     ) -> dict[str, Mass]:
         """Split the mass evenly among these neighbours and this site, or keep the share `keep` of it here.
 
-        `rounded`, if given, is called with a neighbour, the exact sum of its shares, and the latest share.
-        It returns the sum that the message will carry; the difference stays here.
+        `rounded`, if given, is called with a neighbour, the exact sum of its shares, and the latest
+        share. It returns the sum that the message will carry; the difference stays here.
         """
         if not neighbours:
             return {}
@@ -142,8 +144,8 @@ class PushSum:
     def take(self, sender: str, mass: Mass) -> bool:
         """Add a message's new shares to the mass; return False if it was repeated or overtaken.
 
-        A message adds nothing if its sender does not know yet that this end has undone the edge, but it does
-        not count as repeated.
+        A message adds nothing if its sender does not know yet that this end has undone the edge,
+        but it does not count as repeated.
         """
         edge, news = self.edge(sender), self.news(sender, mass)
         if self._has_lost_memory(edge, mass):
@@ -198,7 +200,8 @@ class PushSum:
     def restore(cls, state: dict[str, Any]) -> PushSum:
         """Return a `PushSum` with the state that `checkpoint` returned.
 
-        An edge whose counters are out of range is undone, since other sites would refuse messages with them.
+        An edge whose counters are out of range is undone, since other sites would refuse messages
+        with them.
 
         Raises
         ------

@@ -1,8 +1,8 @@
 """Schemas: the features, labels and limits of values on which sites agree before they learn.
 
-Schemas only grow: the union of two has the labels, features and limits of both. So the order and the number of
-messages between sites do not matter. Features with names are identified by them: their order is that of one of the
-sites, and all rows are arranged in this order.
+Schemas only grow: the union of two has the labels, features and limits of both. So the order and
+the number of messages between sites do not matter. Features with names are identified by them:
+their order is that of one of the sites, and all rows are arranged in this order.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ class Schema:
     """
 
     terms: Mapping[str, Any]  # Settings that must be the same at all sites: program, loss, parameters, scaling.
-    # None for LIBSVM text, whose width may differ from site to site, since omitted features are zero.
+    # None for LIBSVM text, whose width may differ from site to site, since omitted features are
+    # zero.
     feature_names: tuple[str, ...] | None
     labels: tuple[Label, ...]  # All labels, sorted.
     low: Floats  # Smallest value of every feature, of shape (n_features,).
@@ -127,8 +128,9 @@ class Schema:
     def union(self, other: Schema, limits: bool = True) -> Schema:
         """Return a schema with the labels, features and limits of both.
 
-        The smaller of the two tuples of names gives the order of features, so that the union is symmetric. Without
-        `limits`, the other's limits count only for features that are new here, and this order stays.
+        The smaller of the two tuples of names gives the order of features, so that the union is
+        symmetric. Without `limits`, the other's limits count only for features that are new here,
+        and this order stays.
         """
         names = self.feature_names
         if names is not None and other.feature_names is not None and limits:

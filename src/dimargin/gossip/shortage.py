@@ -14,10 +14,10 @@ _MAX_PATIENCE = 3600.0  # Seconds without a free descriptor after which any site
 class Shortage:
     """Shortage of descriptors at one site.
 
-    While no descriptor is free, nobody can connect, even after strangers have hung up, until the link is
-    reopened. Connected neighbours then compete with strangers for descriptors. So the link stays open as
-    long as all neighbours are connected. If some are missing, it is reopened after 10 s, 20 s, 40 s and so
-    on, until all are back.
+    While no descriptor is free, nobody can connect, even after strangers have hung up, until the
+    link is reopened. Connected neighbours then compete with strangers for descriptors. So the link
+    stays open as long as all neighbours are connected. If some are missing, it is reopened after 10
+    s, 20 s, 40 s and so on, until all are back.
     """
 
     lease: float  # Seconds of silence after which the link takes a site as gone.

@@ -79,8 +79,8 @@ def make_graph(topology: str | Any, n_sites: int, random_state: int = 0) -> Any:
 def changing_digraphs(n_sites: int, p: float, random_state: int = 0) -> Callable[[float], Any]:
     """Return a function from seconds to a random digraph, which changes every second (core-set paper, section V).
 
-    The graphs are directed Erdos-Renyi graphs, which need not be connected; p is the probability of every edge.
-    The simulator accepts such a function.
+    The graphs are directed Erdos-Renyi graphs, which need not be connected; p is the probability of
+    every edge. The simulator accepts such a function.
 
     Examples
     --------
@@ -111,9 +111,10 @@ def check_reachable(graph: Any, names: list[str]) -> None:
 def metropolis_weights(graph: Any) -> Floats:
     """Return doubly stochastic weights for plain averaging on an undirected graph.
 
-    They are ``w_ij = 1 / (1 + max(deg_i, deg_j))`` for neighbours; the diagonal makes rows sum to one. Their fixed
-    point is the mean, whatever the degrees. The GADGET paper's ``b_ij = 1 / deg_i`` is not doubly stochastic if
-    degrees differ, and on bipartite graphs (even rings, grids, stars) it does not converge at all.
+    They are ``w_ij = 1 / (1 + max(deg_i, deg_j))`` for neighbours; the diagonal makes rows sum to
+    one. Their fixed point is the mean, whatever the degrees. The GADGET paper's
+    ``b_ij = 1 / deg_i`` is not doubly stochastic if degrees differ, and on bipartite graphs (even
+    rings, grids, stars) it does not converge at all.
 
     Returns
     -------
@@ -133,7 +134,8 @@ def uniform_weights(graph: Any) -> Floats:
     Returns
     -------
     ndarray of shape (n, n)
-        Entry (i, j) is the share of j's mass that i gets; a site shares with itself and the sites it can send to.
+        Entry (i, j) is the share of j's mass that i gets; a site shares with itself and the sites
+        it can send to.
     """
     weights = np.eye(len(graph))
     for j in graph:
@@ -145,8 +147,8 @@ def uniform_weights(graph: Any) -> Floats:
 def mixing_rounds(weights: Floats, tolerance: float = 1e-6) -> float:
     """Return the number of rounds in which differences shrink by a factor of `tolerance`.
 
-    It is ``log(1/tolerance) / log(1/|lambda_2|)``, and at least one. It is infinite if differences do not shrink
-    because the graph is disconnected or periodic.
+    It is ``log(1/tolerance) / log(1/|lambda_2|)``, and at least one. It is infinite if differences
+    do not shrink because the graph is disconnected or periodic.
     """
     sizes = np.sort(np.abs(np.linalg.eigvals(weights)))[::-1]
     second = float(sizes[1]) if len(sizes) > 1 else 0.0

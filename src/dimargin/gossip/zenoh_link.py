@@ -4,21 +4,25 @@ Only this file, `zenoh_sender` and `zenoh_settings` use Zenoh.
 
 Behaviour of Zenoh 1.10 over loopback, nearly all of it tested in `tests/gossip/test_zenoh.py`:
 
-* Sites that know one address find all others. A killed site is missed within tens of milliseconds, a frozen one after
-  about the lease; a frozen site that resumes is found again.
-* While a neighbour is frozen, a message to it blocks the thread that gives it to Zenoh until the lease ends, and
-  sometimes the threads of other neighbours for most of that time. So every neighbour has a thread, and `send` never
-  waits.
-* With TLS, a peer without a valid certificate of the authority, or one that speaks plain TCP, gets no connection in
-  either direction. A peer that has a certificate but is not in `allowed` gets a connection, over which Zenoh sends
-  addresses of sites and nothing else: it receives nothing, is nobody's neighbour, and what it sends is dropped.
-* With TLS, access control at the receiving site drops messages and signs of life that a member sends in another
-  member's name, and its subscriptions to messages for others. Names are the certificates' common names.
-* Without TLS a name is a mere claim: anyone who reaches the port can take any name, and read and write everything.
-* Without TLS, at most `accept_pending` (100) connections may be in their handshake. With TLS only descriptors limit
-  them. After each handshake that fails, Zenoh accepts no connection for 100 ms. With its handshake timeout of 10 s,
-  2,000 silent strangers therefore keep all members out; with a timeout of one hour they do no harm as long as
-  descriptors are free. While all are taken, Zenoh closes no pending connection, even if the stranger has hung up.
+* Sites that know one address find all others. A killed site is missed within tens of milliseconds,
+  a frozen one after about the lease; a frozen site that resumes is found again.
+* While a neighbour is frozen, a message to it blocks the thread that gives it to Zenoh until the
+  lease ends, and sometimes the threads of other neighbours for most of that time. So every
+  neighbour has a thread, and `send` never waits.
+* With TLS, a peer without a valid certificate of the authority, or one that speaks plain TCP, gets
+  no connection in either direction. A peer that has a certificate but is not in `allowed` gets a
+  connection, over which Zenoh sends addresses of sites and nothing else: it receives nothing, is
+  nobody's neighbour, and what it sends is dropped.
+* With TLS, access control at the receiving site drops messages and signs of life that a member
+  sends in another member's name, and its subscriptions to messages for others. Names are the
+  certificates' common names.
+* Without TLS a name is a mere claim: anyone who reaches the port can take any name, and read and
+  write everything.
+* Without TLS, at most `accept_pending` (100) connections may be in their handshake. With TLS only
+  descriptors limit them. After each handshake that fails, Zenoh accepts no connection for 100 ms.
+  With its handshake timeout of 10 s, 2,000 silent strangers therefore keep all members out; with a
+  timeout of one hour they do no harm as long as descriptors are free. While all are taken, Zenoh
+  closes no pending connection, even if the stranger has hung up.
 """
 
 from __future__ import annotations
@@ -60,10 +64,11 @@ class ZenohLink(Link):
     swarm : str
         Name of the network; sites of different swarms do not hear one another.
     listen : sequence of str, optional
-        Addresses such as "tcp/192.0.2.1:7447", or "tls/..." with `tls`; port 0 takes a free port. By default a
-        free port that only this machine reaches.
+        Addresses such as "tcp/192.0.2.1:7447", or "tls/..." with `tls`; port 0 takes a free port.
+        By default a free port that only this machine reaches.
     connect : sequence of str
-        Addresses of some other sites; one of them is enough to find all sites. They need not be running yet.
+        Addresses of some other sites; one of them is enough to find all sites. They need not be
+        running yet.
     tls : Tls, optional
         Credentials by which connections are authenticated and encrypted.
     neighbours : collection of str, optional
@@ -125,8 +130,9 @@ class ZenohLink(Link):
         Raises
         ------
         LinkError
-            If an address cannot be listened on, a file of `tls` cannot be used, or a live site of the swarm already
-            has the name. The last takes longer than the lease to find out, since a site may succeed its killed self.
+            If an address cannot be listened on, a file of `tls` cannot be used, or a live site of
+            the swarm already has the name. The last takes longer than the lease to find out, since
+            a site may succeed its killed self.
         """
         self._deliver = deliver
         if self._tls is not None:
@@ -173,8 +179,9 @@ class ZenohLink(Link):
         Returns
         -------
         dict
-            The addresses it is `listening` on; `dropped`, the number of messages that were not sent, by receiver;
-            and `refused`, the number of messages of senders that are not neighbours.
+            The addresses it is `listening` on; `dropped`, the number of messages that were not
+            sent, by receiver; and `refused`, the number of messages of senders that are not
+            neighbours.
         """
         with self._lock:
             return {"listening": list(self._listen), "dropped": dict(self._dropped), "refused": self._refused}
@@ -229,10 +236,11 @@ class ZenohLink(Link):
     def _watch(self) -> None:
         """Open a new session when this one no longer connects all sites; try again while that fails.
 
-        A site that is connected but has shown no sign of life for longer than the lease is one reason. This happens
-        when only one end of a connection notices that it is lost, as when a site was frozen, and makes a new one
-        before the other end notices. Zenoh 1.10 then joins the two connections, and one site knows nothing of the
-        other. The other reason is a `Shortage` of descriptors.
+        A site that is connected but has shown no sign of life for longer than the lease is one
+        reason. This happens when only one end of a connection notices that it is lost, as when a
+        site was frozen, and makes a new one before the other end notices. Zenoh 1.10 then joins the
+        two connections, and one site knows nothing of the other. The other reason is a `Shortage`
+        of descriptors.
         """
         silent: dict[str, float] = {}
         shortage = Shortage(self._lease)
@@ -366,8 +374,9 @@ class ZenohLink(Link):
             if name not in after and name in self._senders:
                 self._senders.pop(name).finish(0.0)
         if name == self.name and mark < self._mark and mark in marks:
-            # Two sites started at the same time, or before their networks met: the later one ends, if both still live
-            # after the time in which a killed site's sign of life may outlive it.
+            # Two sites started at the same time, or before their networks met: the later one ends,
+            # if both still live after the time in which a killed site's sign of life may outlive
+            # it.
             timer = threading.Timer(1.5 * self._lease + 0.5, self._give_way, (mark,))
             timer.daemon = True
             timer.start()

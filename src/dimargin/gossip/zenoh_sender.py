@@ -17,9 +17,9 @@ ROUND = 0.01
 class Sender(threading.Thread):
     """Thread that sends messages to one neighbour, and alone waits when that neighbour takes none.
 
-    It keeps the newest messages: at most 256, of at most `largest` bytes together. They go to `key` over
-    a `session` of the module `zenoh`, each with a number from `next_number`; `drop` is called with the
-    number of messages that are not sent.
+    It keeps the newest messages: at most 256, of at most `largest` bytes together. They go to `key`
+    over a `session` of the module `zenoh`, each with a number from `next_number`; `drop` is called
+    with the number of messages that are not sent.
     """
 
     def __init__(

@@ -1,12 +1,14 @@
 """Agreement of sites on a schema of their rows, before they learn and whenever new rows widen it.
 
-Every site sends its neighbours a card: the union of its schema and those of the cards that it has received, and the
-number of rows of each site. Unions do not depend on order, so that all cards become the same. When they have been the
-same for a while, or the expected number of sites is known, a site *seals* the schema and starts the learner. A sealed
-schema's limits stay, whichever sites join later. New labels or features make all sites resume from their present models
-under the wider schema, and so do two networks that sealed their schemas apart and meet. A site whose terms or feature
-names differ is refused, by name, until it sends a card that fits; the order of features that have names may differ.
-Labels that differ only in case, such as "Yes" and "yes", are reported with the sites that have them.
+Every site sends its neighbours a card: the union of its schema and those of the cards that it has
+received, and the number of rows of each site. Unions do not depend on order, so that all cards
+become the same. When they have been the same for a while, or the expected number of sites is known,
+a site *seals* the schema and starts the learner. A sealed schema's limits stay, whichever sites
+join later. New labels or features make all sites resume from their present models under the wider
+schema, and so do two networks that sealed their schemas apart and meet. A site whose terms or
+feature names differ is refused, by name, until it sends a card that fits; the order of features
+that have names may differ. Labels that differ only in case, such as "Yes" and "yes", are reported
+with the sites that have them.
 """
 
 from __future__ import annotations
@@ -70,17 +72,17 @@ class Card(Message, frozen=True, tag="card"):
 class Agreement(SiteProgram):
     """Site program that agrees on a schema with other sites, and then learns.
 
-    It may have rows, dense or CSR, of one class only, or no rows. The terms of their schema must be the same
-    at all sites.
+    It may have rows, dense or CSR, of one class only, or no rows. The terms of their schema must be
+    the same at all sites.
 
     Parameters
     ----------
     n_sites : int, optional
-        Number of known sites at which learning starts. By default a site starts when nothing new has come for
-        `settle` seconds.
+        Number of known sites at which learning starts. By default a site starts when nothing new
+        has come for `settle` seconds.
     min_sites : int, default=1
-        Smallest number of known sites at which learning starts if `n_sites` is not given: 2 for a site that was
-        given the address of another one, and must not learn by itself unnoticed.
+        Smallest number of known sites at which learning starts if `n_sites` is not given: 2 for a
+        site that was given the address of another one, and must not learn by itself unnoticed.
     interval : float, default=0.25
         Seconds between cards.
     max_messages : float, default=infinity
@@ -276,8 +278,8 @@ class Agreement(SiteProgram):
     def _updated_counts(self, sender: str, card: Card) -> dict[str, list[int]]:
         """Return the numbers of rows of all sites, updated by a card.
 
-        A site knows its own number, and trusts neighbours about theirs. For other sites, it takes the newest
-        number that anybody knows.
+        A site knows its own number, and trusts neighbours about theirs. For other sites, it takes
+        the newest number that anybody knows.
         """
         rows = dict(self.rows)
         for name, (version, count) in card.rows.items():

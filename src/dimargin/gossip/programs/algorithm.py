@@ -48,9 +48,11 @@ class SiteAlgorithm(ABC):
     shares : {"parameters", "rows"}
         What leaves a site; rows only if its owner has allowed it.
     vectors : tuple of str
-        Names of the message fields that hold learnt arrays, which `dimargin_bench.gossip_rivals.liars` falsifies.
+        Names of the message fields that hold learnt arrays, which
+        `dimargin_bench.gossip_rivals.liars` falsifies.
     needs_answers : bool
-        Whether edges must be undirected, since sites wait for messages of the sites to which they send.
+        Whether edges must be undirected, since sites wait for messages of the sites to which they
+        send.
     """
 
     shares: ClassVar[Literal["parameters", "rows"]] = "parameters"

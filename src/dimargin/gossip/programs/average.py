@@ -30,8 +30,8 @@ class Average(SiteProgram):
     weight : float, default=1.0
         Weight of the value, not negative; the sum over all sites must be positive.
     one_neighbour : bool, default=False
-        Whether to give half of the mass to one neighbour, drawn at random, instead of equal shares to all
-        (uniform gossip).
+        Whether to give half of the mass to one neighbour, drawn at random, instead of equal shares
+        to all (uniform gossip).
     seed : sequence of int
         Seed of the random choices.
 

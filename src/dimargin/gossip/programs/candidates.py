@@ -35,23 +35,24 @@ class Candidates(Message, frozen=True, omit_defaults=True, tag="candidates"):
 
     sites: Annotated[list[SiteName], Meta(max_length=limits.POINTS)]  # Site of each point.
     rows: _Indices  # Number of each point among the rows of its site, of shape (k,).
-    # The points, of shape (k, n_features). For sparse points the values, of shape (n_values,), with `indices` and
-    # `indptr` as in a CSR array.
+    # The points, of shape (k, n_features). For sparse points the values, of shape (n_values,), with
+    # `indices` and `indptr` as in a CSR array.
     X: Annotated[Array, Numbers((1, 2))]
     # Codes of the points' labels, of shape (k,), or ones without labels.
     labels: Annotated[Array, Numbers(low=-limits.LABELS, high=limits.LABELS)]
     # Weights of the rows, of shape (k,), by which C is multiplied.
     masses: Annotated[Array, Numbers(low=limits.MIN_MASS, high=limits.MAX_MASS)]
     quiet: Count  # Rounds since the last change that the sender knows.
-    # The core-set's value. The receiver computes it again only if the core-set is the best that it has received.
+    # The core-set's value. The receiver computes it again only if the core-set is the best that it
+    # has received.
     value: Finite = 0.0
     digest: Digest = ""  # As in `Named.digest`; a message without points says that the core-set is unchanged.
     output: Annotated[int, Meta(ge=0, lt=limits.LABELS)] = 0  # Number of the core-set's machine.
     schema: Digest = ""  # Digest of the sender's schema.
     indices: _Indices | None = None
     indptr: _Indices | None = None
-    # If sites have certificates: the signature of each point by its site, and the index of its certificate, of shape
-    # (k,).
+    # If sites have certificates: the signature of each point by its site, and the index of its
+    # certificate, of shape (k,).
     signatures: Annotated[list[_Signature], Meta(max_length=limits.POINTS)] = field(default_factory=list)
     signers: _Indices | None = None
     certificates: Annotated[list[_Certificates], Meta(max_length=limits.SITES)] = field(default_factory=list)

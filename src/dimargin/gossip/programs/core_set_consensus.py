@@ -1,30 +1,37 @@
 r"""Core-set consensus, in which sites agree on the few points that determine a ball or a margin machine.
 
-Site i holds a core-set C_i, receives those of others, and repeats, at any time (core-set paper, algorithm 2):
+Site i holds a core-set C_i, receives those of others, and repeats, at any time (core-set paper,
+algorithm 2):
 
     S   <- own points + C_i + the C_j that it has received
     C_0 <- the best of C_i and these C_j:  the largest radius; among equal ones the first by the names of its points
     C_i <- a better core-set of S than C_0, if there is one;  else C_0
 
-so that radii never fall. If the network is strongly connected, at least over time, all sites end with the same set: a
-site that has a better one sends it to the others. Corrections of the paper (docs/algorithms.md#core-set-consensus):
+so that radii never fall. If the network is strongly connected, at least over time, all sites end
+with the same set: a site that has a better one sends it to the others. Corrections of the paper
+(docs/algorithms.md#core-set-consensus):
 
-* The paper assumes that sets of equal radius are the same set. They are not at the beginning (all radii are zero) or if
-  points have no weight: hence the total order, by radii rounded to 12 digits and then by names.
-* Points are sent with their names (site and row), and not in a space that has a coordinate for each of them: equal
-  points of different names are two points, and a name identifies one point.
-* A site with several points always keeps all of them in S; with only the random few of the paper's first step,
-  consensus would be on the core-set of those.
-* Sites that hear each other do not send points that the other has: a message without points says "still this
-  core-set", by its digest. A neighbour that does not answer, as on a directed edge, is sent the points in every round.
-* Termination: the number of rounds since the last known change is gossiped along. When nothing has changed for
-  `quiet_rounds`, 2 diameter + 1 on a static network (Notarstefano, Bullo, IEEE TAC 2011), a site stops. If all
-  neighbours send back, a round counts once they have, since a site that is computing a better core-set is silent.
+* The paper assumes that sets of equal radius are the same set. They are not at the beginning (all
+  radii are zero) or if points have no weight: hence the total order, by radii rounded to 12 digits
+  and then by names.
+* Points are sent with their names (site and row), and not in a space that has a coordinate for each
+  of them: equal points of different names are two points, and a name identifies one point.
+* A site with several points always keeps all of them in S; with only the random few of the paper's
+  first step, consensus would be on the core-set of those.
+* Sites that hear each other do not send points that the other has: a message without points says
+  "still this core-set", by its digest. A neighbour that does not answer, as on a directed edge, is
+  sent the points in every round.
+* Termination: the number of rounds since the last known change is gossiped along. When nothing has
+  changed for `quiet_rounds`, 2 diameter + 1 on a static network (Notarstefano, Bullo, IEEE TAC
+  2011), a site stops. If all neighbours send back, a round counts once they have, since a site that
+  is computing a better core-set is silent.
 
-If the size k is given, a better core-set is the result of Badoiu and Clarkson's exchanges (``ceil(1/epsilon)``; d + 1
-points of d numbers give the exact ball, which is the constraints consensus of the paper's predecessor). Otherwise it is
-a core-set that grows until its ball, enlarged by `epsilon`, holds all of S. Sites need not agree on an epsilon for
-machines: ``epsilon rho / (2 r^2)`` is a function of the core-set, so that sites with the same set have the same value.
+If the size k is given, a better core-set is the result of Badoiu and Clarkson's exchanges
+(``ceil(1/epsilon)``; d + 1 points of d numbers give the exact ball, which is the constraints
+consensus of the paper's predecessor). Otherwise it is a core-set that grows until its ball,
+enlarged by `epsilon`, holds all of S. Sites need not agree on an epsilon for machines:
+``epsilon rho / (2 r^2)`` is a function of the core-set, so that sites with the same set have the
+same value.
 """
 
 from __future__ import annotations
@@ -60,8 +67,8 @@ class Heard:
 class Spoken:
     """State of the exchange with a neighbour.
 
-    `theirs` is the digest of the neighbour's core-set in round `heard`, and `sent` the digest of the last
-    core-set that it was sent, in round `sent_at`.
+    `theirs` is the digest of the neighbour's core-set in round `heard`, and `sent` the digest of
+    the last core-set that it was sent, in round `sent_at`.
     """
 
     theirs: str = ""
@@ -73,8 +80,9 @@ class Spoken:
 class CoreSetConsensus(Listener):
     """Program of one site.
 
-    Its points X, if any, must be dense or sparse as at all other sites. Labels are codes for a margin machine,
-    otherwise ones. Masses are weights of the rows; ones by default. With `signatures`, sites sign their rows.
+    Its points X, if any, must be dense or sparse as at all other sites. Labels are codes for a
+    margin machine, otherwise ones. Masses are weights of the rows; ones by default. With
+    `signatures`, sites sign their rows.
     """
 
     shares = "rows"
@@ -120,7 +128,8 @@ class CoreSetConsensus(Listener):
             self._quiet, self._counted = self._quiet + 1, self.rounds
         self._improve()
         yield from self._send_core_set()
-        # The counts of neighbours lower this one a little all the time, so a finished site needs only half as many.
+        # The counts of neighbours lower this one a little all the time, so a finished site needs
+        # only half as many.
         had_finished, min_quiet = self.has_finished, self.settings.quiet_rounds / (2 if self.has_finished else 1)
         self.has_finished = self.chosen is not None and self._quiet > min_quiet
         if self.has_finished and not had_finished:

@@ -29,8 +29,8 @@ class CodedRows(NamedTuple):
 class CoreSetMachines(Learner):
     """Learner of one site, with a program for every output.
 
-    With more than two `codes` in the settings, it learns one machine of each code against the rest. With an
-    `identity`, sites sign their rows.
+    With more than two `codes` in the settings, it learns one machine of each code against the rest.
+    With an `identity`, sites sign their rows.
     """
 
     shares = "rows"

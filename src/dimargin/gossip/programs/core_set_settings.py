@@ -28,12 +28,13 @@ LIMITS = Limits(max_iter=100_000)
 class CoreSetSettings(LearnerSettings):
     """Settings of core-set consensus.
 
-    The machine is the smallest ball around points (with softness: data description), or the margin machine that
-    counts all points as equally long (L2-SVM; one-class machine if all signs are one).
+    The machine is the smallest ball around points (with softness: data description), or the margin
+    machine that counts all points as equally long (L2-SVM; one-class machine if all signs are one).
     """
 
     machine: Literal["ball", "margin"] = "ball"
-    # For a ball, every point is within 1 + epsilon times the radius; for a machine, relative error of its objective.
+    # For a ball, every point is within 1 + epsilon times the radius; for a machine, relative error
+    # of its objective.
     epsilon: float = 0.1
     size: int | None = None  # Number k of points that exchanges keep; None lets core-sets grow.
     C: float = np.inf  # The softness is 1 / C; infinite for a hard ball.
@@ -76,17 +77,18 @@ class CoreSetSettings(LearnerSettings):
         """
         if self.machine == "ball" or np.isfinite(self.C):
             return True
-        # Smaller values, the squared margin relative to the squared length of the longest point, are only rounding.
+        # Smaller values, the squared margin relative to the squared length of the longest point,
+        # are only rounding.
         return -chosen.value > 1e-12 * self.space(chosen.points).constant
 
     def bounds(self, chosen: Chosen) -> tuple[float, float]:
         """Return bounds of the objective over the rows of all sites that have agreed on a core-set.
 
-        The first, the dual objective, always holds. The second holds if no site has a row that is farther out than
-        `epsilon` allows: margins are then at least ``1 - epsilon/2`` times their targets, and squared distances, less
-        what softness allows, exceed the squared radius by at most ``((1 + epsilon)^2 - 1) r^2``. See
-        docs/algorithms.md#allowance-of-a-core-set. Both are infinite if the points must be separated and no hyperplane
-        separates them.
+        The first, the dual objective, always holds. The second holds if no site has a row that is
+        farther out than `epsilon` allows: margins are then at least ``1 - epsilon/2`` times their
+        targets, and squared distances, less what softness allows, exceed the squared radius by at
+        most ``((1 + epsilon)^2 - 1) r^2``. See docs/algorithms.md#allowance-of-a-core-set. Both are
+        infinite if the points must be separated and no hyperplane separates them.
         """
         if not self.is_separated(chosen):
             return np.inf, np.inf
@@ -98,7 +100,8 @@ class CoreSetSettings(LearnerSettings):
 
     def improved(self, points: Points, start: Any, limits: Limits = LIMITS) -> Any:
         """Return the indices of a core-set that is at least as good as the one at the start."""
-        # Exchanges at a fixed size end by themselves; this epsilon is always reached, and adds no point.
+        # Exchanges at a fixed size end by themselves; this epsilon is always reached, and adds no
+        # point.
         solver = GrowingCoreSet(self.epsilon) if self.size is None else FixedSizeCoreSet(self.size, 1e6)
         return solve(points, solver, start, limits).indices
 
@@ -107,8 +110,9 @@ class CoreSetSettings(LearnerSettings):
 class Chosen:
     """Core-set and its ball, which is a function of the core-set, so that equal points have equal balls.
 
-    The value is the optimum of the dual: the squared radius, less the constant by which softness and equal lengths
-    raise it. The constant differs between core-sets if rows have weights. For a margin machine the value is minus rho.
+    The value is the optimum of the dual: the squared radius, less the constant by which softness
+    and equal lengths raise it. The constant differs between core-sets if rows have weights. For a
+    margin machine the value is minus rho.
     """
 
     points: Named  # Points of positive weight, sorted by name.

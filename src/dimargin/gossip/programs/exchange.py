@@ -18,11 +18,12 @@ from dimargin.system.arrays import Floats
 class Sums(NamedTuple):
     """Layout of the vectors of Push-Sum: sums over the rows of a site, or shares of the sums of all sites."""
 
-    # Sum of y x over the rows of margin below one, of shape (n_outputs, n_features). With local gradients, the weights
-    # times the number of rows.
+    # Sum of y x over the rows of margin below one, of shape (n_outputs, n_features). With local
+    # gradients, the weights times the number of rows.
     pull: Floats
     rows: float  # Number of rows.
-    # Curvature, first and second moment of the features, of shape (3, n_features); (3, 0) if the step size needs none.
+    # Curvature, first and second moment of the features, of shape (3, n_features); (3, 0) if the
+    # step size needs none.
     statistics: Floats
     loss: Floats  # Sum of the losses, of shape (n_outputs,).
     active: Floats  # Number of rows of margin below one, of shape (n_outputs,).
@@ -85,9 +86,10 @@ class Answer:
 def bounded(weights: Floats, norm_bound: float) -> Floats:
     """Return weights shortened to half of the bound above which sites refuse them; zeros if the norm is not finite.
 
-    Messages of a hostile member, within all bounds, may move an iterate far away for a moment, or the schema and the
-    weights with it; other sites would then refuse this one. The other half is for the rounding of compression. Without
-    a bound, as in a simulation, weights are not changed, so that divergence shows.
+    Messages of a hostile member, within all bounds, may move an iterate far away for a moment, or
+    the schema and the weights with it; other sites would then refuse this one. The other half is
+    for the rounding of compression. Without a bound, as in a simulation, weights are not changed,
+    so that divergence shows.
     """
     if np.isinf(norm_bound):
         return weights
@@ -103,8 +105,8 @@ class Exchange(Message, frozen=True, tag="exchange", omit_defaults=True):
 
     mass: Mass
     steps: Count  # Number of steps of the sender.
-    # Weights of the sender, of shape (n_outputs, n_features). Empty before it has learnt any, and with local
-    # gradients, whose mass contains them.
+    # Weights of the sender, of shape (n_outputs, n_features). Empty before it has learnt any, and
+    # with local gradients, whose mass contains them.
     iterate: Annotated[Array, Numbers((2,))]
     schema: Digest = ""  # Digest of the sender's schema; messages about other schemas are ignored.
     is_base: bool = False  # Whether later messages may be differences from this one.
@@ -114,8 +116,8 @@ class Exchange(Message, frozen=True, tag="exchange", omit_defaults=True):
     ) -> str | None:
         """Return why this cannot come from a correct site with the receiver's task; None if it can.
 
-        `push_sum` is the receiver's, and `shape` that of its weights. `norm_bound` limits the norm of weights, and
-        `mass_bound` the size of what one message may add to any sum.
+        `push_sum` is the receiver's, and `shape` that of its weights. `norm_bound` limits the norm
+        of weights, and `mass_bound` the size of what one message may add to any sum.
         """
         sent, iterate = self.mass.sent, self.iterate
         if sent.shape != push_sum.mass.shape or (len(iterate) and iterate.shape != shape):
@@ -174,8 +176,8 @@ class Difference(Message, frozen=True, tag="difference", omit_defaults=True, ren
     def whole(self, known: Incoming, shape: tuple[int, int], size: int) -> Exchange | str | None:
         """Return the whole message, a fault that no correct site can have made, or None if its base is unknown.
 
-        `known` holds the messages to which the sender may refer, `shape` is that of the weights and `size` that of
-        the sums.
+        `known` holds the messages to which the sender may refer, `shape` is that of the weights and
+        `size` that of the sums.
         """
         try:
             vector = known.vector(self.number, self.change, Sums.parts(shape, size), self.rows)

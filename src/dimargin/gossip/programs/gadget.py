@@ -1,36 +1,42 @@
 r"""GADGET: a linear support vector machine of the rows of all sites, by messages between neighbours only.
 
-All sites minimise ``alpha/2 |w|^2 + 1/N sum_i max(0, 1 - y_i w.x_i)`` over the N rows of all of them (GADGET paper,
-equation 1; its lambda is `alpha`). One iteration at site i, with the errors of the printed pseudo-code put right:
+All sites minimise ``alpha/2 |w|^2 + 1/N sum_i max(0, 1 - y_i w.x_i)`` over the N rows of all of
+them (GADGET paper, equation 1; its lambda is `alpha`). One iteration at site i, with the errors of
+the printed pseudo-code put right:
 
     (a)   a batch of B_i of its rows (one, some, all)
     (b,c) L_i = 1/|B_i| sum over rows of margin below one of y x        (the paper omits the condition)
     (e)   w_i <- (1 - alpha eta_t) w_i + eta_t L_i,  eta_t = 1/(alpha t)
     (f,h) project on |w_i| <= 1/sqrt(alpha), if asked to                (the paper takes the norm of another vector)
     (g)   Push-Vector of (n_i w_i, n_i), in some number of rounds: w_i = the mean, weighted by rows
-                                                                        (unweighted, it solves another problem)
+                                                                        (unweighted, it solves
+                                                                        another problem)
 
-The mass of Push-Vector is kept between iterations instead of being distributed from scratch: with few rounds per
-iteration, the mean of all w_i would otherwise depend on how many neighbours each site has.
+The mass of Push-Vector is kept between iterations instead of being distributed from scratch: with
+few rounds per iteration, the mean of all w_i would otherwise depend on how many neighbours each
+site has.
 
-``gradient="local"`` is this iteration. It pulls every site to its own rows, by ``eta_t |L_i - L|``, which a few rounds
-of gossip do not correct if rows differ from site to site. ``gradient="tracked"`` gossips n_i L_i instead, as a
-contribution that is replaced at every step (`PushSum.contribute`): every site then follows the gradient of *all* rows,
+``gradient="local"`` is this iteration. It pulls every site to its own rows, by ``eta_t |L_i - L|``,
+which a few rounds of gossip do not correct if rows differ from site to site. ``gradient="tracked"``
+gossips n_i L_i instead, as a contribution that is replaced at every step (`PushSum.contribute`):
+every site then follows the gradient of *all* rows,
 
     w_i <- mean of w_i and the w_j that neighbours have sent,   w_i <- w_i - eta_t (alpha w_i - L^),
 
-(gradient tracking: Pu, Shi, Xu, Nedic, "Push-Pull gradient methods", IEEE TAC 2021), and sites that agree stay so.
-The step is ``eta_t = 1 / (alpha t + p)``. Pegasos has p = 0, whose first steps of 1/alpha move the iterate far away.
-With ``step_size="auto"`` steps are as long as the rows' curvature and the network allow (steps.py); the statistics of
-all rows that this needs are gossiped too.
+(gradient tracking: Pu, Shi, Xu, Nedic, "Push-Pull gradient methods", IEEE TAC 2021), and sites that
+agree stay so. The step is ``eta_t = 1 / (alpha t + p)``. Pegasos has p = 0, whose first steps of
+1/alpha move the iterate far away. With ``step_size="auto"`` steps are as long as the rows'
+curvature and the network allow (steps.py); the statistics of all rows that this needs are gossiped
+too.
 
-Smooth losses (squared hinge, optimal margin distribution), whose pull is ``sum_i -loss'(m_i) y_i x_i``, need no
-shrinking steps: with gradients of all rows, ``eta = 1 / (alpha + p)`` and Nesterov's momentum, the distance from the
-optimum falls at a linear rate, as for gradient tracking in general (Nedic, Olshevsky, Shi, SIAM J. Optim. 2017; with
+Smooth losses (squared hinge, optimal margin distribution), whose pull is
+``sum_i -loss'(m_i) y_i x_i``, need no shrinking steps: with gradients of all rows,
+``eta = 1 / (alpha + p)`` and Nesterov's momentum, the distance from the optimum falls at a linear
+rate, as for gradient tracking in general (Nedic, Olshevsky, Shi, SIAM J. Optim. 2017; with
 momentum: Qu, Li, IEEE TAC 2020).
 
-The gossiped sums also give the objective of all rows and, with the rows' averaged activity as dual coefficients, a
-bound of its distance from the optimum. See docs/algorithms.md#gadget.
+The gossiped sums also give the objective of all rows and, with the rows' averaged activity as dual
+coefficients, a bound of its distance from the optimum. See docs/algorithms.md#gadget.
 """
 
 from __future__ import annotations
@@ -173,8 +179,8 @@ class Gadget(Learner):
     def _may_learn(self, now: float) -> bool:
         """Return whether to learn in this round.
 
-        A site that has met others waits until it hears one, so that it keeps their model. A site that has met
-        nobody waits for those within reach, but no longer than a lease.
+        A site that has met others waits until it hears one, so that it keeps their model. A site
+        that has met nobody waits for those within reach, but no longer than a lease.
         """
         if self._waiting_since is None:
             return True
@@ -224,8 +230,8 @@ class Gadget(Learner):
     def _takes_shares(self, name: str) -> bool:
         """Return whether a neighbour is heard and answers; shares that nobody receives would drain this site.
 
-        While the mass of rows is negative, because an edge was undone a moment ago, no neighbour gets a share:
-        no correct site sends a negative number of rows.
+        While the mass of rows is negative, because an edge was undone a moment ago, no neighbour
+        gets a share: no correct site sends a negative number of rows.
         """
         if self._sums.rows < 0:
             return False
@@ -382,9 +388,9 @@ class Gadget(Learner):
     def estimated_gap(self) -> Floats:
         """Estimate of the relative duality gap, of shape (n_outputs,).
 
-        It is ``(objective - dual objective) / objective``, both from gossiped sums: a bound of the objective's
-        relative excess over the optimum, apart from the errors of these sums. It is NaN without an estimate. A
-        negative value shows that the sums err by at least as much.
+        It is ``(objective - dual objective) / objective``, both from gossiped sums: a bound of the
+        objective's relative excess over the optimum, apart from the errors of these sums. It is NaN
+        without an estimate. A negative value shows that the sums err by at least as much.
         """
         objective = self.objective
         return relative(objective - self.dual_objective, objective)
@@ -436,8 +442,8 @@ class Gadget(Learner):
     def restore(self, state: dict[str, Any]) -> None:
         """Resume from a checkpoint; the rows may have changed since.
 
-        Quiet steps and messages of neighbours are not kept, and refused neighbours get another chance. Raises
-        ValueError if the state has NaN or infinite values.
+        Quiet steps and messages of neighbours are not kept, and refused neighbours get another
+        chance. Raises ValueError if the state has NaN or infinite values.
         """
         state = {"price": np.zeros(self._shape[0])} | state  # States of former versions have no price.
         for name in ("weights", "average", "dual", "pull", "activity", "price"):

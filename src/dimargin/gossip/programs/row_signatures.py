@@ -1,10 +1,11 @@
 """Signatures of rows that sites pass on, which prove the site that each row belongs to.
 
-Without them a member could send false rows in another site's name, and honest sites that pass them on would refuse each
-other: the named site would find rows that it does not have, and two sites that received different rows of one name
-would contradict each other. So a site signs every row that leaves it, with the key of its certificate, and sends the
-certificate along; a row without a signature of its own site is invalid. A site can still sign two rows with one number.
-They count as two rows, since the name of a signed row contains a digest of its content.
+Without them a member could send false rows in another site's name, and honest sites that pass them
+on would refuse each other: the named site would find rows that it does not have, and two sites that
+received different rows of one name would contradict each other. So a site signs every row that
+leaves it, with the key of its certificate, and sends the certificate along; a row without a
+signature of its own site is invalid. A site can still sign two rows with one number. They count as
+two rows, since the name of a signed row contains a digest of its content.
 """
 
 from __future__ import annotations

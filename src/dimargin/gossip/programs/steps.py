@@ -4,16 +4,18 @@ Steps are as long as the mean of x x' allows. For any centre m and e > 0, ``x = 
 
     1/N sum_i x_i x_i'  <=  (1 + e) diag(p) + (1 + 1/e) m m',   p_j = 1/N sum_i |z_ij| |z_i|_1,
 
-(De Pierro's majoriser of z, and ``(a + b)^2 <= (1 + 1/e) a^2 + (1 + e) b^2``), a diagonal plus a matrix of rank one.
-Here e = 1/4. The centre is the mean of all rows in features that vary little about it, and zero in rare features. If
-all features are positive, scaled to [0, 1] for example, a diagonal alone allows a tenth of the step or less.
+(De Pierro's majoriser of z, and ``(a + b)^2 <= (1 + 1/e) a^2 + (1 + e) b^2``), a diagonal plus a
+matrix of rank one. Here e = 1/4. The centre is the mean of all rows in features that vary little
+about it, and zero in rare features. If all features are positive, scaled to [0, 1] for example, a
+diagonal alone allows a tenth of the step or less.
 
-If the loss is smooth, its second derivative is at most h, and the majoriser of the whole objective is ``alpha + h``
-times that. Steps with its inverse use Nesterov's momentum, which restarts when it leads uphill.
+If the loss is smooth, its second derivative is at most h, and the majoriser of the whole objective
+is ``alpha + h`` times that. Steps with its inverse use Nesterov's momentum, which restarts when it
+leads uphill.
 
-The gradient that a site follows is delayed by as many rounds as its network takes to mix. If steps of this length
-oscillate because of that, they are damped until they do not. The first steps with a centre are always damped, since
-errors that they make take long to repair.
+The gradient that a site follows is delayed by as many rounds as its network takes to mix. If steps
+of this length oscillate because of that, they are damped until they do not. The first steps with a
+centre are always damped, since errors that they make take long to repair.
 """
 
 from __future__ import annotations
@@ -58,10 +60,11 @@ class Steps:
     def step(self, gradient: Floats, shrinkage: float, steepness: float, curvature: Floats, may_damp: bool) -> Floats:
         """Return the step to subtract from the weights: the inverse of the majoriser times the gradient, damped.
 
-        The gradient is of shape (n_outputs, n_features). The majoriser, whose diagonal p is `curvature`, of shape
-        (n_features,), is multiplied by `steepness`, the largest second derivative of the loss, and `shrinkage` is
-        added: alpha t, or alpha for steps that do not shrink. With `may_damp`, gradients that change direction do
-        so because of the network, not by chance.
+        The gradient is of shape (n_outputs, n_features). The majoriser, whose diagonal p is
+        `curvature`, of shape (n_features,), is multiplied by `steepness`, the largest second
+        derivative of the loss, and `shrinkage` is added: alpha t, or alpha for steps that do not
+        shrink. With `may_damp`, gradients that change direction do so because of the network, not
+        by chance.
         """
         step = self._majorised(gradient, shrinkage / steepness, np.maximum(curvature, 0.0)) / steepness
         size = float((step * gradient).sum())
@@ -77,8 +80,8 @@ class Steps:
     def extrapolated(self, weights: Floats, gradient: Floats) -> Floats:
         """Return the weights after a step, extrapolated by Nesterov's momentum, at which to take the next gradient.
 
-        It restarts when the previous step went uphill (O'Donoghue, Candes, Found. Comput. Math. 2015).
-        `gradient` is the one before the step.
+        It restarts when the previous step went uphill (O'Donoghue, Candes, Found. Comput. Math.
+        2015). `gradient` is the one before the step.
         """
         before, self.reached = self.reached, weights
         moved = weights - before if before.shape == weights.shape else np.zeros_like(weights)

@@ -1,7 +1,8 @@
 r"""Operators that compress a vector before it is sent.
 
-Each satisfies ``E |Q(x) - x|^2 <= (1 - delta) |x|^2`` (Koloskova, Stich, Jaggi, "Decentralized stochastic optimization
-and gossip algorithms with compressed communication", ICML 2019, assumption 1), which CHOCO-SGD needs:
+Each satisfies ``E |Q(x) - x|^2 <= (1 - delta) |x|^2`` (Koloskova, Stich, Jaggi, "Decentralized
+stochastic optimization and gossip algorithms with compressed communication", ICML 2019, assumption
+1), which CHOCO-SGD needs:
 
 ==================  ====================  ==================================================================
 `Identity`          delta = 1             8 bytes per number
@@ -11,18 +12,18 @@ and gossip algorithms with compressed communication", ICML 2019, assumption 1), 
 `Logarithmic`       delta >= 1/d          ``ceil(log2(2 s + 1))`` bits per number, and the largest size
 ==================  ====================  ==================================================================
 
-QSGD (Alistarh, Grubic, Li, Tomioka, Vojnovic, NeurIPS 2017) rounds ``s |x_j| / |x|`` at random to one of the two
-nearest whole numbers, so that its mean is x. CHOCO-SGD divides that by ``tau = 1 + min(d / s^2, sqrt(d) / s)``. In its
-authors' program the letters n and d mean d and s; "b = 3" of the GADGET paper may mean bits or levels. Here s is the
-number of levels without zero.
+QSGD (Alistarh, Grubic, Li, Tomioka, Vojnovic, NeurIPS 2017) rounds ``s |x_j| / |x|`` at random to
+one of the two nearest whole numbers, so that its mean is x. CHOCO-SGD divides that by
+``tau = 1 + min(d / s^2, sqrt(d) / s)``. In its authors' program the letters n and d mean d and s;
+"b = 3" of the GADGET paper may mean bits or levels. Here s is the number of levels without zero.
 
-`Logarithmic` rounds to the nearest level, each of which is half of the next one, as in quantised consensus (Carli,
-Bullo, Zampieri, Int. J. Robust and Nonlinear Control 2010). "Natural compression" (Horvath et al., MSML 2022) rounds to
-powers of two at random, so that its mean is x.
+`Logarithmic` rounds to the nearest level, each of which is half of the next one, as in quantised
+consensus (Carli, Bullo, Zampieri, Int. J. Robust and Nonlinear Control 2010). "Natural compression"
+(Horvath et al., MSML 2022) rounds to powers of two at random, so that its mean is x.
 
-The places of k numbers take one bit for every number of the vector or four bytes for each of the k, whichever is less.
-The k numbers are sent in single precision, since their rounding errors are part of later messages, like all that was
-left out.
+The places of k numbers take one bit for every number of the vector or four bytes for each of the k,
+whichever is less. The k numbers are sent in single precision, since their rounding errors are part
+of later messages, like all that was left out.
 """
 
 from __future__ import annotations
@@ -253,7 +254,8 @@ class Quantised(_Levels):
     Attributes
     ----------
     levels : int in [1, 32768], default=7
-        Number s of positive levels. With signs and zero there are 2s + 1 values, by default of 4 bits each.
+        Number s of positive levels. With signs and zero there are 2s + 1 values, by default of 4
+        bits each.
 
     Examples
     --------
@@ -289,14 +291,15 @@ class Quantised(_Levels):
 class Logarithmic(_Levels):
     """Operator that rounds every number to the largest size, half of it, a quarter of it and so on, or to zero.
 
-    A number that is much smaller than the largest keeps its order of magnitude, while `Quantised` sends zero or a
-    whole level: changes of a model that has nearly converged differ by orders of magnitude.
+    A number that is much smaller than the largest keeps its order of magnitude, while `Quantised`
+    sends zero or a whole level: changes of a model that has nearly converged differ by orders of
+    magnitude.
 
     Attributes
     ----------
     levels : int in [1, 32768], default=7
-        Number s of positive levels, each half of the one above. With signs and zero there are 2s + 1 values, by
-        default of 4 bits each.
+        Number s of positive levels, each half of the one above. With signs and zero there are 2s +
+        1 values, by default of 4 bits each.
 
     Examples
     --------
@@ -310,8 +313,8 @@ class Logarithmic(_Levels):
     def delta(self, d: int) -> float:
         """Return ``max(1/d, 8/9 - (d - 1)/4^s)``.
 
-        Rounding changes each number by at most a third of it, or a small one by at most ``|x|_max / 2^s``; the
-        largest is exact.
+        Rounding changes each number by at most a third of it, or a small one by at most
+        ``|x|_max / 2^s``; the largest is exact.
         """
         return max(1 / d, 8 / 9 - (d - 1) * 0.25**self.levels)
 

@@ -4,26 +4,28 @@ With the objective f_i of site i, and a copy z_ij at both ends of every edge of 
 
     minimise  sum_i f_i(w_i)   subject to   w_i = z_ij = w_j   on every edge
 
-(Boyd, Parikh, Chu, Peleato, Eckstein, "Distributed optimization and statistical learning via the alternating direction
-method of multipliers", 2011, section 7; on the edges of a network: Shi, Ling, Yuan, Wu, Yin, "On the linear convergence
-of the ADMM in decentralized consensus optimization", IEEE Trans. Signal Processing 2014). In a round, with the
-over-relaxation ``a`` of (Boyd et al., 3.4.3):
+(Boyd, Parikh, Chu, Peleato, Eckstein, "Distributed optimization and statistical learning via the
+alternating direction method of multipliers", 2011, section 7; on the edges of a network: Shi, Ling,
+Yuan, Wu, Yin, "On the linear convergence of the ADMM in decentralized consensus optimization", IEEE
+Trans. Signal Processing 2014). In a round, with the over-relaxation ``a`` of (Boyd et al., 3.4.3):
 
     w_i  = argmin f_i(w) + rho/2 sum_j |w - z_ij + u_ij|^2       by Newton's method (local_svm.py)
     w_i is sent to all neighbours
     z_ij <- a (w_i + w_j)/2 + (1 - a) z_ij,    u_ij <- u_ij + a (w_i - w_j)/2
 
-With a compression operator, neighbours receive the changes of public copies p_i of the solutions (public_copies.py),
-which replace w_i and w_j in the last line: both ends of an edge know the same copies, and once the copies stop changing
-they equal the solutions. The quantised ADMM of Elgabli, Park, Bedi, Ben Issaid, Bennis, Aggarwal ("Q-GADMM", IEEE
-Trans. Communications 2021), for sites in a chain that alternate, also sends such changes, rounded at random.
+With a compression operator, neighbours receive the changes of public copies p_i of the solutions
+(public_copies.py), which replace w_i and w_j in the last line: both ends of an edge know the same
+copies, and once the copies stop changing they equal the solutions. The quantised ADMM of Elgabli,
+Park, Bedi, Ben Issaid, Bennis, Aggarwal ("Q-GADMM", IEEE Trans. Communications 2021), for sites in
+a chain that alternate, also sends such changes, rounded at random.
 
-The form with one z, the mean of all sites (Boyd et al., 7.1), needs a centre or a complete network. This form sends as
-many numbers over every edge, on any network. The scaled multipliers u of both ends cancel, so that an edge that closes
-leaves nothing behind.
+The form with one z, the mean of all sites (Boyd et al., 7.1), needs a centre or a complete network.
+This form sends as many numbers over every edge, on any network. The scaled multipliers u of both
+ends cancel, so that an edge that closes leaves nothing behind.
 
-It converges for ``0 < a < 2``; 1.5 to 1.8 are usual. Table 7 of the GADGET paper has a = 2.4 and 10.5, outside of this
-range, and its ADMM runs at every site separately, on its own rows, which solves another problem.
+It converges for ``0 < a < 2``; 1.5 to 1.8 are usual. Table 7 of the GADGET paper has a = 2.4 and
+10.5, outside of this range, and its ADMM runs at every site separately, on its own rows, which
+solves another problem.
 """
 
 from __future__ import annotations
@@ -56,8 +58,9 @@ class ConsensusADMM(SiteAlgorithm):
     max_steps : int, default=100
         Most Newton steps of a site per round and output.
     compression : Compression or None, default=None
-        Operator of ``dimargin.gossip.rounds.compression`` that compresses changes of the solutions; None sends
-        whole solutions. On a9a (124 features) `Logarithmic()` takes a seventh of the bytes, in as many rounds.
+        Operator of ``dimargin.gossip.rounds.compression`` that compresses changes of the solutions;
+        None sends whole solutions. On a9a (124 features) `Logarithmic()` takes a seventh of the
+        bytes, in as many rounds.
 
     Examples
     --------

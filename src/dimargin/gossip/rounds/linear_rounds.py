@@ -16,8 +16,9 @@ from dimargin.system.arrays import Floats
 class LinearRounds(Synchronous):
     """Site program that learns a linear machine of all rows.
 
-    The objective is the mean over all sites of ``f_i(w) = alpha/2 |w|^2 + m/N sum_j max(0, 1 - y_j w.x_j)``, where m is
-    the number of sites, N that of all rows, and the sum is over the rows of site i.
+    The objective is the mean over all sites of
+    ``f_i(w) = alpha/2 |w|^2 + m/N sum_j max(0, 1 - y_j w.x_j)``, where m is the number of sites, N
+    that of all rows, and the sum is over the rows of site i.
 
     Attributes
     ----------

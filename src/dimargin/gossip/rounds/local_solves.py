@@ -19,9 +19,9 @@ from dimargin.system.arrays import Floats
 class LocalSolves(PublicCopies):
     """Site program that solves a problem on its own rows in every round, and sends neighbours the solution.
 
-    `distance` of a subclass is the term of the problem that draws the solution to those of the neighbours. `exchange`
-    uses the public copies of the solutions, which both ends of an edge have; without compression they are the
-    solutions.
+    `distance` of a subclass is the term of the problem that draws the solution to those of the
+    neighbours. `exchange` uses the public copies of the solutions, which both ends of an edge have;
+    without compression they are the solutions.
 
     Parameters
     ----------

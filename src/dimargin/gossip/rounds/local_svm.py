@@ -2,16 +2,19 @@ r"""Solver for the problem of one site in ADMM: hinge losses of its rows, and a 
 
     minimise  P(w) = sum_j h_j/2 (w_j - v_j)^2 + c sum_i max(0, 1 - y_i w.x_i)
 
-which is a linear support vector machine with its prior at v instead of zero. Its dual, over a in [0, c],
+which is a linear support vector machine with its prior at v instead of zero. Its dual, over a in
+[0, c],
 
     maximise  D(a) = sum_i a_i (1 - y_i v.x_i) - 1/2 |sum_i a_i y_i x_i / sqrt(h)|^2,   w = v + sum_i a_i y_i x_i / h
 
-is solved by the method of multipliers (the proximal point method on D), ``a <- clip(a + s (1 - y X w), 0, c)``, where w
-minimises a piecewise quadratic function, by Newton's method (semismooth Newton augmented Lagrangian; Li, Sun, Toh, SIAM
-J. Optimization 2018): its second derivative is ``h + s sum of x x'`` over the rows whose coefficient is inside the box,
-a system with one unknown per feature or per such row, whichever are fewer. It starts from the last coefficients, since
-in ADMM the centre moves less and less. The alternative, block coordinate descent on the dual, takes hundreds of passes
-if rows are many more than features, since all blocks move the same weights.
+is solved by the method of multipliers (the proximal point method on D),
+``a <- clip(a + s (1 - y X w), 0, c)``, where w minimises a piecewise quadratic function, by
+Newton's method (semismooth Newton augmented Lagrangian; Li, Sun, Toh, SIAM J. Optimization 2018):
+its second derivative is ``h + s sum of x x'`` over the rows whose coefficient is inside the box, a
+system with one unknown per feature or per such row, whichever are fewer. It starts from the last
+coefficients, since in ADMM the centre moves less and less. The alternative, block coordinate
+descent on the dual, takes hundreds of passes if rows are many more than features, since all blocks
+move the same weights.
 """
 
 from __future__ import annotations
@@ -52,8 +55,8 @@ class LocalSVM:
     def __init__(self, rows: HingeRows, loss_weight: float, curvature: Floats, dual: Floats) -> None:
         self.rows, self.curvature, self.dual = rows, curvature, dual
         self._c = loss_weight
-        # A larger penalty s would make Newton's system ill-conditioned (above 1e10), or coefficients less precise than
-        # the rounding of margins.
+        # A larger penalty s would make Newton's system ill-conditioned (above 1e10), or
+        # coefficients less precise than the rounding of margins.
         well_conditioned = 1e10 * float(curvature.min()) / max(float((rows.lengths**2).sum()), 1e-300)
         self._max_penalty = min(well_conditioned, 1e6 * loss_weight)
         self._min_start = min(10.0 * loss_weight, self._max_penalty)
@@ -62,8 +65,8 @@ class LocalSVM:
     def solve(self, centre: Floats, tolerance: float, max_steps: int) -> Floats:
         """Return the minimiser for a centre of shape (n_outputs, n_features).
 
-        For each output, stop when the relative duality gap is at most `tolerance`, or after `max_steps` steps of
-        Newton's method and of the multipliers together.
+        For each output, stop when the relative duality gap is at most `tolerance`, or after
+        `max_steps` steps of Newton's method and of the multipliers together.
         """
         if not self.rows.n_rows:
             return centre.copy()

@@ -1,9 +1,10 @@
 r"""Rules by which a site merges its vector with those of its neighbours, some of whom may lie within all bounds.
 
-A rule gets the site's own vector ``x_i``, the received vectors ``x_j`` by the senders' names, and the senders' weights
-``w_j`` (not negative; those of `metropolis_weights` in `dimargin.gossip.topology` sum to at most one, except in a round
-in which neighbours join). If all vectors are equal, it returns them unchanged. With at most f liars among the
-neighbours, and D the distance from x_i of the farthest vector of an honest neighbour:
+A rule gets the site's own vector ``x_i``, the received vectors ``x_j`` by the senders' names, and
+the senders' weights ``w_j`` (not negative; those of `metropolis_weights` in
+`dimargin.gossip.topology` sum to at most one, except in a round in which neighbours join). If all
+vectors are equal, it returns them unchanged. With at most f liars among the neighbours, and D the
+distance from x_i of the farthest vector of an honest neighbour:
 
 ============================  ==========================================================================================
 `Mean`                        one liar can move the site to any vector
@@ -12,8 +13,8 @@ neighbours, and D the distance from x_i of the farthest vector of an honest neig
 `NearestMixing`               vectors farther away than the honest ones are left out; then another rule applies
 ============================  ==========================================================================================
 
-None of these bounds is zero, and none can be: if honest sites have different rows, a liar that behaves like a site with
-very different rows cannot be distinguished from an honest one.
+None of these bounds is zero, and none can be: if honest sites have different rows, a liar that
+behaves like a site with very different rows cannot be distinguished from an honest one.
 """
 
 from __future__ import annotations
@@ -96,15 +97,16 @@ class TrimmedMean(MergeRule):
     """Coordinate-wise mean without the f largest and the f smallest values of the neighbours.
 
     The own value is never trimmed, and is averaged with the remaining ones,
-    ``(x_i + sum of the k - 2f middle values) / (k - 2f + 1)`` for k neighbours: BRIDGE-T (C. Fang, Z. Yang, W. Bajwa,
-    "BRIDGE: Byzantine-resilient decentralized gradient descent", IEEE TSIPN 2022; with a server: D. Yin et al.,
-    "Byzantine-robust distributed learning: towards optimal statistical rates", ICML 2018). The weights are not used.
+    ``(x_i + sum of the k - 2f middle values) / (k - 2f + 1)`` for k neighbours: BRIDGE-T (C. Fang,
+    Z. Yang, W. Bajwa, "BRIDGE: Byzantine-resilient decentralized gradient descent", IEEE TSIPN
+    2022; with a server: D. Yin et al., "Byzantine-robust distributed learning: towards optimal
+    statistical rates", ICML 2018). The weights are not used.
 
     Attributes
     ----------
     f : int
-        Largest number of lying neighbours that the rule tolerates. At least 2f + 1 neighbours must be heard;
-        otherwise the site keeps its own vector.
+        Largest number of lying neighbours that the rule tolerates. At least 2f + 1 neighbours must
+        be heard; otherwise the site keeps its own vector.
 
     Examples
     --------
@@ -139,11 +141,12 @@ class TrimmedMean(MergeRule):
 class ClippedMean(MergeRule):
     r"""Weighted mean of differences that are clipped to a radius: self-centred clipping.
 
-    ``x_i + sum_j w_j (x_j - x_i) min(1, tau / |x_j - x_i|)`` (L. He, S. P. Karimireddy, M. Jaggi, "Byzantine-robust
-    decentralized learning via self-centered clipping", 2022, arXiv:2202.01545, ClippedGossip). Their theorem 1 needs
-    ``tau_i^2 = 1/delta_i sum_(j honest) w_j |x_i - x_j|^2``, where delta_i is the unknown sum of the liars' weights.
-    The radius "auto" replaces it by the (f+1)-th largest distance, as their program does for one liar (the second
-    largest): the f largest distances are clipped to the next one, which does not exceed the largest distance of an
+    ``x_i + sum_j w_j (x_j - x_i) min(1, tau / |x_j - x_i|)`` (L. He, S. P. Karimireddy, M. Jaggi,
+    "Byzantine-robust decentralized learning via self-centered clipping", 2022, arXiv:2202.01545,
+    ClippedGossip). Their theorem 1 needs ``tau_i^2 = 1/delta_i sum_(j honest) w_j |x_i - x_j|^2``,
+    where delta_i is the unknown sum of the liars' weights. The radius "auto" replaces it by the
+    (f+1)-th largest distance, as their program does for one liar (the second largest): the f
+    largest distances are clipped to the next one, which does not exceed the largest distance of an
     honest neighbour, whatever f liars send.
 
     The norm is that of the whole array, over all outputs.
@@ -151,10 +154,11 @@ class ClippedMean(MergeRule):
     Attributes
     ----------
     f : int
-        Largest number of lying neighbours that the rule tolerates. Only the radius "auto" uses it, for which at least
-        f + 1 neighbours must be heard; otherwise the site keeps its own vector.
+        Largest number of lying neighbours that the rule tolerates. Only the radius "auto" uses it,
+        for which at least f + 1 neighbours must be heard; otherwise the site keeps its own vector.
     radius : "auto" or float, default="auto"
-        tau, the largest distance that is not clipped; "auto" is the (f+1)-th largest distance in this round.
+        tau, the largest distance that is not clipped; "auto" is the (f+1)-th largest distance in
+        this round.
 
     Examples
     --------
@@ -197,16 +201,18 @@ class ClippedMean(MergeRule):
 class NearestMixing(MergeRule):
     """Rule that first replaces each vector by the mean of the vectors nearest to it, and then applies another rule.
 
-    Of n vectors, the own one included, each becomes the mean of the n - f that are nearest to it, itself included
-    (nearest neighbour mixing: Y. Allouah et al., "Fixing by mixing: a recipe for optimal Byzantine ML under
-    heterogeneity", AISTATS 2023, algorithm 2). If rows differ from site to site, this brings honest vectors closer
-    together, and leaves less room for lies. It takes n^2 distances.
+    Of n vectors, the own one included, each becomes the mean of the n - f that are nearest to it,
+    itself included (nearest neighbour mixing: Y. Allouah et al., "Fixing by mixing: a recipe for
+    optimal Byzantine ML under heterogeneity", AISTATS 2023, algorithm 2). If rows differ from site
+    to site, this brings honest vectors closer together, and leaves less room for lies. It takes n^2
+    distances.
 
     Attributes
     ----------
     f : int
-        Largest number of lying neighbours that the rule tolerates. At least f + 1 neighbours must be heard, and as
-        many as `rule` needs, by default 2f + 1. Otherwise the site keeps its own vector.
+        Largest number of lying neighbours that the rule tolerates. At least f + 1 neighbours must
+        be heard, and as many as `rule` needs, by default 2f + 1. Otherwise the site keeps its own
+        vector.
     rule : MergeRule, optional
         Rule that merges the mixed vectors; None is ``TrimmedMean(f)``.
 

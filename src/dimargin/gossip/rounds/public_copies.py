@@ -1,14 +1,15 @@
 """Base class of site programs that send a vector to neighbours, whole or as changes of a public copy.
 
-Site i has a public copy ``p_i`` of its vector ``v_i``, and its neighbours keep the same copy, bit for bit. In a round
-it sends ``q_i = Q(v_i - p_i)``, and all of them set ``p_i <- p_i + q_i``. The error of the compression operator Q
-(compression.py) is part of the next difference, and does not add up (error feedback). A neighbour that joins after the
-first round gets the whole copy. Without an operator, whole vectors are sent, and the public copy is the vector.
+Site i has a public copy ``p_i`` of its vector ``v_i``, and its neighbours keep the same copy, bit
+for bit. In a round it sends ``q_i = Q(v_i - p_i)``, and all of them set ``p_i <- p_i + q_i``. The
+error of the compression operator Q (compression.py) is part of the next difference, and does not
+add up (error feedback). A neighbour that joins after the first round gets the whole copy. Without
+an operator, whole vectors are sent, and the public copy is the vector.
 
-Every message of an edge is used once and in order, however the network loses and repeats messages (turns.py). If a site
-has lost its memory and its clock, its first message may look like one that it sent before. So each change has a
-checksum of the resulting copy, and a neighbour whose copy has another checksum ends the exchange over the edge, which
-restarts with whole copies.
+Every message of an edge is used once and in order, however the network loses and repeats messages
+(turns.py). If a site has lost its memory and its clock, its first message may look like one that it
+sent before. So each change has a checksum of the resulting copy, and a neighbour whose copy has
+another checksum ends the exchange over the edge, which restarts with whole copies.
 """
 
 from __future__ import annotations
@@ -82,8 +83,8 @@ class PublicCopies(LinearRounds):
     def outgoing(self, neighbour: str) -> Difference:
         """Return the change of the public copy, which is zero before the first round.
 
-        Without compression, for a neighbour that joins later, and in the first round after a restart of this site,
-        return the whole copy instead.
+        Without compression, for a neighbour that joins later, and in the first round after a
+        restart of this site, return the whole copy instead.
         """
         is_first = self.edges[neighbour].sent == 0
         if self._code is None or (is_first and self.rounds > 0):
@@ -101,7 +102,8 @@ class PublicCopies(LinearRounds):
     def update_copies(self, messages: Mapping[str, Difference]) -> dict[str, Floats]:
         """Update the public copies of neighbours by their messages, and return them.
 
-        If the checksum shows that a neighbour has another copy, end the exchange with it, and leave its copy out.
+        If the checksum shows that a neighbour has another copy, end the exchange with it, and leave
+        its copy out.
         """
         for name, message in messages.items():
             if message.whole is not None:

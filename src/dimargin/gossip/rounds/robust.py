@@ -1,38 +1,43 @@
 r"""Decentralised subgradient descent with a merge rule, for networks with Byzantine members.
 
-In round t site i steps along its own rows' subgradient, sends the result to its neighbours, and merges:
+In round t site i steps along its own rows' subgradient, sends the result to its neighbours, and
+merges:
 
     g_i = alpha w_i - m/N sum over its rows of margin below one of y x     (all rows, or a batch scaled up)
     v_i <- beta v_i + (1 - beta) g_i
     u_i = w_i - eta_t v_i,  projected onto the ball |w| <= 1/sqrt(alpha);   eta_t = 1/(alpha t + 1/eta_0)
     w_i <- merge(u_i; u_j of the neighbours),  projected onto the same ball, which contains the optimum
 
-with m sites and N rows, so that the mean of the sites' objectives is that of all rows. With `Mean` this is
-decentralised (sub)gradient descent (X. Lian et al., NeurIPS 2017; adapt, then combine), with the rules of `merging` it
-is BRIDGE (Fang, Yang, Bajwa 2022) and ClippedGossip (He, Karimireddy, Jaggi 2022). The momentum is that of S. P.
-Karimireddy, L. He, M. Jaggi, "Learning from history for Byzantine robust optimization", ICML 2021, algorithm 2: with
-batches, it averages the noise in which liars hide. Without batches there is no noise, and it is zero by default.
+with m sites and N rows, so that the mean of the sites' objectives is that of all rows. With `Mean`
+this is decentralised (sub)gradient descent (X. Lian et al., NeurIPS 2017; adapt, then combine),
+with the rules of `merging` it is BRIDGE (Fang, Yang, Bajwa 2022) and ClippedGossip (He,
+Karimireddy, Jaggi 2022). The momentum is that of S. P. Karimireddy, L. He, M. Jaggi, "Learning from
+history for Byzantine robust optimization", ICML 2021, algorithm 2: with batches, it averages the
+noise in which liars hide. Without batches there is no noise, and it is zero by default.
 
-``gradient="tracked"`` steps against an estimate y_i of the gradient of all rows instead. Sites improve it by flows over
-the edges, which both ends hold with opposite signs (`TrackedSite`):
+``gradient="tracked"`` steps against an estimate y_i of the gradient of all rows instead. Sites
+improve it by flows over the edges, which both ends hold with opposite signs (`TrackedSite`):
 
     y_i = g_i + sum_j phi_ij,          phi_ij <- clip(phi_ij + w_ij (y_j - y_i), Phi_ij),          phi_ji = -phi_ij
 
-Unclipped, this is gradient tracking (Pu et al. 2021, as in gadget.py): the sum of all y_i is that of all g_i, and sites
-that agree are at the optimum of all rows, while "local" sites are drawn to their own rows. Plain gradient tracking
-gives a single liar unlimited influence, and its running sums have no middle value that a merge rule could take. A flow
-clipped to the norm Phi_ij bounds it: f liars with d edges in total move the mean gradient of h honest sites by at most
-``d Phi / h``, whenever all honest sites have finished the same turns of the edges between them. In the limit, honest
-flows are the multipliers of the constraint "all sites agree" at the optimum, so that nothing is lost if Phi is as large
-as those (as with the penalty of J. Peng, W. Li, Q. Ling, "Byzantine-robust decentralized stochastic optimization over
-static and time-varying networks", Signal Processing 2021, whose subgradients are bounded multipliers). If rows are
-assigned at random, small flows suffice: a site's gradient differs from that of all rows by its sampling noise, and
+Unclipped, this is gradient tracking (Pu et al. 2021, as in gadget.py): the sum of all y_i is that
+of all g_i, and sites that agree are at the optimum of all rows, while "local" sites are drawn to
+their own rows. Plain gradient tracking gives a single liar unlimited influence, and its running
+sums have no middle value that a merge rule could take. A flow clipped to the norm Phi_ij bounds it:
+f liars with d edges in total move the mean gradient of h honest sites by at most ``d Phi / h``,
+whenever all honest sites have finished the same turns of the edges between them. In the limit,
+honest flows are the multipliers of the constraint "all sites agree" at the optimum, so that nothing
+is lost if Phi is as large as those (as with the penalty of J. Peng, W. Li, Q. Ling,
+"Byzantine-robust decentralized stochastic optimization over static and time-varying networks",
+Signal Processing 2021, whose subgradients are bounded multipliers). If rows are assigned at random,
+small flows suffice: a site's gradient differs from that of all rows by its sampling noise, and
 Phi_ij is a multiple of that, the smaller one of both ends.
 
-A vector that is longer than any optimum is refused with its sender; shorter lies are left to the rule. A liar that
-announces fewer neighbours than it has raises its weight to at most 1 / (1 + deg_i). A neighbour that sends nothing for
-three leases is left out, so that a slow liar can make every round as long as that. If sites hold different classes, no
-rule can distinguish a liar from a site with other rows, and honest sites can be drawn to the rows of some of them.
+A vector that is longer than any optimum is refused with its sender; shorter lies are left to the
+rule. A liar that announces fewer neighbours than it has raises its weight to at most 1 / (1 +
+deg_i). A neighbour that sends nothing for three leases is left out, so that a slow liar can make
+every round as long as that. If sites hold different classes, no rule can distinguish a liar from a
+site with other rows, and honest sites can be drawn to the rows of some of them.
 """
 
 from __future__ import annotations
@@ -131,7 +136,8 @@ class RobustSite(LinearRounds):
     def _inverse_first_step(self) -> float:
         if self.robust.step_size != "auto":
             return 1 / float(self.robust.step_size)
-        # The first step is ten times as long as the mean squared length of the rows allows for a smooth loss.
+        # The first step is ten times as long as the mean squared length of the rows allows for a
+        # smooth loss.
         return float((self.rows.lengths**2).mean()) / 10.0 if self.rows.n_rows else 0.0
 
 
@@ -200,24 +206,26 @@ class RobustGossip(SiteAlgorithm):
     Attributes
     ----------
     merge : MergeRule, default=NearestMixing(1)
-        Rule by which a site merges its weights with those of its neighbours. Each rule has the number f of lying
-        neighbours that it tolerates, and needs a number of neighbours: 2f + 1 for `TrimmedMean` and, by default,
-        `NearestMixing`, f + 1 for `ClippedMean`. `Mean` trusts everybody.
+        Rule by which a site merges its weights with those of its neighbours. Each rule has the
+        number f of lying neighbours that it tolerates, and needs a number of neighbours: 2f + 1 for
+        `TrimmedMean` and, by default, `NearestMixing`, f + 1 for `ClippedMean`. `Mean` trusts
+        everybody.
     step_size : "auto" or float, default="auto"
-        Bound eta_0 of the first step, ``1 / (alpha + 1/eta_0)``. "auto" is ten divided by the mean squared norm of
-        the site's rows, including the constant feature of `fit_intercept`.
+        Bound eta_0 of the first step, ``1 / (alpha + 1/eta_0)``. "auto" is ten divided by the mean
+        squared norm of the site's rows, including the constant feature of `fit_intercept`.
     batch_size : int or None, default=None
         Number of rows for each subgradient, drawn with replacement; None uses all rows of the site.
     momentum : float in [0, 1), default=0.0
         Momentum beta. Use 0.9 with batches, whose noise would otherwise hide liars.
     gradient : {"local", "tracked"}, default="local"
-        Whether a site uses the gradient of its own rows, or an estimate of the gradient of all rows, which doubles
-        the bytes.
+        Whether a site uses the gradient of its own rows, or an estimate of the gradient of all
+        rows, which doubles the bytes.
     flow : float, default=0.1
         For tracked gradients: the norm to which the flow over an edge is clipped, as a multiple of
-        ``(m/N mean of |x|^2 over the site's rows)^(1/2)``, the sampling noise of the gradient of N/m rows. The
-        smaller bound of both ends holds; that of a site without rows is zero. 0.1 suits rows assigned at random, 0.3
-        worked better if each site holds one class. ``math.inf`` is plain gradient tracking, which trusts everybody.
+        ``(m/N mean of |x|^2 over the site's rows)^(1/2)``, the sampling noise of the gradient of
+        N/m rows. The smaller bound of both ends holds; that of a site without rows is zero. 0.1
+        suits rows assigned at random, 0.3 worked better if each site holds one class. ``math.inf``
+        is plain gradient tracking, which trusts everybody.
 
     Examples
     --------

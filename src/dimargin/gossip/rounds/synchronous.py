@@ -1,25 +1,29 @@
 r"""Base class of site programs that advance in common rounds, over a network that loses, repeats and delays messages.
 
-This is a local synchroniser: a site starts the next round when it has this round's message of every participating
-neighbour. The message itself is the signal that its sender has finished the round (alpha-synchroniser: Awerbuch,
-"Complexity of network synchronization", Journal of the ACM 1985; there the network loses nothing, and acknowledgements
-and safety signals are separate messages). Two neighbours are at most one round apart; sites at the two ends of a
-network may be as many rounds apart as the path between them has edges.
+This is a local synchroniser: a site starts the next round when it has this round's message of every
+participating neighbour. The message itself is the signal that its sender has finished the round
+(alpha-synchroniser: Awerbuch, "Complexity of network synchronization", Journal of the ACM 1985;
+there the network loses nothing, and acknowledgements and safety signals are separate messages). Two
+neighbours are at most one round apart; sites at the two ends of a network may be as many rounds
+apart as the path between them has edges.
 
-* Without faults every edge carries one message per direction and round, in step with the rounds of the simulator.
-* A site that still waits when its timer ends sends its neighbours a short message (`Waiting`) with the number up to
-  which it has each neighbour's messages. A neighbour then resends the missing ones, so that a lost message costs one
-  more message and one short one; until then the short messages show that the site lives.
-* A neighbour that is silent for a lease is left out (`left`), and sites continue without it, alone if necessary. A
-  neighbour that lives but finishes no turn for three leases, in which it may reopen the edge, is left out for two
-  leases, and for twice as long every further time.
-* A neighbour that comes late, or returns, takes part immediately (`joined`): both ends send the message of their
-  current round and wait for the other's. This happens in the middle of a round, since a message that one end sends
-  only after its round could close a cycle of sites that all wait for each other. A site that starts or was alone
-  takes the number of the round from the others, because step sizes may depend on it.
+* Without faults every edge carries one message per direction and round, in step with the rounds of
+  the simulator.
+* A site that still waits when its timer ends sends its neighbours a short message (`Waiting`) with
+  the number up to which it has each neighbour's messages. A neighbour then resends the missing
+  ones, so that a lost message costs one more message and one short one; until then the short
+  messages show that the site lives.
+* A neighbour that is silent for a lease is left out (`left`), and sites continue without it, alone
+  if necessary. A neighbour that lives but finishes no turn for three leases, in which it may reopen
+  the edge, is left out for two leases, and for twice as long every further time.
+* A neighbour that comes late, or returns, takes part immediately (`joined`): both ends send the
+  message of their current round and wait for the other's. This happens in the middle of a round,
+  since a message that one end sends only after its round could close a cycle of sites that all wait
+  for each other. A site that starts or was alone takes the number of the round from the others,
+  because step sizes may depend on it.
 
-Links must carry messages both ways. A site's clock must run while the site is down, as it does in the simulator: the
-lives of its edges follow from the clock if the site has lost its memory.
+Links must carry messages both ways. A site's clock must run while the site is down, as it does in
+the simulator: the lives of its edges follow from the clock if the site has lost its memory.
 """
 
 from __future__ import annotations
@@ -45,8 +49,9 @@ LONGEST_RUN = 10**7  # A starting site takes at most this number of rounds from 
 class Synchronous(Listener):
     """Site program of an algorithm in rounds: `begin`, then `outgoing` for every neighbour, then `advance`.
 
-    Subclasses list the messages that they send, subclasses of `Step`, in `kinds`. They list in `state` the
-    attributes that a checkpoint contains, each a number, text, array, or dictionary or list of these.
+    Subclasses list the messages that they send, subclasses of `Step`, in `kinds`. They list in
+    `state` the attributes that a checkpoint contains, each a number, text, array, or dictionary or
+    list of these.
 
     Parameters
     ----------
@@ -200,7 +205,8 @@ class Synchronous(Listener):
 
     def _edge(self, name: str) -> Edge:
         if name not in self.edges:
-            # With at most 100 lives per second, this life is new even if the site has lost its memory in a crash.
+            # With at most 100 lives per second, this life is new even if the site has lost its
+            # memory in a crash.
             self.edges[name] = Edge(life=min(1 + int(100 * self._now), limits.LIVES // 2))
         return self.edges[name]
 

@@ -1,10 +1,11 @@
 """Turns of two neighbours, which exchange numbered messages in step over a link that loses and repeats messages.
 
-Each end of an edge sends its message n + 1 once it has used the other's message n, so that an end is at most one
-message ahead of the other. Either end may close the edge because the other is silent, and reopen it; both then count
-from one again. Earlier messages are recognised by the `life` of the sender's end, which grows whenever it closes the
-edge, and by the life of the receiver's end that the sender knows. Numbers belong to the edge, and not to the rounds of
-the sites: a site that comes late, and groups of sites that were separated, can exchange messages immediately.
+Each end of an edge sends its message n + 1 once it has used the other's message n, so that an end
+is at most one message ahead of the other. Either end may close the edge because the other is
+silent, and reopen it; both then count from one again. Earlier messages are recognised by the `life`
+of the sender's end, which grows whenever it closes the edge, and by the life of the receiver's end
+that the sender knows. Numbers belong to the edge, and not to the rounds of the sites: a site that
+comes late, and groups of sites that were separated, can exchange messages immediately.
 """
 
 from __future__ import annotations

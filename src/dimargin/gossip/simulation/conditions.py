@@ -14,8 +14,8 @@ class LinkFaults:
     Attributes
     ----------
     delay : (float, float)
-        Smallest and largest number of seconds that a message takes, uniformly distributed; messages overtake each
-        other if these differ.
+        Smallest and largest number of seconds that a message takes, uniformly distributed; messages
+        overtake each other if these differ.
     loss, duplication : float
         Probabilities that a message vanishes, and that it arrives twice.
     """

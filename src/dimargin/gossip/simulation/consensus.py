@@ -37,8 +37,9 @@ def agree(
 ) -> CoreSetRun:
     """Run core-set consensus on a static network until all sites have stopped.
 
-    `site` is the number of every row's site, of shape (n,). The settings' `quiet_rounds` are replaced by the number
-    that follows from the diameter. Raises ValueError if some site cannot reach all others.
+    `site` is the number of every row's site, of shape (n,). The settings' `quiet_rounds` are
+    replaced by the number that follows from the diameter. Raises ValueError if some site cannot
+    reach all others.
     """
     graph = connected_graph(topology, n_sites, random_state)
     settings = replace(settings, quiet_rounds=quiet_rounds(graph))
@@ -49,7 +50,8 @@ def agree(
 def dealt(shards: Any, codes: Any, given: Any, n_sites: int) -> Any:
     """Return the site of every row.
 
-    Rows are in random order, and `given` has their indices in the caller's order, which is that of `shards`.
+    Rows are in random order, and `given` has their indices in the caller's order, which is that of
+    `shards`.
     """
     if not isinstance(shards, str):
         shards = np.asarray(shards)
@@ -115,8 +117,8 @@ class Consensus(Strategy):
             dual = separating(precise, weights, margins, status)
         else:
             rho = (weights * (margins + problem.conjugate.curvature_right * weights)).sum(axis=1, keepdims=True)
-            # This is the best multiple of the weights. Sites know it too, but if kernel values are large it is lost to
-            # rounding in the common length of all points.
+            # This is the best multiple of the weights. Sites know it too, but if kernel values are
+            # large it is lost to rounding in the common length of all points.
             dual = np.where(rho > 1e-300, 1 / np.maximum(rho, 1e-300), 0.0) * weights
         objectives = precise.certified(dual)
         reason = f"{status}: sites agreed on a core-set"

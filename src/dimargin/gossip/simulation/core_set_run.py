@@ -21,9 +21,9 @@ from dimargin.system.arrays import Floats
 class CoreSetRun(SimulatedRun):
     """Run of sites that agree on a core-set.
 
-    An entry of the history also has ``core_sets`` (the number of different ones) and, for balls, ``radius_min``,
-    ``radius_mean``, ``radius_max`` (over the sites) and ``farthest`` (largest distance of any point from the centre of
-    any site's ball). The settings are `CoreSetSettings`.
+    An entry of the history also has ``core_sets`` (the number of different ones) and, for balls,
+    ``radius_min``, ``radius_mean``, ``radius_max`` (over the sites) and ``farthest`` (largest
+    distance of any point from the centre of any site's ball). The settings are `CoreSetSettings`.
     """
 
     masses: Floats | None = None  # Weights of the rows, of shape (n,); ones by default.

@@ -23,10 +23,11 @@ SHARDS = ("random", "unequal", "sorted", "sorted_unequal")
 def deal(shards: str | Sequence[int], codes: NDArray[Any], order: NDArray[Any], n_sites: int) -> NDArray[np.int64]:
     """Return the number of the site to which every row is assigned.
 
-    Rows are assigned at random, in equal numbers ("random") or with sizes that grow geometrically, the largest 200
-    times the smallest ("unequal"). They may first be sorted by the codes of their labels, so that nearly all sites
-    hold one class only ("sorted", "sorted_unequal"). An array gives the numbers of the sites; ValueError is raised if
-    it has another length, or the number of a site that does not exist. `order` is a random permutation of the rows.
+    Rows are assigned at random, in equal numbers ("random") or with sizes that grow geometrically,
+    the largest 200 times the smallest ("unequal"). They may first be sorted by the codes of their
+    labels, so that nearly all sites hold one class only ("sorted", "sorted_unequal"). An array
+    gives the numbers of the sites; ValueError is raised if it has another length, or the number of
+    a site that does not exist. `order` is a random permutation of the rows.
     """
     n = len(codes)
     if not isinstance(shards, str):
@@ -53,9 +54,9 @@ def deal(shards: str | Sequence[int], codes: NDArray[Any], order: NDArray[Any], 
 class GossipRun(SimulatedRun):
     """Run of sites that learn linear machines.
 
-    They run GADGET with `GadgetSettings`, or the program that `make` returns for a site's name, rows and seed; the
-    settings are then a `Problem`. For every entry of the history `evaluate`, if given, returns the accuracies of all
-    sites, of shape (n_sites,).
+    They run GADGET with `GadgetSettings`, or the program that `make` returns for a site's name,
+    rows and seed; the settings are then a `Problem`. For every entry of the history `evaluate`, if
+    given, returns the accuracies of all sites, of shape (n_sites,).
     """
 
     evaluate: Callable[[GossipRun], Floats] | None = None

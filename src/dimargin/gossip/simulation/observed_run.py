@@ -48,8 +48,8 @@ def extremes(name: str, values: Floats) -> dict[str, float]:
 class SimulatedRun(ABC):
     """Simulated run: rows assigned to sites, settings of their programs, the network, and the results.
 
-    Entries of the history have ``round``, ``seconds``, ``messages`` and ``bytes`` (sent so far), and the measures of
-    the kind of run.
+    Entries of the history have ``round``, ``seconds``, ``messages`` and ``bytes`` (sent so far),
+    and the measures of the kind of run.
     """
 
     X: Any  # Array or CSR array of shape (n, n_features).
@@ -77,8 +77,9 @@ class SimulatedRun(ABC):
     ) -> Self:
         """Run the sites until all have stopped by themselves; may be called only once.
 
-        The run ends earlier after `max_rounds`, at a `deadline` on the clock of `time.perf_counter`, when the event
-        `interrupted` is set, or when `watch`, which is called with every entry of the history, returns True.
+        The run ends earlier after `max_rounds`, at a `deadline` on the clock of
+        `time.perf_counter`, when the event `interrupted` is set, or when `watch`, which is called
+        with every entry of the history, returns True.
         """
         self.deadline = deadline
         began, early, next_entry = time.perf_counter(), "max_iter", float(self._first_entry)

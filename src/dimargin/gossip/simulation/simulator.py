@@ -45,10 +45,11 @@ class Simulator:
     Parameters
     ----------
     programs : mapping from name to function
-        Factories of the programs. A site that was down gets a new program, which is restored from its checkpoint.
+        Factories of the programs. A site that was down gets a new program, which is restored from
+        its checkpoint.
     graph : networkx graph, or function from seconds to one
-        Nodes 0, 1, ... are the sites in the order of `programs`. A function is called every second, and changes the
-        neighbours of the sites.
+        Nodes 0, 1, ... are the sites in the order of `programs`. A function is called every second,
+        and changes the neighbours of the sites.
     conditions : Conditions
     random_state : int
         Seed of the delays, losses and jitter.
@@ -113,7 +114,8 @@ class Simulator:
         Returns
         -------
         {"stopped", "watch", "until", "silence"}
-            All sites have stopped, `watch` has returned True, the time `until` is reached, or no event is left.
+            All sites have stopped, `watch` has returned True, the time `until` is reached, or no
+            event is left.
         """
         second = math.floor(self.now) + 1
         while self._events:

@@ -1,8 +1,9 @@
 """Kernel machines by gossip: sites learn a linear machine on random Fourier features that are equal at all sites.
 
-No row leaves a site, and the model contains no rows. Features depend on the agreed scaling, on the number of columns,
-and on terms of the schema: gamma, the number of features, and the seed. A digest of random numbers from this seed is a
-term too, so that sites refuse each other if their versions of NumPy draw different numbers.
+No row leaves a site, and the model contains no rows. Features depend on the agreed scaling, on the
+number of columns, and on terms of the schema: gamma, the number of features, and the seed. A digest
+of random numbers from this seed is a term too, so that sites refuse each other if their versions of
+NumPy draw different numbers.
 """
 
 from __future__ import annotations

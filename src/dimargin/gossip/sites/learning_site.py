@@ -30,8 +30,8 @@ _FILES_TIMER = "files"
 class LearningSite(Agreement):
     """Agreement that reads rows from a growing file, and writes the model and its status to files.
 
-    `content_of` returns the content of a model file from the steps of a model and notes. Raises ValueError or
-    OSError if the data cannot be read.
+    `content_of` returns the content of a model file from the steps of a model and notes. Raises
+    ValueError or OSError if the data cannot be read.
     """
 
     def __init__(
@@ -190,8 +190,9 @@ def _withheld(network: dict[str, Any]) -> str:
 def json_log(name: str, write: Callable[[str], object]) -> Callable[[str, dict[str, Any]], None]:
     """Return a log that writes one JSON object per line.
 
-    The object has the time by this site's own clock, the site, what happened, and the facts. Lines that cannot be
-    written, as on a full disk, are left out; the log counts them once it can be written again.
+    The object has the time by this site's own clock, the site, what happened, and the facts. Lines
+    that cannot be written, as on a full disk, are left out; the log counts them once it can be
+    written again.
     """
     left_out = 0
 
