@@ -50,8 +50,7 @@ class Change(msgspec.Struct, frozen=True, array_like=True):
 
     base: Count  # Sequence of the message to which the difference refers.
     tops: Annotated[list[Exponent], Meta(max_length=limits.TERMS)]  # Powers of two above the numbers of each part.
-    # A compressed byte per number: zero if it is unchanged, otherwise its sign and its level below
-    # the top, from one.
+    # Compressed bytes, one per number: zero if unchanged, otherwise sign and level below the top.
     levels: bytes
     check: int  # CRC-32 of the vector's bytes.
 

@@ -23,8 +23,7 @@ class Identity:
     """Key of a site's certificate, and the authority's certificates, by which those of other sites are checked.
 
     Dates are not checked: rows stay signed when their site's certificate has expired, and other
-    sites may still pass them on. TLS ensures that no site without a valid certificate is heard
-    itself.
+    sites may still pass them on. TLS keeps sites without a valid certificate out.
     """
 
     name: str

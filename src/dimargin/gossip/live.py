@@ -1,8 +1,7 @@
 """Execution of one site program in real time, with its clock, timers, state file and link.
 
-A `Link` only moves bytes between named sites. A `LiveSite` turns what the link delivers into calls
-of one program, all from one thread, and the program's actions into bytes, timers and a file to
-resume from.
+A `Link` only moves bytes between named sites. A `LiveSite` turns events of the link into calls of
+one program, all from one thread, and the program's actions into bytes, timers and a state file.
 """
 
 from __future__ import annotations
@@ -138,8 +137,7 @@ class LiveSite:
         LinkError
             If the link cannot be opened, or has failed permanently.
         OSError
-            If the state cannot be written at the end, or at the start for a reason that does not
-            pass.
+            If the state cannot be written at the end, or, for a lasting reason, at the start.
         """
         self._restore()
         self._link.open(self._inbox.put)
@@ -168,8 +166,7 @@ class LiveSite:
             other site was `heard`, or None.
         """
         link, now = self._link.status(), self._now()
-        # A learner sends again what its neighbours have not received: older reasons may no longer
-        # hold.
+        # A learner resends what neighbours have not received: older reasons may no longer hold.
         traffic: dict[str, dict[str, Any]] = {name: dict(counts) for name, counts in list(self._traffic.items())}
         for name, counts in traffic.items():
             counts["dropped"] += link.get("dropped", {}).get(name, 0)
@@ -206,8 +203,7 @@ class LiveSite:
             if "state" in self._trouble:
                 self._save()
             due = min(self._timers.next(), self._outbox.next(), max_time)
-            # The inbox cannot wait for `stop` as well: waits are short, so that a stop is noticed
-            # soon.
+            # The inbox cannot wait for `stop`: short waits notice it soon.
             self._handle_event(self._inbox.take(min(0.1, due - self._now())))
             for _ in range(len(self._inbox)):  # Even a site with late timers reads messages between two of them.
                 self._handle_event(self._inbox.take(0))
@@ -257,8 +253,7 @@ class LiveSite:
     def _try(self, method: Callable[..., Iterable[Action]], *arguments: Any) -> Exception | None:
         """Call the program, carry out its actions up to where it fails, and return its exception, if any.
 
-        The actions before the failure are carried out, since a site without its timer would do
-        nothing more.
+        The timer may be one of these actions; without it a site would do nothing more.
         """
         actions: list[Action] = []
         failed = None

@@ -30,7 +30,7 @@ from dimargin.system.printing import PrintableError
 MAGIC = b"dm"
 PROTOCOL_VERSION = 1
 LARGEST = limits.MESSAGE  # Most bytes of a message, by default.
-_DTYPES = ("<f8", "<f4", "<i8", "<i4", "|b1", "|u1")
+_WIRE_DTYPES = ("<f8", "<f4", "<i8", "<i4", "|b1", "|u1")
 _NO_NUL = "^[^\\x00]*$"  # NumPy strips trailing NUL characters from texts.
 Array = np.ndarray[Any, np.dtype[Any]]
 _min, _max = np.minimum.reduce, np.maximum.reduce  # NaN if there is one; for few numbers twice as fast as min.
@@ -83,8 +83,10 @@ def _encode_array(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         array = np.ascontiguousarray(value)
         dtype = array.dtype.newbyteorder("<").str if array.dtype.itemsize > 1 else array.dtype.str
-        if dtype not in _DTYPES:
-            raise TypeError(f"an array of dtype {array.dtype} cannot be sent; expected one of {', '.join(_DTYPES)}")
+        if dtype not in _WIRE_DTYPES:
+            raise TypeError(
+                f"an array of dtype {array.dtype} cannot be sent; expected one of {', '.join(_WIRE_DTYPES)}"
+            )
         return (dtype, value.shape, array.astype(dtype, copy=False).data.cast("B") if array.size else b"")
     if isinstance(value, np.generic):
         return value.item()
@@ -94,7 +96,7 @@ def _encode_array(value: Any) -> Any:
 def _decode_array(kind: Any, value: Any) -> NDArray[Any]:
     try:
         dtype, shape, raw = value
-        if dtype not in _DTYPES or not all(isinstance(n, int) and n >= 0 for n in shape):
+        if dtype not in _WIRE_DTYPES or not all(isinstance(n, int) and n >= 0 for n in shape):
             raise ValueError(f"an array cannot have dtype {dtype!r} and shape {shape!r}")
         if math.prod(shape) * np.dtype(dtype).itemsize != len(raw):
             raise ValueError(f"{len(raw)} bytes for an array of shape {tuple(shape)}")

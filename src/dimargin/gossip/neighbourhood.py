@@ -16,12 +16,10 @@ from dataclasses import dataclass, field
 class Neighbourhood:
     """Neighbours of one site, by name."""
 
-    # Seconds of silence after which a neighbour counts as gone; infinite if receivers need not send
-    # anything back.
+    # Silence in seconds after which a neighbour counts as gone; infinite if sites need not answer.
     lease: float
-    # A neighbour is refused if it sends more messages per second, by this site's own clock.
-    # Messages that came while the site was busy for up to a minute, and are then read in a burst,
-    # do not count.
+    # A neighbour is refused if it sends more messages per second of this site's clock. Messages
+    # that come while the site is busy for up to a minute, and are read in a burst, do not count.
     max_messages: float = float("inf")
     names: tuple[str, ...] = ()  # Sites that the network can reach.
     heard: dict[str, float] = field(default_factory=dict)  # Time of each neighbour's last message.

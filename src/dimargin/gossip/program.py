@@ -113,8 +113,7 @@ class SiteProgram(ABC):
         """Return all that this site has learnt, for `dimargin.gossip.messages.pack`.
 
         It is written before the messages of the same event are sent, so that a killed site
-        remembers at least what it has sent to others. A checkpoint that equals the last one is not
-        written.
+        remembers what it has sent to others. A checkpoint that equals the last one is not written.
         """
 
     @abstractmethod

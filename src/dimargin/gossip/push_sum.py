@@ -200,8 +200,7 @@ class PushSum:
     def restore(cls, state: dict[str, Any]) -> PushSum:
         """Return a `PushSum` with the state that `checkpoint` returned.
 
-        An edge whose counters are out of range is undone, since other sites would refuse messages
-        with them.
+        An edge whose counters are out of range is undone, since other sites would refuse them.
 
         Raises
         ------

@@ -14,8 +14,7 @@ class Inbox:
     """Queue of events in the order in which they came.
 
     It holds 4,096 events, 16 messages per sender and `room` bytes. If messages come faster than
-    they are read, the oldest are dropped: a slow site hears all of its neighbours, and what it
-    hears is recent.
+    they are read, the oldest are dropped: a slow site hears recent messages of all neighbours.
     """
 
     def __init__(self, room: int) -> None:
@@ -122,8 +121,7 @@ class Outbox:
     def pop(self, now: float) -> tuple[str, bytes] | None:
         """Remove a message that may be sent now and return its receiver and bytes, or None if none may."""
         if self._bandwidth is not None:
-            # Unused bandwidth is saved up for one second at most; a larger message makes the credit
-            # negative.
+            # At most a second's bandwidth is saved up; a larger message makes the credit negative.
             self._credit = min(self._bandwidth, self._credit + self._bandwidth * (now - self._since))
             self._since = now
         if not self._waiting or self._credit <= 0:

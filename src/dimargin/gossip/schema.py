@@ -31,8 +31,7 @@ class Schema:
     """
 
     terms: Mapping[str, Any]  # Settings that must be the same at all sites: program, loss, parameters, scaling.
-    # None for LIBSVM text, whose width may differ from site to site, since omitted features are
-    # zero.
+    # None for LIBSVM text, whose width may differ between sites: omitted features are zero.
     feature_names: tuple[str, ...] | None
     labels: tuple[Label, ...]  # All labels, sorted.
     low: Floats  # Smallest value of every feature, of shape (n_features,).
@@ -129,8 +128,8 @@ class Schema:
         """Return a schema with the labels, features and limits of both.
 
         The smaller of the two tuples of names gives the order of features, so that the union is
-        symmetric. Without `limits`, the other's limits count only for features that are new here,
-        and this order stays.
+        symmetric. Without `limits`, the other's limits count only for features new here, and this
+        order stays.
         """
         names = self.feature_names
         if names is not None and other.feature_names is not None and limits:

@@ -28,8 +28,7 @@ class Tls:
 def check_certificate(name: str, tls: Tls) -> None:
     """Raise LinkError unless the certificate is usable and bears the site's name.
 
-    A TLS handshake of the site with itself finds faults that other sites would refuse without a
-    message.
+    A TLS handshake of the site with itself finds faults that other sites would not report.
     """
     import ssl  # Sites without TLS do not need it.
 

@@ -134,8 +134,7 @@ def uniform_weights(graph: Any) -> Floats:
     Returns
     -------
     ndarray of shape (n, n)
-        Entry (i, j) is the share of j's mass that i gets; a site shares with itself and the sites
-        it can send to.
+        Entry (i, j) is the share of j's mass that i gets; j shares with itself and its neighbours.
     """
     weights = np.eye(len(graph))
     for j in graph:

@@ -16,8 +16,7 @@ Behaviour of Zenoh 1.10 over loopback, nearly all of it tested in `tests/gossip/
 * With TLS, access control at the receiving site drops messages and signs of life that a member
   sends in another member's name, and its subscriptions to messages for others. Names are the
   certificates' common names.
-* Without TLS a name is a mere claim: anyone who reaches the port can take any name, and read and
-  write everything.
+* Without TLS anyone who reaches the port can take any name, and read and write everything.
 * Without TLS, at most `accept_pending` (100) connections may be in their handshake. With TLS only
   descriptors limit them. After each handshake that fails, Zenoh accepts no connection for 100 ms.
   With its handshake timeout of 10 s, 2,000 silent strangers therefore keep all members out; with a
@@ -180,8 +179,7 @@ class ZenohLink(Link):
         -------
         dict
             The addresses it is `listening` on; `dropped`, the number of messages that were not
-            sent, by receiver; and `refused`, the number of messages of senders that are not
-            neighbours.
+            sent, by receiver; and `refused`, the number of messages from non-neighbours.
         """
         with self._lock:
             return {"listening": list(self._listen), "dropped": dict(self._dropped), "refused": self._refused}
@@ -375,8 +373,7 @@ class ZenohLink(Link):
                 self._senders.pop(name).finish(0.0)
         if name == self.name and mark < self._mark and mark in marks:
             # Two sites started at the same time, or before their networks met: the later one ends,
-            # if both still live after the time in which a killed site's sign of life may outlive
-            # it.
+            # unless the other was killed and only its sign of life is left for a while.
             timer = threading.Timer(1.5 * self._lease + 0.5, self._give_way, (mark,))
             timer.daemon = True
             timer.start()

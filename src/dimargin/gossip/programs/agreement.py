@@ -72,8 +72,7 @@ class Card(Message, frozen=True, tag="card"):
 class Agreement(SiteProgram):
     """Site program that agrees on a schema with other sites, and then learns.
 
-    It may have rows, dense or CSR, of one class only, or no rows. The terms of their schema must be
-    the same at all sites.
+    Its rows, dense or CSR, may be of one class, or none. The terms must be equal at all sites.
 
     Parameters
     ----------

@@ -51,8 +51,7 @@ class SiteAlgorithm(ABC):
         Names of the message fields that hold learnt arrays, which
         `dimargin_bench.gossip_rivals.liars` falsifies.
     needs_answers : bool
-        Whether edges must be undirected, since sites wait for messages of the sites to which they
-        send.
+        Whether edges must be undirected, since sites wait for answers.
     """
 
     shares: ClassVar[Literal["parameters", "rows"]] = "parameters"

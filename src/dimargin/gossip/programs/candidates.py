@@ -43,8 +43,7 @@ class Candidates(Message, frozen=True, omit_defaults=True, tag="candidates"):
     # Weights of the rows, of shape (k,), by which C is multiplied.
     masses: Annotated[Array, Numbers(low=limits.MIN_MASS, high=limits.MAX_MASS)]
     quiet: Count  # Rounds since the last change that the sender knows.
-    # The core-set's value. The receiver computes it again only if the core-set is the best that it
-    # has received.
+    # The core-set's value, which the receiver computes again only if it is the best one received.
     value: Finite = 0.0
     digest: Digest = ""  # As in `Named.digest`; a message without points says that the core-set is unchanged.
     output: Annotated[int, Meta(ge=0, lt=limits.LABELS)] = 0  # Number of the core-set's machine.

@@ -11,9 +11,8 @@ so that radii never fall. If the network is strongly connected, at least over ti
 with the same set: a site that has a better one sends it to the others. Corrections of the paper
 (docs/algorithms.md#core-set-consensus):
 
-* The paper assumes that sets of equal radius are the same set. They are not at the beginning (all
-  radii are zero) or if points have no weight: hence the total order, by radii rounded to 12 digits
-  and then by names.
+* The paper assumes that sets of equal radius are equal. They are not at first (all radii are zero)
+  or if points have no weight: hence the order by radii rounded to 12 digits, then by names.
 * Points are sent with their names (site and row), and not in a space that has a coordinate for each
   of them: equal points of different names are two points, and a name identifies one point.
 * A site with several points always keeps all of them in S; with only the random few of the paper's
@@ -30,8 +29,7 @@ If the size k is given, a better core-set is the result of Badoiu and Clarkson's
 (``ceil(1/epsilon)``; d + 1 points of d numbers give the exact ball, which is the constraints
 consensus of the paper's predecessor). Otherwise it is a core-set that grows until its ball,
 enlarged by `epsilon`, holds all of S. Sites need not agree on an epsilon for machines:
-``epsilon rho / (2 r^2)`` is a function of the core-set, so that sites with the same set have the
-same value.
+``epsilon rho / (2 r^2)`` is a function of the core-set.
 """
 
 from __future__ import annotations
@@ -128,8 +126,7 @@ class CoreSetConsensus(Listener):
             self._quiet, self._counted = self._quiet + 1, self.rounds
         self._improve()
         yield from self._send_core_set()
-        # The counts of neighbours lower this one a little all the time, so a finished site needs
-        # only half as many.
+        # Counts of neighbours keep lowering this one, so a finished site needs only half as many.
         had_finished, min_quiet = self.has_finished, self.settings.quiet_rounds / (2 if self.has_finished else 1)
         self.has_finished = self.chosen is not None and self._quiet > min_quiet
         if self.has_finished and not had_finished:

@@ -33,8 +33,7 @@ class CoreSetSettings(LearnerSettings):
     """
 
     machine: Literal["ball", "margin"] = "ball"
-    # For a ball, every point is within 1 + epsilon times the radius; for a machine, relative error
-    # of its objective.
+    # Share by which points may exceed a ball's radius, or relative error of a machine's objective.
     epsilon: float = 0.1
     size: int | None = None  # Number k of points that exchanges keep; None lets core-sets grow.
     C: float = np.inf  # The softness is 1 / C; infinite for a hard ball.
@@ -77,8 +76,7 @@ class CoreSetSettings(LearnerSettings):
         """
         if self.machine == "ball" or np.isfinite(self.C):
             return True
-        # Smaller values, the squared margin relative to the squared length of the longest point,
-        # are only rounding.
+        # A smaller squared margin, relative to the longest squared length, is only rounding.
         return -chosen.value > 1e-12 * self.space(chosen.points).constant
 
     def bounds(self, chosen: Chosen) -> tuple[float, float]:
@@ -100,8 +98,7 @@ class CoreSetSettings(LearnerSettings):
 
     def improved(self, points: Points, start: Any, limits: Limits = LIMITS) -> Any:
         """Return the indices of a core-set that is at least as good as the one at the start."""
-        # Exchanges at a fixed size end by themselves; this epsilon is always reached, and adds no
-        # point.
+        # Exchanges at a fixed size end by themselves; this epsilon always holds, and adds no point.
         solver = GrowingCoreSet(self.epsilon) if self.size is None else FixedSizeCoreSet(self.size, 1e6)
         return solve(points, solver, start, limits).indices
 

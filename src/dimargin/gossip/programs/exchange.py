@@ -22,8 +22,7 @@ class Sums(NamedTuple):
     # gradients, the weights times the number of rows.
     pull: Floats
     rows: float  # Number of rows.
-    # Curvature, first and second moment of the features, of shape (3, n_features); (3, 0) if the
-    # step size needs none.
+    # Curvature, first and second moments, of shape (3, n_features), or (3, 0) if not needed.
     statistics: Floats
     loss: Floats  # Sum of the losses, of shape (n_outputs,).
     active: Floats  # Number of rows of margin below one, of shape (n_outputs,).
@@ -136,17 +135,8 @@ class Exchange(Message, frozen=True, tag="exchange", omit_defaults=True):
 
 
 # Every message repeats the names of its fields, which are therefore short on the wire.
-_WIRE_NAMES = {
-    "life": "l",
-    "knows": "k",
-    "number": "q",
-    "heard": "h",
-    "rows": "r",
-    "change": "c",
-    "steps": "t",
-    "digest": "d",
-    "is_new": "i",
-}
+_WIRE_NAMES = {"life": "l", "knows": "k", "number": "q", "heard": "h", "rows": "r", "change": "c", "steps": "t",
+               "digest": "d", "is_new": "i"}  # fmt: skip
 
 
 class Difference(Message, frozen=True, tag="difference", omit_defaults=True, rename=_WIRE_NAMES):
@@ -176,8 +166,7 @@ class Difference(Message, frozen=True, tag="difference", omit_defaults=True, ren
     def whole(self, known: Incoming, shape: tuple[int, int], size: int) -> Exchange | str | None:
         """Return the whole message, a fault that no correct site can have made, or None if its base is unknown.
 
-        `known` holds the messages to which the sender may refer, `shape` is that of the weights and
-        `size` that of the sums.
+        `known` holds the possible base messages; `shape` and `size` are as in `Sums`.
         """
         try:
             vector = known.vector(self.number, self.change, Sums.parts(shape, size), self.rows)

@@ -13,8 +13,7 @@ the printed pseudo-code put right:
                                                                         another problem)
 
 The mass of Push-Vector is kept between iterations instead of being distributed from scratch: with
-few rounds per iteration, the mean of all w_i would otherwise depend on how many neighbours each
-site has.
+few rounds per iteration, the mean of all w_i would depend on the degrees of the sites.
 
 ``gradient="local"`` is this iteration. It pulls every site to its own rows, by ``eta_t |L_i - L|``,
 which a few rounds of gossip do not correct if rows differ from site to site. ``gradient="tracked"``
@@ -26,8 +25,7 @@ every site then follows the gradient of *all* rows,
 (gradient tracking: Pu, Shi, Xu, Nedic, "Push-Pull gradient methods", IEEE TAC 2021), and sites that
 agree stay so. The step is ``eta_t = 1 / (alpha t + p)``. Pegasos has p = 0, whose first steps of
 1/alpha move the iterate far away. With ``step_size="auto"`` steps are as long as the rows'
-curvature and the network allow (steps.py); the statistics of all rows that this needs are gossiped
-too.
+curvature and the network allow (steps.py); the statistics for this are gossiped too.
 
 Smooth losses (squared hinge, optimal margin distribution), whose pull is
 ``sum_i -loss'(m_i) y_i x_i``, need no shrinking steps: with gradients of all rows,

@@ -33,8 +33,7 @@ class Differences:
         The exact message has the sums `sent`, of which `share` is new, and the weights.
         """
         sizes = np.abs(_joined(share, weights))
-        # Steps need few digits of curvatures and moments, so that only large changes of these are
-        # sent.
+        # Steps need few digits of curvatures and moments: only large changes of these are sent.
         sizes[self._rows + 1 : self._size - 2 * len(weights)] *= 32.0
         parts = Sums.parts(self._shape, self._size)
         outgoing = self._outgoing_to(name, edge)

@@ -20,8 +20,7 @@ class LearnerSettings:
     """Settings of any learner."""
 
     interval: float = 1.0  # Seconds between rounds.
-    # Seconds of silence after which a neighbour counts as gone; infinite if receivers need not send
-    # anything back.
+    # Silence in seconds after which a neighbour counts as gone; infinite if sites need not answer.
     lease: float = math.inf
     norm_bound: float = math.inf  # Largest norm of weights or points; a site that sends longer ones is refused.
     max_messages: float = math.inf  # Messages per second above which a neighbour is refused.

@@ -1,7 +1,6 @@
 """Parameters of learners, from which the flags of ``dimargin site`` are derived.
 
-A parameter that is a flag is annotated with its help, and with a text for its default if the value
-is not clear.
+A parameter that is a flag is annotated with its help, and with a text for an unclear default.
 """
 
 from __future__ import annotations
@@ -21,14 +20,12 @@ class GadgetParameters:
         Literal["tracked", "local"], "Gradient of all rows, tracked by gossip, or of the site's own rows."
     ] = "tracked"
     batch_size: Annotated[int | None, "Rows per step.", "all"] = None  # Drawn with replacement; None uses all rows.
-    # A number below one is a tolerance: a step is due when the site's estimate changes by less than
-    # this share in a round.
+    # Below one, a step is due when the site's estimate changes by less than this share in a round.
     gossip_rounds: Annotated[int | float, "Rounds per step."] = 1
     # About the length of the first step: the one that the rows' curvature allows ("auto",
     # steps.py), 1/alpha ("pegasos"), or this number.
     step_size: str | float = "auto"
-    # "quantised" sends differences from the numbers that a neighbour has, in at most a byte each
-    # (differences.py).
+    # "quantised" sends differences from a neighbour's numbers, in at most a byte (differences.py).
     compression: Annotated[Literal["none", "quantised"], "Compression of messages."] = "none"
 
 
@@ -62,8 +59,7 @@ class CoreSetParameters:
     # With an infinite C no row is outside of the ball, or on the wrong side of the margin.
     C: Annotated[float, "Weight of the squared loss; inf allows no loss.", "1"] = 1.0
     kernel: Annotated[Literal["linear", "poly", "rbf", "laplacian"], ""] = "rbf"
-    # None is 1 / n_features, which all sites know; no site knows the variance of the features over
-    # all rows.
+    # None is 1 / n_features, since no site knows the variance of the features over all rows.
     gamma: Annotated[float | None, "Coefficient of the kernel.", "1 / features"] = None
     degree: Annotated[int, "Degree of poly."] = 3
     coef0: Annotated[float, "Constant term of poly.", "0"] = 0.0

@@ -10,8 +10,7 @@ about it, and zero in rare features. If all features are positive, scaled to [0,
 diagonal alone allows a tenth of the step or less.
 
 If the loss is smooth, its second derivative is at most h, and the majoriser of the whole objective
-is ``alpha + h`` times that. Steps with its inverse use Nesterov's momentum, which restarts when it
-leads uphill.
+is ``alpha + h`` times that. Steps use Nesterov's momentum, restarted when it leads uphill.
 
 The gradient that a site follows is delayed by as many rounds as its network takes to mix. If steps
 of this length oscillate because of that, they are damped until they do not. The first steps with a
@@ -63,8 +62,7 @@ class Steps:
         The gradient is of shape (n_outputs, n_features). The majoriser, whose diagonal p is
         `curvature`, of shape (n_features,), is multiplied by `steepness`, the largest second
         derivative of the loss, and `shrinkage` is added: alpha t, or alpha for steps that do not
-        shrink. With `may_damp`, gradients that change direction do so because of the network, not
-        by chance.
+        shrink. Set `may_damp` if gradients are exact and oscillate only because of the network.
         """
         step = self._majorised(gradient, shrinkage / steepness, np.maximum(curvature, 0.0)) / steepness
         size = float((step * gradient).sum())

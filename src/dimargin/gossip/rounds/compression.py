@@ -254,8 +254,8 @@ class Quantised(_Levels):
     Attributes
     ----------
     levels : int in [1, 32768], default=7
-        Number s of positive levels. With signs and zero there are 2s + 1 values, by default of 4
-        bits each.
+        Number s of positive levels; with signs and zero there are 2s + 1 values, by default of 4
+        bits.
 
     Examples
     --------
@@ -292,8 +292,7 @@ class Logarithmic(_Levels):
     """Operator that rounds every number to the largest size, half of it, a quarter of it and so on, or to zero.
 
     A number that is much smaller than the largest keeps its order of magnitude, while `Quantised`
-    sends zero or a whole level: changes of a model that has nearly converged differ by orders of
-    magnitude.
+    sends zero or a whole level: changes of a nearly converged model differ by orders of magnitude.
 
     Attributes
     ----------

@@ -24,8 +24,7 @@ This form sends as many numbers over every edge, on any network. The scaled mult
 ends cancel, so that an edge that closes leaves nothing behind.
 
 It converges for ``0 < a < 2``; 1.5 to 1.8 are usual. Table 7 of the GADGET paper has a = 2.4 and
-10.5, outside of this range, and its ADMM runs at every site separately, on its own rows, which
-solves another problem.
+10.5, outside of this range, and its ADMM runs at every site on its own rows only, another problem.
 """
 
 from __future__ import annotations

@@ -12,9 +12,9 @@ is solved by the method of multipliers (the proximal point method on D),
 Newton's method (semismooth Newton augmented Lagrangian; Li, Sun, Toh, SIAM J. Optimization 2018):
 its second derivative is ``h + s sum of x x'`` over the rows whose coefficient is inside the box, a
 system with one unknown per feature or per such row, whichever are fewer. It starts from the last
-coefficients, since in ADMM the centre moves less and less. The alternative, block coordinate
-descent on the dual, takes hundreds of passes if rows are many more than features, since all blocks
-move the same weights.
+coefficients, since in ADMM the centre moves less and less. Block coordinate descent on the dual,
+the alternative, takes hundreds of passes with many more rows than features, since all blocks move
+the same weights.
 """
 
 from __future__ import annotations
@@ -85,36 +85,25 @@ class LocalSVM:
             if primal - dual <= tolerance * primal or steps >= max_steps:
                 break
             # A step of the multipliers multiplies the error of the minimiser by s.
-            max_decrease = 1e-2 * min(tolerance, 1e-4) * primal * min(1.0, self._c / s)
-            weights, steps = self._minimise(centre, signs, a, s, weights, max_decrease, steps, max_steps)
+            tol = 1e-2 * min(tolerance, 1e-4) * primal * min(1.0, self._c / s)
+            weights, steps = self._minimise(centre, signs, a, s, weights, tol, steps, max_steps)
             a = np.clip(a + s * (1 - signs * (X @ weights)), 0, self._c)
             pull, s, steps = X.T @ (signs * a), min(s * _PENALTY_GROWTH, self._max_penalty), steps + 1
         self.dual[q], self._starts[q] = a, max(self._min_start, s / _PENALTY_GROWTH**3)
         return np.asarray(weights)
 
     def _minimise(
-        self,
-        centre: Floats,
-        signs: Floats,
-        a: Floats,
-        s: float,
-        weights: Floats,
-        max_decrease: float,
-        steps: int,
-        max_steps: int,
+        self, centre: Floats, signs: Floats, a: Floats, s: float, weights: Floats, tol: float, steps: int, limit: int
     ) -> tuple[Floats, int]:
-        """Return the minimiser of the augmented Lagrangian, and the number of steps so far.
-
-        Stop when Newton's step would decrease it by at most `max_decrease` to first order.
-        """
+        """Return the minimiser of the augmented Lagrangian, up to a slope of `tol`, and the number of steps so far."""
         X, h = self.rows.X, self.curvature
         r = a + s * (1 - signs * (X @ weights))
-        while steps < max_steps:
+        while steps < limit:
             p = np.clip(r, 0, self._c)
             gradient = h * (weights - centre) - X.T @ (signs * p)
             direction = -self._solved(gradient, (r > 0) & (r < self._c), s)
             slope = float(gradient @ direction)
-            if -slope <= max_decrease:
+            if -slope <= tol:
                 break
             steps += 1
             along = -s * signs * (X @ direction)

@@ -157,8 +157,7 @@ class ClippedMean(MergeRule):
         Largest number of lying neighbours that the rule tolerates. Only the radius "auto" uses it,
         for which at least f + 1 neighbours must be heard; otherwise the site keeps its own vector.
     radius : "auto" or float, default="auto"
-        tau, the largest distance that is not clipped; "auto" is the (f+1)-th largest distance in
-        this round.
+        Largest distance tau that is not clipped; "auto" is the (f+1)-th largest in this round.
 
     Examples
     --------
@@ -203,8 +202,8 @@ class NearestMixing(MergeRule):
 
     Of n vectors, the own one included, each becomes the mean of the n - f that are nearest to it,
     itself included (nearest neighbour mixing: Y. Allouah et al., "Fixing by mixing: a recipe for
-    optimal Byzantine ML under heterogeneity", AISTATS 2023, algorithm 2). If rows differ from site
-    to site, this brings honest vectors closer together, and leaves less room for lies. It takes n^2
+    optimal Byzantine ML under heterogeneity", AISTATS 2023, algorithm 2). If rows differ between
+    sites, this brings honest vectors together, and leaves less room for lies. It takes n^2
     distances.
 
     Attributes

@@ -102,8 +102,7 @@ class PublicCopies(LinearRounds):
     def update_copies(self, messages: Mapping[str, Difference]) -> dict[str, Floats]:
         """Update the public copies of neighbours by their messages, and return them.
 
-        If the checksum shows that a neighbour has another copy, end the exchange with it, and leave
-        its copy out.
+        If the checksum shows that a neighbour has another copy, end the exchange and omit its copy.
         """
         for name, message in messages.items():
             if message.whole is not None:

@@ -136,8 +136,7 @@ class RobustSite(LinearRounds):
     def _inverse_first_step(self) -> float:
         if self.robust.step_size != "auto":
             return 1 / float(self.robust.step_size)
-        # The first step is ten times as long as the mean squared length of the rows allows for a
-        # smooth loss.
+        # The first step is ten times as long as the mean squared length allows for a smooth loss.
         return float((self.rows.lengths**2).mean()) / 10.0 if self.rows.n_rows else 0.0
 
 

@@ -7,8 +7,7 @@ there the network loses nothing, and acknowledgements and safety signals are sep
 neighbours are at most one round apart; sites at the two ends of a network may be as many rounds
 apart as the path between them has edges.
 
-* Without faults every edge carries one message per direction and round, in step with the rounds of
-  the simulator.
+* Without faults every edge carries one message per direction and round of the simulator.
 * A site that still waits when its timer ends sends its neighbours a short message (`Waiting`) with
   the number up to which it has each neighbour's messages. A neighbour then resends the missing
   ones, so that a lost message costs one more message and one short one; until then the short
@@ -50,8 +49,8 @@ class Synchronous(Listener):
     """Site program of an algorithm in rounds: `begin`, then `outgoing` for every neighbour, then `advance`.
 
     Subclasses list the messages that they send, subclasses of `Step`, in `kinds`. They list in
-    `state` the attributes that a checkpoint contains, each a number, text, array, or dictionary or
-    list of these.
+    `state` the attributes for a checkpoint, each a number, text, array, or dictionary or list of
+    these.
 
     Parameters
     ----------
@@ -205,8 +204,7 @@ class Synchronous(Listener):
 
     def _edge(self, name: str) -> Edge:
         if name not in self.edges:
-            # With at most 100 lives per second, this life is new even if the site has lost its
-            # memory in a crash.
+            # With at most 100 lives per second, this life is new even after a loss of memory.
             self.edges[name] = Edge(life=min(1 + int(100 * self._now), limits.LIVES // 2))
         return self.edges[name]
 

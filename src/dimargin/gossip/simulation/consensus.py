@@ -37,9 +37,8 @@ def agree(
 ) -> CoreSetRun:
     """Run core-set consensus on a static network until all sites have stopped.
 
-    `site` is the number of every row's site, of shape (n,). The settings' `quiet_rounds` are
-    replaced by the number that follows from the diameter. Raises ValueError if some site cannot
-    reach all others.
+    `site` is the number of every row's site, of shape (n,). The settings' `quiet_rounds` are set
+    from the diameter. Raises ValueError if some site cannot reach all others.
     """
     graph = connected_graph(topology, n_sites, random_state)
     settings = replace(settings, quiet_rounds=quiet_rounds(graph))
@@ -50,8 +49,7 @@ def agree(
 def dealt(shards: Any, codes: Any, given: Any, n_sites: int) -> Any:
     """Return the site of every row.
 
-    Rows are in random order, and `given` has their indices in the caller's order, which is that of
-    `shards`.
+    Rows are in random order; `given` has their indices in the caller's order, that of `shards`.
     """
     if not isinstance(shards, str):
         shards = np.asarray(shards)
@@ -88,20 +86,10 @@ class Consensus(Strategy):
         settings = CoreSetSettings.for_gap("margin", 2 * loss.C, limits.tol, transform.kernel, bool(transform.offset))
         codes = codes_of_labels(problem.labels)
         site = dealt(self.shards, codes, training.given, self.n_sites)
-        runs = [
-            agree(
-                problem.kernel.rows(np.arange(problem.n_rows)),
-                signs,
-                problem.weights,
-                settings,
-                site,
-                self.n_sites,
-                self.topology,
-                limits,
-                training.random_state,
-            )
-            for signs in problem.labels
-        ]
+        rows = problem.kernel.rows(np.arange(problem.n_rows))
+        network = site, self.n_sites, self.topology
+        end = limits, training.random_state
+        runs = [agree(rows, signs, problem.weights, settings, *network, *end) for signs in problem.labels]
         return self._outcome(training, part, runs, time.perf_counter() - began)
 
     def _outcome(self, training: Training, part: Part, runs: list[CoreSetRun], seconds: float) -> Outcome:

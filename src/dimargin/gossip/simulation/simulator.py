@@ -114,8 +114,7 @@ class Simulator:
         Returns
         -------
         {"stopped", "watch", "until", "silence"}
-            All sites have stopped, `watch` has returned True, the time `until` is reached, or no
-            event is left.
+            All sites have stopped, `watch` returned True, `until` is reached, or no event is left.
         """
         second = math.floor(self.now) + 1
         while self._events:

@@ -132,7 +132,7 @@ class CoreSetOptions(SiteOptions, CoreSetParameters):
 
     def _detector(self, one: Chosen, transform: RowTransform, learner: CoreSetMachines, n_rows: int) -> dict[str, Any]:
         x, X = one.weights, one.points.X
-        # No site knows by how much all rows are outside: the mean at the optimum replaces it, see
+        # No site knows the excess of all rows: its mean at the optimum is used, see
         # `contamination`.
         square = float(x @ KernelMatrix(transform, X).multiply(np.arange(len(x)), x[None])[0])
         own: dict[str, Any] = {"dual_coef_": x[None], "_square": square}

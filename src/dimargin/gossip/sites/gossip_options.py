@@ -97,8 +97,7 @@ class GossipOptions(SiteOptions, GossipParameters):
     def settings(self, schema: Schema, n_rows: int) -> GadgetSettings:
         """Return the settings under a schema, with bounds on the messages of correct sites."""
         radius = FEATURE_ROW if self.is_kernel else max(longest_row(schema), 1.0)
-        # A smooth loss and its slope grow with margins, which are bounded for weights that are not
-        # worse than zero.
+        # A smooth loss grows with margins, whose size is bounded for weights better than zero.
         steepness = HingeRows(np.zeros((0, 1)), np.zeros((1, 0)), self.loss).steepness
         rise = steepness * (1 + radius * np.sqrt(2 / self.alpha)) ** 2 if self.loss.smooth else 1.0
         max_norm = 10 * np.sqrt(len(schema.labels)) * radius * rise / self.alpha  # Since |w| <= radius / alpha.

@@ -47,18 +47,10 @@ class LearningSite(Agreement):
         self.live: LiveSite | None = None  # Runner of this program, for its counters.
         self._first = first = data.read()
         self._terms = options.terms(first)
-        super().__init__(
-            name,
-            first.X,
-            self._labels(first),
-            self._schema(first),
-            options,
-            options.n_sites,
-            options.min_sites,
-            options.settle,
-            max_messages=options.max_messages,
-            seed=(seed, *name.encode()),
-        )
+        rows = first.X, self._labels(first), self._schema(first)
+        start = options.n_sites, options.min_sites, options.settle
+        limit, seeds = options.max_messages, (seed, *name.encode())
+        super().__init__(name, *rows, options, *start, max_messages=limit, seed=seeds)
         self._last_read = 0.0
         self._trouble = ""  # Error of the last read of the data.
         self._unwritten: dict[str, str] = {}  # Reasons of failed writes, by file.
@@ -191,8 +183,7 @@ def json_log(name: str, write: Callable[[str], object]) -> Callable[[str, dict[s
     """Return a log that writes one JSON object per line.
 
     The object has the time by this site's own clock, the site, what happened, and the facts. Lines
-    that cannot be written, as on a full disk, are left out; the log counts them once it can be
-    written again.
+    that cannot be written, as on a full disk, are left out and counted in a later line.
     """
     left_out = 0
 
