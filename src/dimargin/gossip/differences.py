@@ -82,7 +82,7 @@ class _States:
             weight = float(vector[self.exact] - before[self.exact])
             max_growth = max(weight, 0.95 * max_growth)
             if max_growth > 0:
-                change = (vector - self.predicted(base, float(vector[self.exact]))) / max_growth
+                change = (vector - self.expected(base, float(vector[self.exact]))) / max_growth
                 change[self.growing :] = 0.0
                 rate = rate + change
         if sequence <= max(self.known, default=0):  # The sender has restarted.
@@ -91,7 +91,7 @@ class _States:
         while len(self.known) > 8:
             del self.known[min(self.known)]
 
-    def predicted(self, base: int, weight: float) -> Floats:
+    def expected(self, base: int, weight: float) -> Floats:
         """Return the prediction, from message `base`, of a message with this weight."""
         vector, rate, _ = self.known[base]
         predicted: Floats = vector + (weight - vector[self.exact]) * rate
@@ -130,7 +130,7 @@ class Outgoing(_States):
         if base not in self.known:
             return None
         self.drop_before(base)
-        predicted = self.predicted(base, wanted[self.exact])
+        predicted = self.expected(base, wanted[self.exact])
         error = wanted - predicted
         error[np.abs(error) <= 2.0**-12 * sizes] = 0.0
         tops, levels = _quantised(error, parts)
@@ -169,7 +169,7 @@ class Incoming(_States):
             return None
         with np.errstate(over="ignore", invalid="ignore"):
             difference = _dequantised(np.frombuffer(data, np.int8), change.tops, parts)
-            vector = self.predicted(change.base, weight) + difference
+            vector = self.expected(change.base, weight) + difference
         return vector if zlib.crc32(vector.tobytes()) == change.check else None
 
 
@@ -187,7 +187,6 @@ def _quantised(error: Floats, parts: Sequence[slice]) -> tuple[list[int], NDArra
 
 
 def _dequantised(levels: NDArray[np.int8], tops: Sequence[int], parts: Sequence[slice]) -> Floats:
-    """Return the difference with these tops and levels."""
     values = np.zeros(len(levels))
     for top, part in zip(tops, parts, strict=True):
         own = levels[part].astype(np.int64)

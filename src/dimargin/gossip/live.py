@@ -237,20 +237,20 @@ class LiveSite:
         except MessageError as error:
             self._report_undecodable(sender, error)
             if isinstance(error, UnsoundError):
-                self._drop(now, sender, str(error))
+                self._refuse_sender(now, sender, str(error))
             return
-        failed = self._try(self._program.receive, now, sender, message)
+        failed = self._call_program(self._program.receive, now, sender, message)
         if isinstance(failed, MessageError):  # The message is valid by itself, but not for this program.
             self._report_undecodable(sender, failed)
         if failed is not None:
-            self._drop(now, sender, f"the program has failed at its message: {failed!r}")
+            self._refuse_sender(now, sender, f"the program has failed at its message: {failed!r}")
 
-    def _drop(self, now: float, sender: str, reason: str) -> None:
+    def _refuse_sender(self, now: float, sender: str, reason: str) -> None:
         """Ignore a sender from now on, and let the program undo what it has contributed."""
         self._program.neighbourhood.refuse(sender, reason)  # This holds even if the program fails next.
-        self._try(self._program.refuse, now, sender, reason)
+        self._call_program(self._program.refuse, now, sender, reason)
 
-    def _try(self, method: Callable[..., Iterable[Action]], *arguments: Any) -> Exception | None:
+    def _call_program(self, method: Callable[..., Iterable[Action]], *arguments: Any) -> Exception | None:
         """Call the program, carry out its actions up to where it fails, and return its exception, if any.
 
         The timer may be one of these actions; without it a site would do nothing more.
@@ -285,7 +285,7 @@ class LiveSite:
                 self._traffic_of(to)["dropped"] += 1
             return
         for to, data in outgoing:
-            self._post(to, data)
+            self._queue_message(to, data)
 
     def _encoded(self, action: Send) -> bytes | None:
         """Return the bytes of a message, or None if its receiver would refuse it as invalid or too long."""
@@ -307,7 +307,7 @@ class LiveSite:
             )
         self._timers.set(self._now() + action.after, action.name)
 
-    def _post(self, to: str, data: bytes) -> None:
+    def _queue_message(self, to: str, data: bytes) -> None:
         traffic = self._traffic_of(to)
         if to == self._link.name:
             traffic["dropped"] += 1
@@ -410,6 +410,5 @@ class LiveSite:
 
 
 def _location(error: BaseException) -> str:
-    """Return where an error was raised, for debugging."""
     location = traceback.extract_tb(error.__traceback__)[-1]
     return f"{os.path.basename(location.filename)}:{location.lineno} in {location.name}"

@@ -34,9 +34,9 @@ class Inbox:
             self._events.append(event)
             self._count(event, 1)
             if isinstance(event, Received) and self._waiting[event.sender] > 16:
-                self._drop(event.sender)
+                self._drop_oldest(event.sender)
             while len(self._events) > 4096 or (self._bytes > self._room and len(self._events) > 1):
-                self._drop()
+                self._drop_oldest()
             self._ready.notify()
 
     def _count(self, event: Event, by: int) -> None:
@@ -46,8 +46,7 @@ class Inbox:
             if not self._waiting[event.sender]:
                 del self._waiting[event.sender]
 
-    def _drop(self, sender: str | None = None) -> None:
-        """Drop the oldest message, of this sender if given."""
+    def _drop_oldest(self, sender: str | None = None) -> None:
         for index, event in enumerate(self._events):
             if isinstance(event, Received) and sender in (None, event.sender):
                 del self._events[index]

@@ -162,14 +162,14 @@ class Agreement(SiteProgram):
         if self.learner is not None:
             self.learner.leave(sender)
         yield Report("refused", {"site": sender, "reason": reason})
-        yield from self._pass_neighbours_on(now)
+        yield from self._update_learner_neighbours(now)
 
     def neighbours_changed(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
         """Handle a change of the neighbours, and send the card to new ones."""
         new = [name for name in neighbours if name not in self.neighbourhood.names]
         self.neighbourhood.change(neighbours)
         yield from self._send_card([name for name in new if name not in self.neighbourhood.refused])
-        yield from self._pass_neighbours_on(now)
+        yield from self._update_learner_neighbours(now)
 
     def append(self, now: float, X: Any, y: NDArray[Any], schema: Schema) -> Iterator[Action]:
         """Add rows of this site, with their own schema.
@@ -209,7 +209,7 @@ class Agreement(SiteProgram):
         if sender in self.neighbourhood.refused:
             self.neighbourhood.take_in(sender)
             yield Report("taken in again", {"site": sender})
-            yield from self._pass_neighbours_on(now)
+            yield from self._update_learner_neighbours(now)
         yield from self._unite(now, sender, other, card)
 
     def _refuse_until_it_fits(self, now: float, name: str, reason: str) -> Iterator[Action]:
@@ -230,7 +230,7 @@ class Agreement(SiteProgram):
             return f"its features and labels make messages of {size} bytes, expected at most {limits.MESSAGE}"
         return None
 
-    def _pass_neighbours_on(self, now: float) -> Iterator[Action]:
+    def _update_learner_neighbours(self, now: float) -> Iterator[Action]:
         if self.learner is not None:
             yield from self.learner.neighbours_changed(now, self.neighbourhood.spoken_to)
 
@@ -310,7 +310,6 @@ class Agreement(SiteProgram):
         yield from self.learner.start(now, self.neighbourhood.spoken_to)
 
     def _replace_learner(self, now: float, before: Schema) -> Iterator[Action]:
-        """Resume with a new learner under a wider schema."""
         yield Report("schema grew", self._facts())
         last = self.learner
         self.learner = self._new_learner()

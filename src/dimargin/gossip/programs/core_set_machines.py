@@ -157,5 +157,4 @@ def _json_number(value: float) -> float | None:
 
 
 def _without(kinds: Any, actions: Iterable[Action]) -> Iterator[Action]:
-    """Return the actions without those of the given kinds."""
     return (action for action in actions if not isinstance(action, kinds))

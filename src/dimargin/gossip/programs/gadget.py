@@ -9,8 +9,7 @@ the printed pseudo-code put right:
     (e)   w_i <- (1 - alpha eta_t) w_i + eta_t L_i,  eta_t = 1/(alpha t)
     (f,h) project on |w_i| <= 1/sqrt(alpha), if asked to                (the paper takes the norm of another vector)
     (g)   Push-Vector of (n_i w_i, n_i), in some number of rounds: w_i = the mean, weighted by rows
-                                                                        (unweighted, it solves
-                                                                        another problem)
+                                                                        (unweighted, it solves another problem)
 
 The mass of Push-Vector is kept between iterations instead of being distributed from scratch: with
 few rounds per iteration, the mean of all w_i would depend on the degrees of the sites.
@@ -283,7 +282,7 @@ class Gadget(Learner):
             step = self._step_size() * gradient
         self.weights = self._projected(self.weights - step)
         if self._is_linear and is_auto:
-            self.weights = self._steps.extrapolated(self.weights, gradient)
+            self.weights = self._steps.carried_on(self.weights, gradient)
         self._push_sum.contribute(self._contribution(self._evaluate(weight)))
 
     def _step_locally(self) -> None:
@@ -355,7 +354,6 @@ class Gadget(Learner):
         self._push_sum.contribute(self._contribution(self.rows.evaluate(self.weights)))
 
     def _contribution(self, evaluation: HingeEvaluation) -> Floats:
-        """Return the sums over this site's rows."""
         pull = np.zeros(self._shape) if self.settings.gradient == "local" else evaluation.pull
         return Sums(pull, float(self.rows.n_rows), self._statistics, evaluation.loss, evaluation.active).vector
 
@@ -366,7 +364,6 @@ class Gadget(Learner):
 
     @property
     def _means(self) -> Sums:
-        """Means over all rows, as this site estimates them."""
         return Sums.of(self._push_sum.mass / self._sums.rows, self._shape)
 
     @property

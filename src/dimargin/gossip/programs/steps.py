@@ -75,7 +75,7 @@ class Steps:
             self.last, self.last_size = gradient, size
         return step / self.damping
 
-    def extrapolated(self, weights: Floats, gradient: Floats) -> Floats:
+    def carried_on(self, weights: Floats, gradient: Floats) -> Floats:
         """Return the weights after a step, extrapolated by Nesterov's momentum, at which to take the next gradient.
 
         It restarts when the previous step went uphill (O'Donoghue, Candes, Found. Comput. Math.

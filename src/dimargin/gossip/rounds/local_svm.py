@@ -101,7 +101,7 @@ class LocalSVM:
         while steps < limit:
             p = np.clip(r, 0, self._c)
             gradient = h * (weights - centre) - X.T @ (signs * p)
-            direction = -self._solved(gradient, (r > 0) & (r < self._c), s)
+            direction = -self._solve_newton_system(gradient, (r > 0) & (r < self._c), s)
             slope = float(gradient @ direction)
             if -slope <= tol:
                 break
@@ -120,7 +120,7 @@ class LocalSVM:
         p = np.clip(r, 0, self._c)
         return float((self.curvature * difference**2).sum()) / 2 + float((p * r - p * p / 2).sum()) / s
 
-    def _solved(self, right: Floats, inside: NDArray[np.bool_], s: float) -> Floats:
+    def _solve_newton_system(self, right: Floats, inside: NDArray[np.bool_], s: float) -> Floats:
         """Return the solution of ``(h + s sum over rows inside of x x') u = right``."""
         X, h = self.rows.X[inside], self.curvature
         if not X.shape[0]:

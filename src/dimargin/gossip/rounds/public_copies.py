@@ -74,9 +74,9 @@ class PublicCopies(LinearRounds):
             self.public = vector
             return
         self._code = self._compression.compress((vector - self.public).ravel(), self.rng)
-        self.public = self._changed(self.public, self._code, self._compression)
+        self.public = self._apply_change(self.public, self._code, self._compression)
 
-    def _changed(self, copy: Floats, code: Code, compression: Compression) -> Floats:
+    def _apply_change(self, copy: Floats, code: Code, compression: Compression) -> Floats:
         """Return a copy after a change; both ends of an edge compute the same."""
         return self.bounded(copy + compression.restore(code, copy.size).reshape(copy.shape))
 
@@ -110,7 +110,7 @@ class PublicCopies(LinearRounds):
                 continue
             assert message.code is not None and self._compression is not None  # Checked by `fault`.
             before = self.copies[name] if name in self.copies else np.zeros(self.weights.shape)
-            self.copies[name] = self._changed(before, message.code, self._compression)
+            self.copies[name] = self._apply_change(before, message.code, self._compression)
             if _checksum(self.copies[name]) != message.check:
                 self.leave(name)
         return {name: self.copies[name] for name in messages if name in self.copies}

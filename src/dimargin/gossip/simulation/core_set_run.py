@@ -76,11 +76,9 @@ class CoreSetRun(SimulatedRun):
         return measures
 
     def _farthest(self, one: Chosen) -> float:
-        """Return the largest distance of any point from the centre of a ball."""
         return float(self._space.distances(self.indices(one), one.weights).max() ** 0.5)
 
     @cached_property
     def _space(self) -> Points:
-        """All points, in the space of the machine."""
         points: Points = self.settings.space(Named.of("", 0, self.X, self.signs, self.masses))
         return points

@@ -93,13 +93,13 @@ class Simulator:
             for name, make in programs.items()
         }
         for name in self._names:
-            self._at(self.conditions.joins.get(name, 0.0), self._start_site, name)
+            self._schedule(self.conditions.joins.get(name, 0.0), self._start_site, name)
         for outage in self.conditions.outages:
-            self._at(outage.at, self._stop_site, outage.site, outage.until == math.inf)
+            self._schedule(outage.at, self._stop_site, outage.site, outage.until == math.inf)
             if outage.until < math.inf:
-                self._at(outage.until, self._restart_site, outage.site, outage.loses_memory)
+                self._schedule(outage.until, self._restart_site, outage.site, outage.loses_memory)
         if self._graph is not None:
-            self._at(1.0, self._rewire)
+            self._schedule(1.0, self._rewire)
 
     def run(self, until: float = math.inf, watch: Callable[[Simulator], bool] | None = None) -> str:
         """Process events until the run ends.
@@ -193,7 +193,7 @@ class Simulator:
                 site.neighbours = neighbours
                 if site.program is not None:
                     self._carry_out(name, site, site.program.neighbours_changed(self._clock(site), neighbours))
-        self._at(1.0, self._rewire)
+        self._schedule(1.0, self._rewire)
 
     # ---- actions -------------------------------------------------------------------------------------------------
 
@@ -206,7 +206,7 @@ class Simulator:
                 token = next(self._order)
                 site.timers[action.name] = token
                 late = 1 + self.conditions.jitter * self._rng.random() if self.conditions.jitter else 1.0
-                self._at(action.after * late / site.speed, self._wake, name, action.name, token)
+                self._schedule(action.after * late / site.speed, self._wake, name, action.name, token)
             elif type(action) is Report:
                 self.reports.append((self.now, name, action))
             elif type(action) is Stop:
@@ -235,11 +235,11 @@ class Simulator:
         low, high = link.delay
         for _ in range(copies):
             delay = low if low == high else low + (high - low) * rng.random()
-            self._at(delay, self._arrive, name, send.to, data)
+            self._schedule(delay, self._arrive, name, send.to, data)
 
     # ---- helpers -------------------------------------------------------------------------------------------------
 
-    def _at(self, after: float, handle: Callable[..., None], *arguments: Any) -> None:
+    def _schedule(self, after: float, handle: Callable[..., None], *arguments: Any) -> None:
         heapq.heappush(self._events, (self.now + after, next(self._order), handle, arguments))
 
     def _clock(self, site: SimulatedSite) -> float:
