@@ -4,9 +4,9 @@ A message is a subclass of `Message` with annotated fields: numbers, texts, list
 On the wire it is two bytes of `MAGIC`, one of `PROTOCOL_VERSION`, and MessagePack, in which an array is its dtype, its
 shape and its raw little-endian values.
 
-The values that a field may hold are declared with it, and checked once, when a message is decoded: by msgspec's `Meta`
-of numbers, texts, lists and dictionaries, by `Numbers` of arrays, and by `Message.contradiction` of fields that must
-fit one another.
+The valid values of a field are declared with it, and checked once, when a message is decoded: by
+`Meta` of msgspec for numbers, texts, lists and dictionaries, by `Numbers` for arrays, and by
+`Message.contradiction` for fields that depend on each other.
 """
 
 from __future__ import annotations

@@ -128,8 +128,8 @@ class Schema:
         """Return a schema with the labels, features and limits of both.
 
         The smaller of the two tuples of names gives the order of features, so that the union is
-        symmetric. Without `limits`, the other's limits count only for features new here, and this
-        order stays.
+        symmetric. Without `limits`, this order stays, and the other's limits count only for
+        features new here.
         """
         names = self.feature_names
         if names is not None and other.feature_names is not None and limits:

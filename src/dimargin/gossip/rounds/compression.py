@@ -254,8 +254,7 @@ class Quantised(_Levels):
     Attributes
     ----------
     levels : int in [1, 32768], default=7
-        Number s of positive levels; with signs and zero there are 2s + 1 values, by default of 4
-        bits.
+        Number s of positive levels; with signs and zero there are 2s + 1 values (4 bits for 7).
 
     Examples
     --------

@@ -12,9 +12,8 @@ is solved by the method of multipliers (the proximal point method on D),
 Newton's method (semismooth Newton augmented Lagrangian; Li, Sun, Toh, SIAM J. Optimization 2018):
 its second derivative is ``h + s sum of x x'`` over the rows whose coefficient is inside the box, a
 system with one unknown per feature or per such row, whichever are fewer. It starts from the last
-coefficients, since in ADMM the centre moves less and less. Block coordinate descent on the dual,
-the alternative, takes hundreds of passes with many more rows than features, since all blocks move
-the same weights.
+coefficients, since in ADMM the centre moves less and less. Block coordinate descent on the dual
+takes hundreds of passes with many more rows than features, since all blocks move the same weights.
 """
 
 from __future__ import annotations

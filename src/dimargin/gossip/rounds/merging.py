@@ -203,8 +203,7 @@ class NearestMixing(MergeRule):
     Of n vectors, the own one included, each becomes the mean of the n - f that are nearest to it,
     itself included (nearest neighbour mixing: Y. Allouah et al., "Fixing by mixing: a recipe for
     optimal Byzantine ML under heterogeneity", AISTATS 2023, algorithm 2). If rows differ between
-    sites, this brings honest vectors together, and leaves less room for lies. It takes n^2
-    distances.
+    sites, this brings honest vectors together and leaves less room for lies, at n^2 distances.
 
     Attributes
     ----------

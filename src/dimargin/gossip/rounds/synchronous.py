@@ -49,7 +49,7 @@ class Synchronous(Listener):
     """Site program of an algorithm in rounds: `begin`, then `outgoing` for every neighbour, then `advance`.
 
     Subclasses list the messages that they send, subclasses of `Step`, in `kinds`. They list in
-    `state` the attributes for a checkpoint, each a number, text, array, or dictionary or list of
+    `state` the attributes for a checkpoint: numbers, texts, arrays, and dictionaries or lists of
     these.
 
     Parameters
