@@ -84,7 +84,7 @@ def losses():
 
 def bytes_to_a_percent():
     (X, y), found = rows("a9a"), []
-    GossipRun._between_looks = 1.02  # every round at first, and every fiftieth of them
+    GossipRun._entry_spacing = 1.02  # every round at first, and every fiftieth of them
     for loss, shards in (("hinge", "random"), ("squared_hinge", "random"), ("squared_hinge", "sorted")):
         least, line = optimum(X, y, loss), [loss, shards]
         for compression in ("none", "quantised"):

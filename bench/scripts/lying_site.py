@@ -22,8 +22,8 @@ HONEST_STEPS, FACTOR = 100, -4.0
 class LyingGadget(Gadget):
     """Learner whose messages are false after some steps."""
 
-    def _tell(self):
-        for action in super()._tell():
+    def _send_shares(self):
+        for action in super()._send_shares():
             if type(action) is Send and type(action.message) is Exchange and self.steps >= HONEST_STEPS:
                 mass = action.message.mass
                 lie = msgspec.structs.replace(mass, sent=FACTOR * mass.sent)

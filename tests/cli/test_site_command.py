@@ -405,10 +405,10 @@ def test_mistakes_are_a_line(tmp_path, rows):
         ((*data, "--program", "coreset"), "--program coreset sends the rows of this site's core-set"),
         ((*data, *CORESET, "--alpha", "1"), "--alpha is not a parameter of --program coreset"),
         ((*data, "--kind", "svdd"), "--kind is not a parameter of --program gadget"),
-        ((*data, *CORESET, "--C", "1e51"), "C must be in [1e-50, 1e+50], or of svm and svdd infinite; got 1e+51"),
+        ((*data, *CORESET, "--C", "1e51"), "C must be in [1e-50, 1e+50], or infinite for svm and svdd; got 1e+51"),
         (
             (*data, *CORESET, "--kind", "one-class", "--C", "inf"),
-            "C must be in [1e-50, 1e+50], or of svm and svdd infinite; got inf",
+            "C must be in [1e-50, 1e+50], or infinite for svm and svdd; got inf",
         ),
         ((*data, *CORESET, "--gamma", "0"), "--gamma must be a number above 0, got 0.0"),
         (

@@ -102,7 +102,7 @@ class World(Renewable):
         assert all(site.program.sealed == settled and "eve" in site.program.rows for site in self.sites)
         eve.wake(eve.now + _STEP)
         said = {plain(data)["kind"]: data for to, data in eve.taken("north")}
-        card = next(iter(eve.program._show(["north"])))
+        card = next(iter(eve.program._send_card(["north"])))
         assert isinstance(card, Send)
         self.genuine = list({**said, "card": encode(card.message)}.values())
         self.keep()

@@ -4,7 +4,7 @@ import msgspec
 import numpy as np
 
 from dimargin.gossip.messages import pack
-from dimargin.gossip.state_file import _DIGEST, _MAGIC, _VERSION, StateError, _digest, read_state
+from dimargin.gossip.state_file import _DIGEST_BYTES, _FILE_MAGIC, _STATE_VERSION, StateError, _digest, read_state
 
 from .inputs import check_refusal, file, mutated
 
@@ -36,8 +36,8 @@ def generate(rng):
     elif rng.random() < 0.05:
         body = rng.choice([b"\x91", b"\x81\xa1a"]) * 3000 + b"\x01"  # deep
     body = mutated(rng, body)
-    data = _MAGIC + bytes([_VERSION]) + _digest(body) + body
-    assert len(_digest(body)) == _DIGEST
+    data = _FILE_MAGIC + bytes([_STATE_VERSION]) + _digest(body) + body
+    assert len(_digest(body)) == _DIGEST_BYTES
     return mutated(rng, data) if rng.random() < 0.1 else data
 
 

@@ -64,7 +64,7 @@ _BYTES = [b"\0", b"\n", b"\r", b"\r\n", b'"', b",", b":", b" ", b"#", b"\xff", b
 _PLACE = re.compile(
     r"line \d|row \d|column|is empty|no rows|no features?|expected|damaged|lacks|more than|memory|no model|no sound|"
     r"format version|no dimargin model|compressed by|"
-    r"labels first|longer than|has a feature|Parquet|no LIBSVM|is a state|is no state|UTF|codec"
+    r"labels first|longer than|has a feature|Parquet|no LIBSVM|is a state|is not the state|UTF|codec"
 )
 _MEMORY = Path("/dev/shm")  # where writing a file takes microseconds
 folder = Path(tempfile.mkdtemp(prefix="dimargin-fuzz-", dir=_MEMORY if os.access(_MEMORY, os.W_OK) else None))

@@ -48,7 +48,7 @@ class Listening:
             **options,
         )
         self.site._restore()
-        self.site._act(program.start(0.0, neighbours))
+        self.site._carry_out(program.start(0.0, neighbours))
 
     def hear(self, sender, message):
         """A message, or its bytes; what was logged meanwhile."""
@@ -60,7 +60,7 @@ class Listening:
         """Wake the program whenever it wants to be."""
         while (due := self.site._timers.next()) <= until:
             self.now = max(self.now, due)
-            self.site._act(self.program.wake(self.now, self.site._timers.pop(self.now)))
+            self.site._carry_out(self.program.wake(self.now, self.site._timers.pop(self.now)))
         self.now = max(self.now, until)
 
     def taken(self, to=None):

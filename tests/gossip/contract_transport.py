@@ -437,14 +437,14 @@ class Simulation(World):
         self._simulator._largest = min(largest, self._simulator._largest)
         self._makes[name] = lambda: PROGRAMS[program](name, **parameters)
         self._up.add(name)
-        self._simulator._begin(name)
+        self._simulator._start_site(name)
 
     def stop(self, name):
         return self._simulator.sites[name].stopped
 
     def kill(self, name):
         self._up.discard(name)
-        self._simulator._fall(name, False)
+        self._simulator._stop_site(name, False)
 
     def inject(self, sender, to, data):
         self._simulator._arrive(sender, to, data)

@@ -145,7 +145,7 @@ def test_differences_are_named():
             "differ: 'e', 'f', 'g' and 1 more only there, 'a', 'b', 'c' and 1 more",
         ),
         (Schema.of(X, y, TERMS), "its features have no names there and names here"),
-        (Schema.of(X, np.arange(20), TERMS, ("a", "b", "c", "d")), "its labels, 0 for one, are of another kind"),
+        (Schema.of(X, np.arange(20), TERMS, ("a", "b", "c", "d")), "its labels, such as 0, are of another kind"),
     ):
         assert text in here.difference(other)
     assert here.difference(Schema.of(X[:0], y[:0], TERMS, ("a", "b", "c", "d"))) is None
@@ -487,7 +487,7 @@ def test_rows_that_are_appended_are_learnt_from():
             for v in (machine.fit(rows, signs[k]).coef_[0], w[k])
         )
         assert found <= 1.02 * best
-    with pytest.raises(ValueError, match="the new rows do not fit those before: alpha is 3 there"):
+    with pytest.raises(ValueError, match="the new rows do not fit the earlier ones: alpha is 3 there"):
         list(program.append(51.0, X[:1], y[:1], Schema.of(X[:1], y[:1], {"alpha": 3})))
 
 
@@ -518,7 +518,7 @@ def test_a_checkpoint_knows_whose_rows_it_is_of():
     more.restore(state)
     assert_array_equal(more.learner.weights, program.learner.weights)
     assert more.rows["a"] == [2, 310] and more.learner.rows.n_rows == 310
-    with pytest.raises(ValueError, match=r"the state is of other rows: alpha is 0\.01 there and 0\.5 here"):
+    with pytest.raises(ValueError, match=r"the state belongs to other rows: alpha is 0\.01 there and 0\.5 here"):
         site("a", X, y, TERMS | {"alpha": 0.5})().restore(state)
 
 
@@ -528,7 +528,7 @@ def test_a_damaged_card_is_refused_by_name():
     list(program.start(0.0, list("bcd")))
     plain = program.schema.plain()
     for name, change, text in (
-        ("b", {"low": np.zeros(3)}, "limits of shapes"),
+        ("b", {"low": np.zeros(3)}, "limits have the shapes"),
         ("c", {"low": np.full(4, np.nan)}, "low has NaN"),
         ("d", {"rows": {"b": [-1, 2]}}, r"Expected `int` >= 0 - at `$.rows[...][0]`"),
     ):
@@ -540,6 +540,6 @@ def test_a_damaged_card_is_refused_by_name():
 
 def test_rows_wider_than_a_message_are_refused():
     X = sp.csr_array((np.ones(1), ([0], [limits.FEATURES])), shape=(1, limits.FEATURES + 1))
-    with pytest.raises(ValueError, match="rows have 4194305 features, and sites can tell one another of 4194304"):
+    with pytest.raises(ValueError, match="rows have 4194305 features, expected at most 4194304"):
         Schema.of(X, np.array(["a"]), TERMS)
     assert Schema.of(X[:, 1:], np.array(["a"]), TERMS).n_features == limits.FEATURES

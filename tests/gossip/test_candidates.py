@@ -25,17 +25,17 @@ def site():
         ({"X": np.array([[np.inf, 0.0]])}, "X has NaN, infinite"),
         ({"X": np.array([[1.0, 2.0, 3.0]])}, r"shape \(1, 3\), expected \(1, 2\)"),
         ({"labels": np.array([0.5])}, "labels other than -1, 1"),
-        ({"digest": "0123"}, "another digest than it says"),
+        ({"digest": "0123"}, "does not have the digest"),
         ({"value": np.nan}, r"Expected `float` .* at `\$.value`"),
         ({"labels": np.ones(2)}, "shape"),
         ({"rows": np.array([0, 1])}, "shape"),
         ({"masses": np.zeros(1)}, "masses has NaN, infinite or other values"),
         ({"masses": np.array([np.nan])}, "masses has NaN, infinite or other values"),
         ({"sites": []}, "for 0 points"),
-        ({"indices": np.array([0, 1]), "indptr": np.array([0, 2]), "X": np.ones(2)}, "stored in another form"),
+        ({"indices": np.array([0, 1]), "indptr": np.array([0, 2]), "X": np.ones(2)}, "the rows here are"),
         ({"X": np.array([[60.0, 0.0]])}, "norm of 60, expected at most 50"),
-        ({"sites": ["here"]}, "another site has its name"),
-        ({"sites": ["here"], "rows": np.array([7])}, "another site has its name"),
+        ({"sites": ["here"]}, "another site has the name"),
+        ({"sites": ["here"], "rows": np.array([7])}, "another site has the name"),
         (
             {
                 "sites": ["other"] * 2,
@@ -63,11 +63,11 @@ def test_one_name_for_two_points_is_refused(site):
     list(site.wake(2.0, "round"))
     assert Name("other", 0) in site.chosen.points.names
     (report,) = met(site, "third", X=np.array([[5.0, 5.0]]))
-    assert "row 0 of site 'other' is another point than others say" in report.facts["reason"]
+    assert "row 0 of site 'other' differs from the one that other sites sent" in report.facts["reason"]
 
 
 def test_messages_of_other_rows_are_left_alone(site):
-    assert not met(site, schema="another") and not site._heard
+    assert not met(site, schema="another") and not site._received
 
 
 SPARSE = {"X": np.array([9.0]), "indices": np.array([1]), "indptr": np.array([0, 1])}
@@ -76,15 +76,15 @@ SPARSE = {"X": np.array([9.0]), "indices": np.array([1]), "indptr": np.array([0,
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"X": np.array([[0.0, 9.0]]), "indices": None, "indptr": None}, "stored in another form"),
-        ({"indptr": None}, "no CSR array"),
+        ({"X": np.array([[0.0, 9.0]]), "indices": None, "indptr": None}, "the rows here are"),
+        ({"indptr": None}, "not a CSR array"),
         ({"indices": np.array([2])}, "has feature 2, expected less than 2"),
         ({"indices": np.array([-1])}, "indices has"),
         ({"indices": np.array([1], dtype=np.int32)}, "indices is of dtype <i4, expected <i8"),
-        ({"indices": np.array([0, 1])}, "no CSR array"),
-        ({"indptr": np.array([0, 1, 1])}, "no CSR array"),
-        ({"indptr": np.array([0, 2])}, "no CSR array"),
-        ({"indptr": np.array([1, 1])}, "no CSR array"),
+        ({"indices": np.array([0, 1])}, "not a CSR array"),
+        ({"indptr": np.array([0, 1, 1])}, "not a CSR array"),
+        ({"indptr": np.array([0, 2])}, "not a CSR array"),
+        ({"indptr": np.array([1, 1])}, "not a CSR array"),
         (
             {
                 "sites": ["other"] * 2,
@@ -93,12 +93,12 @@ SPARSE = {"X": np.array([9.0]), "indices": np.array([1]), "indptr": np.array([0,
                 "masses": np.ones(2),
                 "indptr": np.array([0, 2, 1]),
             },
-            "no CSR array",
+            "not a CSR array",
         ),
-        ({"X": np.ones((1, 1))}, "no CSR array"),
-        ({"X": np.zeros(1)}, "no canonical form"),
-        ({"X": np.ones(2), "indices": np.array([1, 0]), "indptr": np.array([0, 2])}, "no canonical form"),
-        ({"X": np.ones(2), "indices": np.array([1, 1]), "indptr": np.array([0, 2])}, "no canonical form"),
+        ({"X": np.ones((1, 1))}, "not a CSR array"),
+        ({"X": np.zeros(1)}, "not in canonical CSR form"),
+        ({"X": np.ones(2), "indices": np.array([1, 0]), "indptr": np.array([0, 2])}, "not in canonical CSR form"),
+        ({"X": np.ones(2), "indices": np.array([1, 1]), "indptr": np.array([0, 2])}, "not in canonical CSR form"),
         ({"X": np.array([np.nan])}, "X has NaN, infinite"),
         ({"X": np.array([60.0])}, "norm of 60"),
     ],

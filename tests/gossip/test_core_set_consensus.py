@@ -233,7 +233,7 @@ def test_a_site_that_has_finished_is_not_undone_by_who_is_a_little_behind(site):
 def test_a_state_of_rows_that_are_not_there_any_more_is_refused(site):
     state = unpack(pack(site.checkpoint()))
     for X in (site.own.X[:1], site.own.X * [[1.0], [2.0]]):
-        with pytest.raises(ValueError, match="row 1 of this site, which others have, is not what it was"):
+        with pytest.raises(ValueError, match="row 1 of this site, which others have, has changed"):
             CoreSetConsensus("here", X, np.ones(len(X)), site.settings).restore(state)
     more = CoreSetConsensus("here", np.concatenate([site.own.X, [[0.5, 0.0]]]), np.ones(3), site.settings)
     more.restore(state)

@@ -64,8 +64,8 @@ def test_who_tells_of_no_machine_is_refused(site, rows):
     for message in heard((X + 5, codes)):
         assert not list(site.receive(1.0, "other", message))
     (report,) = site.receive(1.0, "other", msgspec.structs.replace(message, output=3))
-    assert report.facts == {"site": "other", "reason": "it tells of machine 3, expected one of 3"}
-    assert not any(machine._heard for machine in site.machines) and "other" in site.status()["refused"]
+    assert report.facts == {"site": "other", "reason": "its message is for machine 3, expected one of 3"}
+    assert not any(machine._received for machine in site.machines) and "other" in site.status()["refused"]
     assert not any(isinstance(action, Send) for action in site.wake(2.0, "round"))
 
 

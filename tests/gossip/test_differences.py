@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dimargin.gossip.differences import Change, Incoming, Outgoing, _rounded, _values
+from dimargin.gossip.differences import Change, Incoming, Outgoing, _dequantised, _quantised
 from dimargin.gossip.push_sum import Mass, PushSum
 
 PARTS = [slice(0, 3), slice(4, 7)]  # number 3 is exact
@@ -26,8 +26,8 @@ def read(into, sequence, change, value):
 
 @given(arrays(float, SIZE, elements=st.floats(-1e200, 1e200, allow_subnormal=False)))
 def test_rounding_is_a_contraction_of_every_number(error):
-    tops, levels = _rounded(error, PARTS)
-    found = _values(levels, tops, PARTS)
+    tops, levels = _quantised(error, PARTS)
+    found = _dequantised(levels, tops, PARTS)
     for part in PARTS:
         e, q, largest = error[part], found[part], np.abs(error[part]).max()
         is_sent = np.abs(e) > largest * 2.0**-31
@@ -108,8 +108,8 @@ def test_what_no_sender_says_is_a_fault_and_what_is_not_known_is_none():
     for tops, data, fault in (
         ([0], change.levels, "1 parts, expected 2"),
         ([0, 0], b"\xff\xff", "cannot be read"),
-        ([0, 0], change.levels[:3], "not one of 7 numbers"),
-        ([0, 0], bomb, "not one of 7 numbers"),
+        ([0, 0], change.levels[:3], "does not have 7 numbers"),
+        ([0, 0], bomb, "does not have 7 numbers"),
     ):
         with pytest.raises(ValueError, match=fault):
             read(into, 1, Change(0, tops, data, 0), 3.0)

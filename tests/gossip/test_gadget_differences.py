@@ -90,8 +90,8 @@ def test_sites_may_choose_for_themselves(rows):
     run = learning(rows, loss="squared_hinge")
     plain = GadgetSettings(alpha=ALPHA, tol=1e-12)
     makers = iter(range(100))
-    made = run._made
-    run._made = lambda name, own, seed: Gadget(own, plain, seed) if next(makers) % 2 else made(name, own, seed)
+    made = run._new_program
+    run._new_program = lambda name, own, seed: Gadget(own, plain, seed) if next(makers) % 2 else made(name, own, seed)
     found = run.run(120)
     assert max(objective(X, y, w[0], 2) for w in found.weights()) <= 1.001 * best(X, y, 2)
 
@@ -132,8 +132,8 @@ def test_messages_are_short_and_the_state_is_enough_to_go_on(rows):
 
 
 @pytest.mark.parametrize("what, reason", [
-    ("tops", "parts"), ("levels", "cannot be read"), ("length", "not one of"), ("weights", "a norm of"),
-    ("mass", "to a sum"), ("rows", "rows away"),
+    ("tops", "parts"), ("levels", "cannot be read"), ("length", "does not have"), ("weights", "a norm of"),
+    ("mass", "to a sum"), ("rows", "number of rows cannot fall"),
 ])  # fmt: skip
 def test_who_sends_what_cannot_be_is_refused_by_name_and_moves_nobody(rows, what, reason):
     sites = two(rows)

@@ -53,7 +53,9 @@ def test_rows_of_a_site_are_told_by_itself_only(tmp_path):
     north.hear("eve", packed(said["card"] | {"rows": lie}))
     assert north.program.counts == {"north": 14, "south": 14, "eve": 14, "far": 5} and not refused(north)
     X, y = rows_of(7, wide=False)
-    north.site._act(north.program.append(north.now, X, y, Schema.of(X, y, north.program.schema.terms, ("a", "b", "c"))))
+    north.site._carry_out(
+        north.program.append(north.now, X, y, Schema.of(X, y, north.program.schema.terms, ("a", "b", "c")))
+    )
     go_on(north, south)
     assert south.program.counts["north"] == 28
 
@@ -97,7 +99,7 @@ def test_a_worm_in_a_state_is_told_of_by_the_name_of_the_file(tmp_path):
     state["schema"]["labels"].append(math.nan)
     path = tmp_path / "state"
     write_state(path, pack({"site": "north", "incarnation": 0, "program": state}), sync=False)
-    with pytest.raises(StateError, match=r"state is no state that .*a label is NaN"):
+    with pytest.raises(StateError, match=r"state is not a state from which .*a label is NaN"):
         site("north", 0, state=path)
 
 
@@ -148,7 +150,7 @@ def test_rows_that_are_taken_away():
     sent[4] = -200.0  # one output, three features and the intercept come before it
     mass["sent"] = array(sent)
     north.hear("eve", packed(said["exchange"]))
-    assert "rows away, which no site does" in refused(north)
+    assert "number of rows cannot fall" in refused(north)
     go_on(north, south)
 
 
@@ -272,7 +274,7 @@ def test_who_brings_something_new_all_the_time_is_refused():
         north.hear("eve", packed(said["card"] | {"high": array(high)}))
         north.now += 0.1
         assert bool(refused(north)) == (k == limits.WIDENINGS)
-    assert "brought something new 1024 times" in refused(north)
+    assert "widened the schema 1024 times" in refused(north)
     go_on(north, south)
 
 
@@ -282,7 +284,7 @@ def test_a_core_set_that_no_message_holds_ends_nobody():
     together([north, south], 2.0, STEP)
     north.site._decode = decoder(north.program.messages, 300)
     X, y = rows_of(9, wide=False)
-    north.site._act(
+    north.site._carry_out(
         north.program.append(north.now, 3 * X, y, Schema.of(3 * X, y, north.program.schema.terms, ("a", "b", "c")))
     )
     together([north, south], 1.0, STEP)
@@ -301,7 +303,7 @@ def test_features_that_no_message_holds():
     assert text[0].message_size(wide) < limits.MESSAGE < text[1].message_size(wide)
     one, X = Schema.of(np.zeros((1, 1)), np.zeros(1), {}), np.zeros((1, 1))
     program = Agreement("north", X, np.zeros(1), one, GOSSIP)
-    assert "expected at most 67108864" in program._excess(wide) and program._excess(one) is None
+    assert "expected at most 67108864" in program._size_fault(wide) and program._size_fault(one) is None
 
 
 def test_equal_labels_of_two_kinds_are_one():
@@ -400,7 +402,7 @@ def test_a_sealed_card_without_a_parameter_that_is_none_here():
 def test_labels_of_two_kinds(options):
     north, south, said = three(options, agreed=False)
     north.hear("eve", packed(said["card"] | {"labels": ["ant", 7]}))
-    assert refused(north) == "no sound message: its card is damaged: its labels are texts and numbers"
+    assert refused(north) == "invalid message: its card is damaged: its labels must be all texts or all numbers"
     go_on(north, south)
 
 

@@ -67,8 +67,8 @@ def test_damaged_messages_are_refused_or_read_and_nothing_else(index, value):
 @pytest.mark.parametrize(
     "data, text",
     [
-        (b"dm", "no message of dimargin"),
-        (b"xx\x01abc", "no message of dimargin"),
+        (b"dm", "not a dimargin message"),
+        (b"xx\x01abc", "not a dimargin message"),
         (encode(Text("a"))[:-1], "truncated"),
         (encode(Text("a")) + b"\x00", "trailing characters"),
         (b"dm" + bytes([PROTOCOL_VERSION + 1]) + encode(Text("a"))[3:], "protocol version 2, expected version 1"),
@@ -119,5 +119,5 @@ def test_states_are_packed_and_unpacked():
     assert_array_equal(found["a"], state["a"])
     assert found["a"].flags.writeable
     assert found["b"] == {"c": [1, 2.5, "x", None, True], "d": 2.5} and found["e"] == [1, 2]
-    with pytest.raises(MessageError, match="no sound state"):
+    with pytest.raises(MessageError, match="invalid state"):
         unpack(b"\xc1")

@@ -344,8 +344,8 @@ def test_every_start_is_an_incarnation_and_the_end_is_remembered(tmp_path):
 
 def damaged(data):
     yield "cut", data[:-1], "damaged"
-    yield "empty", b"", "no state of a site"
-    yield "foreign", b"\x7fELF" + data, "no state of a site"
+    yield "empty", b"", "not the state file of a site"
+    yield "foreign", b"\x7fELF" + data, "not the state file of a site"
     yield "turned bit", data[:-3] + bytes([data[-3] ^ 1]) + data[-2:], "damaged"
     yield "other version", data[:13] + b"\x63" + data[14:], "version 99"
 
@@ -364,7 +364,7 @@ def test_a_damaged_state_is_refused_with_the_name_of_its_file(tmp_path):
     path.write_bytes(whole)
     with pytest.raises(StateError, match=r"a\.state is the state of site 'a', expected 'z'"):
         LiveSite(Site("z"), Wire("z"), state=path).run(max_time=0)
-    with pytest.raises(StateError, match=r"there is no folder"):
+    with pytest.raises(StateError, match=r"folder .* is missing"):
         LiveSite(Site("a"), Wire(), state=tmp_path / "none" / "a.state")
 
 
@@ -377,10 +377,10 @@ def test_a_state_without_an_end_or_too_deep_is_refused(tmp_path):
         def restore(self, state):
             json.loads("[" * 10**5)
 
-    with pytest.raises(StateError, match=r"a\.state is no state that a Deep can go on from: RecursionError"):
+    with pytest.raises(StateError, match=r"a\.state is not a state from which Deep can resume: RecursionError"):
         LiveSite(Deep("a"), Wire(), state=path).run(max_time=0)
     endless.symlink_to("/dev/zero")
-    with pytest.raises(StateError, match="endless is no state of a site"):
+    with pytest.raises(StateError, match="endless is not the state file of a site"):
         read_state(endless)
     os.truncate(path, 2**40)
     with pytest.raises(StateError, match=r"a\.state: the state needs more memory than there is"):

@@ -285,7 +285,7 @@ def test_a_link_that_cannot_be_opened_again_is_tried_until_it_can(swarm, monkeyp
 
     monkeypatch.setattr(link, "_open_session", fail)
     with link._changing:
-        link._begin_anew()
+        link._reopen()
     assert link.neighbours() == () and Trouble("no way") in swarm.heard["b"]
     swarm.met("a", "b")
     wait_for(lambda: swarm.heard["b"][-1] == Trouble("") or Trouble("") in swarm.heard["b"])
@@ -309,10 +309,10 @@ def test_a_certificate_that_others_would_refuse_is_refused_at_once(authority, ot
     good = tls_of(authority, "alice")
     for tls, reason in (
         (tls_of(authority, "bob"), r"bob2\.pem is for 'bob', not for 'alice'"),
-        (tls_of(authority, "alice", days=-1), r"alice-1\.pem does not serve: certificate has expired"),
-        (tls_of(other_authority, "alice", root=authority), r"does not serve: "),
-        (Tls(good.certificate, tls_of(authority, "bob").key, good.authority, ALLOWED), r"does not serve: "),
-        (Tls(good.certificate, tmp_path / "none", good.authority, ALLOWED), r"there is no file .*none"),
+        (tls_of(authority, "alice", days=-1), r"alice-1\.pem cannot be used: certificate has expired"),
+        (tls_of(other_authority, "alice", root=authority), r"cannot be used: "),
+        (Tls(good.certificate, tls_of(authority, "bob").key, good.authority, ALLOWED), r"cannot be used: "),
+        (Tls(good.certificate, tmp_path / "none", good.authority, ALLOWED), r"file .*none is missing"),
     ):
         link = ZenohLink("alice", SWARM, tls=tls)
         with pytest.raises(LinkError, match=rf"site alice: .*{reason}"):
@@ -350,7 +350,7 @@ def test_the_second_site_of_a_name_is_refused(swarm):
     a = swarm.join("a", lease=0.3)
     swarm.join("b", lease=0.3, connect=a.listening)
     # at once if the two are connected by then, which takes longer under load
-    with pytest.raises(LinkError, match="swarm w has a live site named b already: names must differ"):
+    with pytest.raises(LinkError, match="swarm w already has a live site named b: names must differ"):
         swarm.join("b", "second", lease=0.3, connect=a.listening)
         wait_for(lambda: swarm.failures("second"))
         raise swarm.failures("second")[0]
@@ -364,7 +364,7 @@ def test_the_second_site_of_a_name_is_refused(swarm):
 def test_a_site_whose_name_is_taken_never_shows_a_sign_of_life(swarm, monkeypatch):
     a = swarm.join("a")
     monkeypatch.setattr(ZenohLink, "_is_taken", lambda self: True)
-    with pytest.raises(LinkError, match="swarm w has a live site named b already"):
+    with pytest.raises(LinkError, match="swarm w already has a live site named b"):
         swarm.join("b", lease=0.1, connect=a.listening)
     assert not any(isinstance(event, Neighbours) for event in swarm.heard["a"])
 
@@ -385,7 +385,7 @@ def test_a_site_whose_sign_of_life_got_lost_is_met_again(swarm):
     swarm.met("a", "b", "c")
     (mark,) = a._alive["b"]
     lost = types.SimpleNamespace(key_expr=f"{SWARM}/alive/b/{mark}", kind=zenoh.SampleKind.DELETE)
-    a._notice(a._life, lost)
+    a._receive_sign_of_life(a._life, lost)
     assert swarm.neighbours("a") == ("c",)
     address = a.listening
     swarm.met("a", "b", "c")

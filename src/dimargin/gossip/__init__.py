@@ -1,4 +1,4 @@
-"""Sites that learn together over a network without a centre: messages, programs, a real transport."""
+"""Decentralised learning by sites that exchange messages: messages, programs and a real transport."""
 
 from typing import TYPE_CHECKING
 

@@ -1,22 +1,24 @@
-r"""Vectors sent again and again as differences from what the receiver is known to have, in a byte a number or less.
+r"""Vectors sent repeatedly as differences from what the receiver is known to have, in at most a byte per number.
 
-The vector of message k is sent as ``V_k = P + Q(e)``, where P is what both ends expect of it, from the last message b
-that the receiver has acknowledged. One number n of the vector, the weight of Push-Sum, is sent as it is, and the sums
-are expected to grow with it as they did until then:
+The vector of message k is sent as ``V_k = P + Q(e)``, where P is the prediction of both ends from
+the last message b that the receiver has acknowledged. One number n of the vector, the weight of
+Push-Sum, is sent exactly. The sums are predicted to grow in proportion to it, at the rate r_b that
+they had until then:
 
     P = V_b + (n_k - n_b) r_b,    e = (wanted vector) - P,    r_k = r_b + Q(e) / max(n_k - n_b, s_k),
 
-where s_k is the largest growth of n of late: what little weight brings says little about the ratio.
+where s_k is the largest recent growth of n: a share of little weight says little about the ratio.
 
-Once sites agree, Push-Sum's sums do, whatever the network does to messages, and nothing is sent of them. The other
-numbers are expected to stay as they are. Q keeps the sign and rounds the logarithm: it is a contraction, ``|e - Q(e)|
-<= c |e|`` with c = 0.09 for what is sent. Both ends compute the same V_k, bit for bit, so that what Q has left out
-stays in the difference of the next message: no error adds up (error feedback; Seide et al., Interspeech 2014;
-Karimireddy et al., ICML 2019). A message that is lost, repeated or overtaken does no harm, as each refers to one that
-is known to have arrived.
+Once sites agree, Push-Sum's sums grow as predicted, whatever the network does to messages, and take
+no bytes. The other numbers are predicted to stay as they are. Q keeps the sign and rounds the
+logarithm: it is a contraction, ``|e - Q(e)| <= c |e|`` with c = 0.09 for the numbers that are sent.
+Both ends compute the same V_k, bit for bit, so that the error of Q is part of the next message's
+difference and does not add up (error feedback; Seide et al., Interspeech 2014; Karimireddy et al.,
+ICML 2019). A message that is lost, repeated or overtaken does no harm, since each refers to one
+that is known to have arrived.
 
-Differences of the largest numbers only ("top k") were tried: with half of the numbers, gradients that are tracked by
-them diverged on a9a.
+Sending only the largest differences ("top k") was tried: with half of the numbers, tracked
+gradients diverged on a9a.
 """
 
 from __future__ import annotations
@@ -35,77 +37,75 @@ from dimargin.gossip import limits
 from dimargin.gossip.messages import Count
 from dimargin.system.arrays import Floats
 
-_KEPT = 8  # messages that either end remembers of an edge, of which the other may speak
-_FORGETTING = 0.95
-_STEPS = 4  # levels of Q for every power of two
-_LEVELS = np.ldexp([1.0, 2**-0.25, 2**-0.5, 2**-0.75] * 32, -(np.arange(128) // _STEPS))  # the same on every machine
-_UNCHANGED = 2.0**-12  # of the size of a number: a smaller difference is not sent
-_EXPONENTS = -1000, 990
+_LEVELS_PER_OCTAVE = 4  # Levels of Q for every power of two.
+# The constants below are exact powers of two times four literals, and so the same on every machine.
+_LEVEL_SIZES = np.ldexp([1.0, 2**-0.25, 2**-0.5, 2**-0.75] * 32, -(np.arange(128) // _LEVELS_PER_OCTAVE))
+_EXPONENT_RANGE = -1000, 990
 
-Exponent = Annotated[int, Meta(ge=_EXPONENTS[0], le=_EXPONENTS[1])]
+Exponent = Annotated[int, Meta(ge=_EXPONENT_RANGE[0], le=_EXPONENT_RANGE[1])]
 
 
 class Change(msgspec.Struct, frozen=True, array_like=True):
     """Part of a message that has a vector as a difference."""
 
-    base: Count  # sequence of the message that it refers to
-    tops: Annotated[list[Exponent], Meta(max_length=limits.TERMS)]  # powers of two above the numbers of each part
-    # a byte for every number, compressed: zero for none, else its sign and its level below the top, counted from one
+    base: Count  # Sequence of the message to which the difference refers.
+    tops: Annotated[list[Exponent], Meta(max_length=limits.TERMS)]  # Powers of two above the numbers of each part.
+    # Compressed bytes, one per number: zero if unchanged, otherwise sign and level below the top.
     levels: bytes
-    check: int  # CRC-32 of the vector's bytes
+    check: int  # CRC-32 of the vector's bytes.
 
 
 @dataclass
 class _States:
-    """Vectors of the last messages over one edge, and how they grow, by sequence.
+    """Vectors of the last eight messages over one edge, and their growth, by sequence.
 
     Before the first message, which has sequence one, all numbers were zero.
     """
 
     size: int
-    growing: int  # so many numbers, the first, are sums
-    exact: int  # index of the one that is sent as it is
-    known: dict[int, tuple[Floats, Floats, float]] = field(default_factory=dict)  # vector, r and s
+    growing: int  # The first `growing` numbers are sums.
+    exact: int  # Index of the number that is sent exactly.
+    known: dict[int, tuple[Floats, Floats, float]] = field(default_factory=dict)  # Vector, r and s by sequence.
 
     def __post_init__(self) -> None:
-        self.known = self.known or {0: self._nothing}
+        self.known = self.known or {0: self._zeros}
 
     @property
-    def _nothing(self) -> tuple[Floats, Floats, float]:
+    def _zeros(self) -> tuple[Floats, Floats, float]:
         return np.zeros(self.size), np.zeros(self.size), 0.0
 
     def add(self, sequence: int, vector: Floats, base: int | None = None) -> None:
-        """Remember the vector of a message, which was sent as a difference from that of another, or whole."""
-        rate, most = np.zeros(self.size), 0.0
+        """Remember the vector of a message, which was sent as a difference from message `base`, or whole."""
+        rate, max_growth = np.zeros(self.size), 0.0
         if base is not None:
-            before, rate, most = self.known[base]
+            before, rate, max_growth = self.known[base]
             weight = float(vector[self.exact] - before[self.exact])
-            most = max(weight, _FORGETTING * most)
-            if most > 0:
-                change = (vector - self.expected(base, float(vector[self.exact]))) / most
+            max_growth = max(weight, 0.95 * max_growth)
+            if max_growth > 0:
+                change = (vector - self.expected(base, float(vector[self.exact]))) / max_growth
                 change[self.growing :] = 0.0
                 rate = rate + change
-        if sequence <= max(self.known, default=0):  # the sender has begun anew
+        if sequence <= max(self.known, default=0):  # The sender has restarted.
             self.known.clear()
-        self.known[sequence] = vector, rate, most
-        while len(self.known) > _KEPT:
+        self.known[sequence] = vector, rate, max_growth
+        while len(self.known) > 8:
             del self.known[min(self.known)]
 
     def expected(self, base: int, weight: float) -> Floats:
-        """Return what is expected of a message with this weight."""
+        """Return the prediction, from message `base`, of a message with this weight."""
         vector, rate, _ = self.known[base]
-        expected: Floats = vector + (weight - vector[self.exact]) * rate
-        expected[self.exact] = weight
-        return expected
+        predicted: Floats = vector + (weight - vector[self.exact]) * rate
+        predicted[self.exact] = weight
+        return predicted
 
     def drop_before(self, base: int) -> None:
-        """Forget the messages before one, of which the other end will not speak any more."""
+        """Forget the messages before `base`, to which the other end will not refer any more."""
         for sequence in [k for k in self.known if k < base]:
             del self.known[sequence]
 
 
 class Outgoing(_States):
-    """Sender's end."""
+    """Sender's end of an edge."""
 
     def change(
         self,
@@ -115,26 +115,26 @@ class Outgoing(_States):
         sizes: Floats,
         parts: Sequence[slice],
     ) -> tuple[Change, Floats] | None:
-        """Return the difference to send, and the vector that it makes; None if it must be whole.
+        """Return the difference to send and the resulting vector, or None if the vector must be sent whole.
 
         Parameters
         ----------
         sequence, acknowledged : int
-            Number of the message, and of the last one that the receiver has got.
+            Number of the message, and of the last one that the receiver has acknowledged.
         wanted, sizes : ndarray of shape (k,)
-            The vector, and the size of its numbers, to which a difference is compared.
+            The vector, and the sizes of its numbers: differences below 2^-12 of these are not sent.
         parts : sequence of slice
-            Parts of numbers of similar sizes, without the one that is sent as it is.
+            Parts of numbers of similar sizes, without the number that is sent exactly.
         """
         base = acknowledged if acknowledged in self.known else 0
         if base not in self.known:
             return None
         self.drop_before(base)
-        expected = self.expected(base, wanted[self.exact])
-        error = wanted - expected
-        error[np.abs(error) <= _UNCHANGED * sizes] = 0.0
-        tops, levels = _rounded(error, parts)
-        vector = expected + _values(levels, tops, parts)
+        predicted = self.expected(base, wanted[self.exact])
+        error = wanted - predicted
+        error[np.abs(error) <= 2.0**-12 * sizes] = 0.0
+        tops, levels = _quantised(error, parts)
+        vector = predicted + _dequantised(levels, tops, parts)
         self.add(sequence, vector, base)
         packer = zlib.compressobj(9, wbits=-15)
         data = packer.compress(levels.tobytes()) + packer.flush()
@@ -142,17 +142,17 @@ class Outgoing(_States):
 
 
 class Incoming(_States):
-    """Receiver's end."""
+    """Receiver's end of an edge."""
 
     def vector(self, sequence: int, change: Change, parts: Sequence[slice], weight: float) -> Floats | None:
-        """Return the vector of a message; None if it refers to one that is not known here.
+        """Return the vector of a message, or None if it refers to one that is not known here.
 
-        `weight` is the number that was sent as it is.
+        `weight` is the number that was sent exactly.
 
         Raises
         ------
         ValueError
-            No correct sender can have sent it; the text says why.
+            If no correct sender can have sent the message; the text says why.
         """
         if len(change.tops) != len(parts):
             raise ValueError(f"its difference has {len(change.tops)} parts, expected {len(parts)}")
@@ -162,33 +162,33 @@ class Incoming(_States):
         except zlib.error as error:
             raise ValueError(f"its difference cannot be read: {error}") from error
         if len(data) != size or not unpacker.eof:
-            raise ValueError(f"its difference is not one of {size} numbers")
-        if change.base == 0:  # the sender has begun anew, or has had no answer yet
-            self.known.setdefault(0, self._nothing)
+            raise ValueError(f"its difference does not have {size} numbers")
+        if change.base == 0:  # The sender has restarted, or has received no answer yet.
+            self.known.setdefault(0, self._zeros)
         if change.base not in self.known or sequence <= change.base:
             return None
         with np.errstate(over="ignore", invalid="ignore"):
-            vector = self.expected(change.base, weight) + _values(np.frombuffer(data, np.int8), change.tops, parts)
+            difference = _dequantised(np.frombuffer(data, np.int8), change.tops, parts)
+            vector = self.expected(change.base, weight) + difference
         return vector if zlib.crc32(vector.tobytes()) == change.check else None
 
 
-def _rounded(error: Floats, parts: Sequence[slice]) -> tuple[list[int], NDArray[np.int8]]:
-    """Return the tops and the levels of a difference."""
+def _quantised(error: Floats, parts: Sequence[slice]) -> tuple[list[int], NDArray[np.int8]]:
+    """Return the tops and levels of a difference, as in `Change`."""
     tops, levels = [], np.zeros(len(error), dtype=np.int8)
     for part in parts:
         sizes = np.abs(error[part])
-        top = int(np.clip(np.ceil(np.log2(max(float(sizes.max(initial=0.0)), 1e-300))), *_EXPONENTS))
+        top = int(np.clip(np.ceil(np.log2(max(float(sizes.max(initial=0.0)), 1e-300))), *_EXPONENT_RANGE))
         with np.errstate(divide="ignore"):
-            level = 1 + np.rint(_STEPS * (top - np.log2(sizes)))
+            level = 1 + np.rint(_LEVELS_PER_OCTAVE * (top - np.log2(sizes)))
         levels[part] = np.where(level < 128, np.sign(error[part]) * np.clip(level, 1, 127), 0)
         tops.append(top)
     return tops, levels
 
 
-def _values(levels: NDArray[np.int8], tops: Sequence[int], parts: Sequence[slice]) -> Floats:
-    """Return the numbers that levels stand for."""
+def _dequantised(levels: NDArray[np.int8], tops: Sequence[int], parts: Sequence[slice]) -> Floats:
     values = np.zeros(len(levels))
     for top, part in zip(tops, parts, strict=True):
         own = levels[part].astype(np.int64)
-        values[part] = np.sign(own) * np.ldexp(_LEVELS[np.maximum(np.abs(own), 1) - 1], top)
+        values[part] = np.sign(own) * np.ldexp(_LEVEL_SIZES[np.maximum(np.abs(own), 1) - 1], top)
     return values

@@ -1,4 +1,4 @@
-"""Identity of a site: the certificate by which others know it, with whose key it signs rows that they pass on."""
+"""Identity of a site: its certificate, with whose key it signs rows that other sites pass on."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dimargin.gossip.tls_certificates import Tls
 from dimargin.system.extras import require
 from dimargin.system.reading import read_file
 
-_MAX_PEM_BYTES = 2**20  # A file of certificates or of a key may have so many bytes.
+_MAX_PEM_BYTES = 2**20  # Most bytes of a file of certificates or of a key.
 
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Identity:
-    """Key of a site's certificate, and the certificates of the authority, by which those of others are judged.
+    """Key of a site's certificate, and the authority's certificates, by which those of other sites are checked.
 
-    Dates are not looked at: what a site has signed stays signed by it when its certificate has expired, and whoever
-    passes it on does no wrong. That no site without a valid certificate is heard itself is the business of TLS.
+    Dates are not checked: rows stay signed when their site's certificate has expired, and other
+    sites may still pass them on. TLS keeps sites without a valid certificate out.
     """
 
     name: str
-    chain: bytes  # certificates in PEM format, the site's own first, then those between it and the authority's
+    chain: bytes  # Certificates in PEM format, the site's own first, then those between it and the authority's.
     _key: Any
     _authority: tuple[Certificate, ...]
 
@@ -40,7 +40,7 @@ class Identity:
         MissingExtra
             If the package cryptography is not installed.
         LinkError
-            If a file is damaged or of another kind, or its certificate does not serve.
+            If a file is damaged or of another kind, or its certificate cannot be used.
         """
         require("dimargin site with certificates and --share-rows", "cryptography")
         from cryptography.exceptions import UnsupportedAlgorithm
@@ -60,7 +60,7 @@ class Identity:
             raise LinkError(f"site {name}: {path} cannot be used: {error}") from error
         found = cls(name, chain, key, tuple(authority))
         try:
-            found.checked(name, chain, found.sign(b"") if _is_known(key.public_key()) else b"", b"")
+            found.checked(name, chain, found.sign(b"") if _is_supported(key.public_key()) else b"", b"")
         except ValueError as error:
             raise LinkError(f"site {name}: {tls.key} and {tls.certificate} cannot sign its rows: {error}") from error
         return found
@@ -71,14 +71,19 @@ class Identity:
         return signature
 
     def checked(self, site: str, chain: bytes, signature: bytes, data: bytes) -> bytes:
-        """Return the certificates that are needed to check this again, for others; ValueError if data are not signed.
+        """Check a signature, and return the certificates that other sites need to check it.
 
         Parameters
         ----------
         site : str
-            Name of the site that is said to have signed the data.
+            Name of the site that is claimed to have signed the data.
         chain : bytes
             Certificates as in `chain` of that site.
+
+        Raises
+        ------
+        ValueError
+            If the signature is invalid.
         """
         from cryptography.exceptions import InvalidSignature
 
@@ -88,11 +93,11 @@ class Identity:
         try:
             key.verify(signature, data, *_scheme(key))
         except InvalidSignature:
-            raise ValueError("a signature that does not fit") from None
+            raise ValueError("an invalid signature") from None
         return needed
 
 
-def _is_known(key: Any) -> bool:
+def _is_supported(key: Any) -> bool:
     """Return whether a public key is of a kind that TLS uses, too."""
     from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
@@ -100,7 +105,7 @@ def _is_known(key: Any) -> bool:
 
 
 def _scheme(key: Any) -> tuple[Any, ...]:
-    """Return the padding and the hash that signatures by a kind of key need."""
+    """Return the padding and the hash of signatures by this kind of key."""
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 
@@ -113,9 +118,9 @@ def _scheme(key: Any) -> tuple[Any, ...]:
 
 @lru_cache(maxsize=limits.SITES)
 def _holder(chain: bytes, authority: tuple[Certificate, ...]) -> tuple[str, Any, bytes]:
-    """Return the name and key of a certificate that the authority has signed, and the certificates that show it.
+    """Return the name and key of a certificate that the authority has signed, and the chain that shows it.
 
-    ValueError says why there are none.
+    Raises ValueError if the certificate is not the authority's.
     """
     from cryptography import x509
     from cryptography.hazmat.primitives.serialization import Encoding
@@ -123,14 +128,15 @@ def _holder(chain: bytes, authority: tuple[Certificate, ...]) -> tuple[str, Any,
     try:
         own, *between = x509.load_pem_x509_certificates(chain)
         path = [own]
-        if not any(_has_signed(one, own) for one in authority):  # the verifier knows no Ed25519 of an authority
+        # The verifier of `_path` does not support authorities with Ed25519.
+        if not any(_has_signed(one, own) for one in authority):
             path = _path(own, between, authority)
         (name,) = own.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
         key, needed = own.public_key(), b"".join(one.public_bytes(Encoding.PEM) for one in path)
-    except Exception as error:  # of bytes that a peer has sent, for which the package names no closed list of errors
-        raise ValueError(f"a certificate that is none of the authority's: {error}") from error
-    if not _is_known(key):
-        raise ValueError("a certificate whose key is none of RSA, ECDSA or Ed25519")
+    except Exception as error:  # The package documents no closed list of errors for bytes that a peer has sent.
+        raise ValueError(f"a certificate that the authority has not issued: {error}") from error
+    if not _is_supported(key):
+        raise ValueError("a certificate whose key is not RSA, ECDSA or Ed25519")
     return str(name.value), key, needed
 
 
@@ -139,19 +145,19 @@ def _has_signed(authority: Certificate, certificate: Certificate) -> bool:
 
     try:
         certificate.verify_directly_issued_by(authority)
-    except (InvalidSignature, ValueError, TypeError):  # of another name, by another algorithm
+    except (InvalidSignature, ValueError, TypeError):  # The issuer has another name, or used another algorithm.
         return False
     return True
 
 
 def _path(own: Certificate, between: list[Certificate], authority: tuple[Certificate, ...]) -> list[Certificate]:
-    """Return certificates from the site's own to the last before the authority's; raises if there is no such path."""
+    """Return the certificates from the site's own to the last before the authority's; raise without such a path."""
     from cryptography.x509 import BasicConstraints
     from cryptography.x509 import verification as v
 
-    anything = v.ExtensionPolicy.permit_all()  # as of certificates for TLS here: no name of a host is needed
+    anything = v.ExtensionPolicy.permit_all()  # Certificates need no host name, as for TLS.
     signs = anything.require_present(BasicConstraints, v.Criticality.AGNOSTIC, _check_is_authority)
-    began = max(one.not_valid_before_utc for one in (own, *between))  # one between may have been renewed
+    began = max(one.not_valid_before_utc for one in (own, *between))  # One in between may have been renewed.
     policy = v.PolicyBuilder().store(v.Store(list(authority))).time(began)
     policy = policy.extension_policies(ca_policy=signs, ee_policy=anything)
     return policy.build_client_verifier().verify(own, between).chain[:-1]
@@ -159,4 +165,4 @@ def _path(own: Certificate, between: list[Certificate], authority: tuple[Certifi
 
 def _check_is_authority(policy: Any, certificate: Any, extension: Any) -> None:
     if not extension.ca:
-        raise ValueError("who signed it is no authority")
+        raise ValueError("its issuer is not an authority")

@@ -1,39 +1,39 @@
-"""Limits of what messages of other sites may hold and of the tables that they fill, each with its reason.
+"""Limits on the content of other sites' messages and on the tables that they fill, each with its reason.
 
-Sites in normal operation reach none of these. Lengths and ranges are checked when a message is decoded, before anything
-is done with it.
+Sites in normal operation reach none of these limits. Lengths and ranges are checked when a message
+is decoded, before it is used.
 """
 
 from __future__ import annotations
 
-MESSAGE = 64 * 2**20  # bytes of a message: weights of four million features; a link may carry less
+MESSAGE = 64 * 2**20  # Bytes of a message: it holds the weights of four million features. A link may carry less.
 
 # ---- numbers ---------------------------------------------------------------------------------------------------------
 
-COUNT = 2**53  # rows, steps, messages: whole numbers that float64 holds, of which int64 holds sums of a thousand
-LIVES = 2**32  # times that an edge begins anew, as a neighbour may say: once a second for 136 years
-NUMBER = 1e150  # size of a value or weight: squares, and sums of as many as fit into a message, are finite
-SUM = 1e300  # size of a sum of such, or of their squares: two of them can be added
-MIN_MASS, MAX_MASS = 1e-100, 1e100  # weights of rows, which are multiplied by C and divided by
+COUNT = 2**53  # Numbers of rows, steps or messages: float64 is exact up to here, and int64 holds a thousand of them.
+LIVES = 2**32  # Restarts of an edge that a neighbour may report: one per second for 136 years.
+NUMBER = 1e150  # Size of a value or weight: squares, and sums of as many as fit into a message, are finite.
+SUM = 1e300  # Size of a sum of values or of their squares: two such sums can be added.
+MIN_MASS, MAX_MASS = 1e-100, 1e100  # Weights of rows: C is multiplied by them, and sums are divided by them.
 
 # ---- texts, in characters --------------------------------------------------------------------------------------------
 
-NAME = 255  # of a site, as of the folder that has its name
-TEXT = 1024  # a label, the name of a feature, a parameter
+NAME = 255  # Name of a site, which is also the name of its folder.
+TEXT = 1024  # A label, the name of a feature, or a parameter.
 DIGEST = 64
-SIGNATURE = 1024  # bytes: of an RSA key of 8,192 bits
-CERTIFICATES = 2**15  # bytes of a site's certificate and of those between it and the authority's: a dozen
+SIGNATURE = 1024  # Bytes of a signature by an RSA key of 8,192 bits.
+CERTIFICATES = 2**15  # Bytes of a site's certificate and those between it and the authority's: about a dozen.
 
 # ---- tables ----------------------------------------------------------------------------------------------------------
 
-SITES = 1024  # that one site knows of: it sends the list to its neighbours, and has a thread for each neighbour
-LABELS = 1024  # of all sites together: each is a machine with weights of its own
-FEATURES = 2**22  # whose limits fit into a message
-TERMS = 64  # parameters that all sites must share
-POINTS = 2**20  # of a core-set, whose rounds would take hours long before
-WIDENINGS = SITES  # times that cards of one neighbour may bring something new: all learners begin anew each time
+SITES = 1024  # Sites that one site knows: it sends their list to its neighbours, and has one thread per neighbour.
+LABELS = 1024  # Labels of all sites together: each is a machine with its own weights.
+FEATURES = 2**22  # Features: the limits of as many fit into a message.
+TERMS = 64  # Parameters that all sites must share.
+POINTS = 2**20  # Points of a core-set: rounds with far fewer already take hours.
+WIDENINGS = SITES  # Times that the cards of one neighbour may widen the schema: all learners restart each time.
 
 # ---- the log ---------------------------------------------------------------------------------------------------------
 
-LINES = 200  # of one kind about messages, that a log takes at once
-LINES_A_SECOND = 0.1  # and on the average: 8,640 of one kind a day
+LINES = 200  # Log lines of one kind about messages that may come in a burst.
+LINES_A_SECOND = 0.1  # Average rate of log lines of one kind: 8,640 per day.

@@ -11,15 +11,12 @@ from dimargin.system.printing import PrintableError
 
 
 class LinkError(PrintableError, RuntimeError):
-    """Error for a link that cannot carry anything; the text says why.
-
-    The reason is, for one, a wrong address, a name that is taken, or a certificate that is refused.
-    """
+    """Error for an unusable link; the text says why: a wrong address, a taken name, a refused certificate, ..."""
 
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """Event that bytes of a neighbour have come; `lost` messages of the same neighbour before them have not."""
+    """Event that bytes of a neighbour have arrived, after `lost` messages of the same neighbour that have not."""
 
     sender: str
     data: bytes
@@ -28,7 +25,7 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """Event that gives the names of all sites that can be reached now."""
+    """Event with the names of all sites that can be reached now."""
 
     names: tuple[str, ...]
 
@@ -42,7 +39,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Event that reports trouble with the link, which stays open; an empty `reason` says that the trouble is over."""
+    """Event of trouble with the link, which stays open; an empty `reason` means that the trouble is over."""
 
     reason: str
 
@@ -57,8 +54,8 @@ class Link(ABC):
     changes of the neighbours come in no particular order.
     """
 
-    name: str  # of this site
-    largest: int  # most bytes that a message may have
+    name: str  # Name of this site.
+    largest: int  # Most bytes that a message may have.
 
     @abstractmethod
     def open(self, deliver: Callable[[Event], None]) -> None:
@@ -69,7 +66,7 @@ class Link(ABC):
 
     @abstractmethod
     def send(self, to: str, data: bytes) -> None:
-        """Send a site the bytes as soon as it takes them; return at once, silently if there is no such site."""
+        """Queue bytes for a site and return without waiting; they are dropped silently if the site is unknown."""
 
     @abstractmethod
     def neighbours(self) -> tuple[str, ...]:
@@ -77,11 +74,8 @@ class Link(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Send what is still waiting, as far as a time limit allows, and close the link."""
+        """Send the waiting messages within a time limit, and close the link."""
 
     def status(self) -> dict[str, Any]:
-        """Return facts that JSON can hold.
-
-        Among them may be `dropped`, which counts by name the messages that never left this site.
-        """
+        """Return facts that JSON can hold, such as `dropped`: by name, the messages that never left this site."""
         return {}

@@ -1,7 +1,7 @@
 """Execution of one site program in real time, with its clock, timers, state file and link.
 
-A `Link` moves bytes between named sites and knows nothing else. A `LiveSite` turns what the link delivers into calls of
-one program, all from one thread, and the program's actions into bytes, timers and a file to resume from.
+A `Link` only moves bytes between named sites. A `LiveSite` turns events of the link into calls of
+one program, all from one thread, and the program's actions into bytes, timers and a state file.
 """
 
 from __future__ import annotations
@@ -24,47 +24,45 @@ from dimargin.gossip.queues import Allowance, Inbox, Outbox, Timers
 from dimargin.gossip.state_file import StateError, read_state, write_state
 from dimargin.system.writing import is_transient
 
-_POLL = 0.1  # seconds in which a stop is noticed: an Event cannot wake who waits for something else
-_SYNC_EVERY = 5.0
-_RETRY_AFTER = 1.0  # seconds until a state that could not be written is tried again
-_RECENT = 60.0  # seconds: a learner tries again what its neighbours have not taken note of
-_COUNTS = ("messages_in", "bytes_in", "messages_out", "bytes_out", "lost", "dropped", "undecodable")
-_OTHERS = "(others)"  # whose traffic is counted together once the table is full; no site has this name
+_SYNC_EVERY = 5.0  # Seconds between two syncs of the state to the disk: a loss of power loses no more.
+_RETRY_AFTER = 1.0  # Seconds until a state that could not be written is written again.
+_TRAFFIC_COUNTS = ("messages_in", "bytes_in", "messages_out", "bytes_out", "lost", "dropped", "undecodable")
 
 
 class LiveSite:
     """Runner of one site program on a link, in real time.
 
-    The program's clock counts the seconds since `run` began. Its methods are called by the thread of `run` alone. What
-    it has learnt is saved in `state` before a message that may depend on it is sent.
+    The program's clock counts the seconds since `run` began. Only the thread of `run` calls its
+    methods. What it has learnt is saved in `state` before a message that may depend on it is sent.
 
-    No message of another site ends the run. The sender of a message that is invalid, or at which the program fails, is
-    ignored from then on, and the program undoes what that sender has contributed. The site's own messages are checked
-    by the same rules, and those that break them, or are too long, are not sent. The log takes a limited number of lines
-    about other sites and messages.
+    No message of another site ends the run. The sender of a message that is invalid, or at which
+    the program fails, is ignored from then on, and the program undoes what that sender has
+    contributed. The site's own messages are checked by the same rules, and invalid or too long ones
+    are not sent. The log takes a limited number of lines about other sites and messages.
 
-    A state that cannot be written, as on a full disk, does not end the run either. The status and the log report it as
-    trouble. The site keeps learning and tries again every second. Until the state is written it sends no messages, so
-    that other sites never have what it might forget.
+    A state that cannot be written, as on a full disk, does not end the run either. The status and
+    the log report it as trouble. The site keeps learning and retries every second. Until the state
+    is written it sends no messages, so that other sites never have what it might forget.
 
     Parameters
     ----------
     program : SiteProgram
     link : Link
     state : path, optional
-        File from which a killed site resumes; nothing is kept without it.
+        File from which a killed site resumes; without it nothing is kept.
     clock : callable
         Returns seconds, which never go back.
     log : callable, optional
-        Called with every report: what happened, and a dictionary of facts. Its own are "started", "undecodable",
-        "broken" (the program has failed at a message; with the kind of the error and its place), "withheld", "flooded",
-        "held back", "lines left out", "trouble", "trouble over" and "stopped"; those of messages come at the first and
-        every hundredth.
+        Called with every report: what happened, and a dictionary of facts. This class reports
+        "started", "undecodable", "broken" (the program has failed at a message; with the kind of
+        the error and its place), "withheld", "flooded", "held back", "lines left out", "trouble",
+        "trouble over" and "stopped". Reports about messages are made for the first and every
+        hundredth message.
     largest : int, optional
         Most bytes that a message may have; by default what the link carries.
     bandwidth : float, optional
-        Bytes that may be sent per second, on average. Beyond that only the newest message to each neighbour
-        waits; older ones are dropped and counted.
+        Bytes that may be sent per second, on average. Above it, only the newest message to each
+        neighbour waits; older ones are dropped and counted.
 
     Raises
     ------
@@ -95,7 +93,7 @@ class LiveSite:
         self._decode = decoder(program.messages, self._largest)
         self._state = None if state is None else Path(os.path.realpath(state))
         if self._state is not None and not self._state.parent.is_dir():
-            raise StateError(f"{self._state}: there is no folder {self._state.parent} to keep the state of {link.name}")
+            raise StateError(f"{self._state}: the folder {self._state.parent} for the state of {link.name} is missing")
         self._clock = clock
         self._log = log or (lambda what, facts: None)
         self._inbox = Inbox(2 * self._largest)
@@ -105,40 +103,41 @@ class LiveSite:
         self._heard: dict[str, float] = {}
         self._announced: tuple[str, ...] = ()
         self._began = self._synced = clock()
-        self._written, self._is_durable = b"", False  # the state that is in the file
-        self._next_try = -math.inf  # to write it, after a failure
-        self._trouble: dict[str, str] = {}  # why, by what it is with
+        self._written, self._is_durable = b"", False  # The state in the file, and whether it is synced to the disk.
+        self._next_try = -math.inf  # Earliest time to write the state again after a failure.
+        self._trouble: dict[str, str] = {}  # Reason by the troubled part, "state" or "link".
         self._incarnation = 0
         self._finished: str | None = None
         self._flooded = 0
-        self._withheld: dict[str, tuple[float, str]] = {}  # when and why the last was, by receiver
-        self._lines: dict[str, Allowance] = {}  # about messages, by what happened
+        self._withheld: dict[str, tuple[float, str]] = {}  # Time and reason of the last withheld message, by receiver.
+        self._lines: dict[str, Allowance] = {}  # Allowed log lines about messages, by what happened.
 
     def run(self, stop: threading.Event | None = None, max_time: float | None = None) -> str:
-        """Run the program until it is stopped; may be called once.
+        """Run the program until it is stopped; may be called only once.
 
-        A program that has answered `Stop` goes on answering its neighbours.
+        A program that has answered `Stop` still answers its neighbours.
 
         Parameters
         ----------
         stop : threading.Event, optional
-            Ends the run within a tenth of a second of being set, or once the program's present call returns.
+            Ends the run within a tenth of a second of being set, or once the program's present call
+            returns.
         max_time : float, optional
             Seconds after which the run ends.
 
         Returns
         -------
         str
-            Why the program finished; "told to stop" or "out of time" where it has not.
+            Why the program finished, or "told to stop" or "out of time" if it has not.
 
         Raises
         ------
         StateError
             If the program cannot resume from the state.
         LinkError
-            If the link cannot be opened, or has ended for good.
+            If the link cannot be opened, or has failed permanently.
         OSError
-            If the state cannot be written when the run ends, or when it starts for a reason that does not pass.
+            If the state cannot be written at the end, or, for a lasting reason, at the start.
         """
         self._restore()
         self._link.open(self._inbox.put)
@@ -157,14 +156,17 @@ class LiveSite:
         Returns
         -------
         dict
-            The `site`, `seconds` of its clock, its `incarnation` (how often it has resumed from its state), why it
-            has `finished` or None, its `neighbours`, messages `flooded` (dropped since they came too fast)
-            and `waiting` (held back), why messages to a neighbour were `withheld` in the last minute, `trouble` with
-            the state or the link if there is any, facts of the `link`, and `traffic` by the other's name:
-            `messages_in`, `bytes_in`, `messages_out`, `bytes_out`, how many were `lost` on the way here, `dropped` on
-            this side and `undecodable`, and how many seconds ago the other was `heard`, or None.
+            The `site`, `seconds` of its clock, its `incarnation` (how often it has resumed from its
+            state), why it has `finished` or None, its `neighbours`, the number of messages
+            `flooded` (dropped since they came too fast) and `waiting` (held back), why messages to
+            a neighbour were `withheld` in the last minute, `trouble` with the state or the link if
+            there is any, facts of the `link`, and `traffic` by the other site's name:
+            `messages_in`, `bytes_in`, `messages_out`, `bytes_out`, the number of messages `lost` on
+            the way here, `dropped` on this side and `undecodable`, and how many seconds ago the
+            other site was `heard`, or None.
         """
         link, now = self._link.status(), self._now()
+        # A learner resends what neighbours have not received: older reasons may no longer hold.
         traffic: dict[str, dict[str, Any]] = {name: dict(counts) for name, counts in list(self._traffic.items())}
         for name, counts in traffic.items():
             counts["dropped"] += link.get("dropped", {}).get(name, 0)
@@ -177,7 +179,7 @@ class LiveSite:
             "neighbours": list(self._announced),
             "flooded": self._inbox.flooded,
             "waiting": len(self._outbox),
-            "withheld": {name: why for name, (when, why) in list(self._withheld.items()) if now - when < _RECENT},
+            "withheld": {name: why for name, (when, why) in list(self._withheld.items()) if now - when < 60.0},
             "trouble": "; ".join(list(self._trouble.values())),
             "traffic": traffic,
             "link": link,
@@ -187,8 +189,8 @@ class LiveSite:
         self._began = self._synced = self._clock()
         self._announced = self._link.neighbours()
         self._log("started", {"incarnation": self._incarnation, "link": self._link.status()})
-        self._act(self._program.start(0.0, self._announced))
-        self._save(sync=True)  # a start counts as an incarnation even if nothing was sent
+        self._carry_out(self._program.start(0.0, self._announced))
+        self._save(sync=True)  # A start counts as an incarnation even if nothing was sent.
 
     def _loop(self, stop: threading.Event | None, max_time: float) -> str:
         while not (stop is not None and stop.is_set()):
@@ -196,35 +198,36 @@ class LiveSite:
             if now >= max_time:
                 return self._finished or "out of time"
             if (name := self._timers.pop(now)) is not None:
-                self._act(self._program.wake(now, name))
+                self._carry_out(self._program.wake(now, name))
             self._transmit()
             if "state" in self._trouble:
                 self._save()
             due = min(self._timers.next(), self._outbox.next(), max_time)
-            self._happen(self._inbox.take(min(_POLL, due - self._now())))
-            for _ in range(len(self._inbox)):  # a site whose timers are late hears its neighbours between two of them
-                self._happen(self._inbox.take(0))
+            # The inbox cannot wait for `stop`: short waits notice it soon.
+            self._handle_event(self._inbox.take(min(0.1, due - self._now())))
+            for _ in range(len(self._inbox)):  # Even a site with late timers reads messages between two of them.
+                self._handle_event(self._inbox.take(0))
         return self._finished or "told to stop"
 
-    def _happen(self, event: Event | None) -> None:
+    def _handle_event(self, event: Event | None) -> None:
         if isinstance(event, Received):
             self._receive(event)
         elif isinstance(event, Neighbours) and event.names != self._announced:
             self._announced = event.names
-            self._act(self._program.neighbours_changed(self._now(), event.names))
+            self._carry_out(self._program.neighbours_changed(self._now(), event.names))
         elif isinstance(event, Trouble):
-            self._tell_of_trouble("link", event.reason)
+            self._report_trouble("link", event.reason)
         elif isinstance(event, Failed):
             self._save(sync=True)
             raise event.error
-        self._tell_of_flood()
+        self._report_flood()
 
     def _receive(self, event: Received) -> None:
-        now, sender, traffic = self._now(), event.sender, self._of(event.sender)
+        now, sender, traffic = self._now(), event.sender, self._traffic_of(event.sender)
         traffic["messages_in"] += 1
         traffic["bytes_in"] += len(event.data)
         traffic["lost"] += event.lost
-        if sender not in self._traffic:  # the table is full of others
+        if sender not in self._traffic:  # The table is full.
             return
         self._heard[sender] = now
         if not self._program.hears(sender):
@@ -232,38 +235,38 @@ class LiveSite:
         try:
             message = self._decode(event.data)
         except MessageError as error:
-            self._tell_of_undecodable(sender, error)
+            self._report_undecodable(sender, error)
             if isinstance(error, UnsoundError):
-                self._drop(now, sender, str(error))
+                self._refuse_sender(now, sender, str(error))
             return
-        failed = self._try(self._program.receive, now, sender, message)
-        if isinstance(failed, MessageError):  # sound by itself, but not to this program
-            self._tell_of_undecodable(sender, failed)
+        failed = self._call_program(self._program.receive, now, sender, message)
+        if isinstance(failed, MessageError):  # The message is valid by itself, but not for this program.
+            self._report_undecodable(sender, failed)
         if failed is not None:
-            self._drop(now, sender, f"the program has failed at its message: {failed!r}")
+            self._refuse_sender(now, sender, f"the program has failed at its message: {failed!r}")
 
-    def _drop(self, now: float, sender: str, reason: str) -> None:
-        """Ignore a sender from now on, and have the program undo what it has contributed."""
-        self._program.neighbourhood.refuse(sender, reason)  # whatever the program does next
-        self._try(self._program.refuse, now, sender, reason)
+    def _refuse_sender(self, now: float, sender: str, reason: str) -> None:
+        """Ignore a sender from now on, and let the program undo what it has contributed."""
+        self._program.neighbourhood.refuse(sender, reason)  # This holds even if the program fails next.
+        self._call_program(self._program.refuse, now, sender, reason)
 
-    def _try(self, happen: Callable[..., Iterable[Action]], *what: Any) -> Exception | None:
+    def _call_program(self, method: Callable[..., Iterable[Action]], *arguments: Any) -> Exception | None:
         """Call the program, carry out its actions up to where it fails, and return its exception, if any.
 
-        The actions before the failure are carried out in any case, since a site without its timer does nothing more.
+        The timer may be one of these actions; without it a site would do nothing more.
         """
         actions: list[Action] = []
         failed = None
         try:
-            for action in happen(*what):
+            for action in method(*arguments):
                 actions.append(action)
         except Exception as error:
             failed = error
-            self._tell_of_messages("broken", {"error": repr(error), "place": _location(error)})
-        self._act(actions)
+            self._log_limited("broken", {"error": repr(error), "place": _location(error)})
+        self._carry_out(actions)
         return failed
 
-    def _act(self, actions: Iterable[Action]) -> None:
+    def _carry_out(self, actions: Iterable[Action]) -> None:
         outgoing: list[tuple[str, bytes]] = []
         for action in actions:
             if isinstance(action, Send):
@@ -273,27 +276,27 @@ class LiveSite:
             elif isinstance(action, Wake):
                 self._set_timer(action)
             elif isinstance(action, Report):
-                comes_again = action.facts.keys() & {"site", "with"}
-                (self._tell_of_messages if comes_again else self._log)(action.what, action.facts)
+                may_recur = action.facts.keys() & {"site", "with"}
+                (self._log_limited if may_recur else self._log)(action.what, action.facts)
             elif isinstance(action, Stop):
                 self._finished = self._finished or action.reason
         if outgoing and not self._save():
             for to, _ in outgoing:
-                self._of(to)["dropped"] += 1
+                self._traffic_of(to)["dropped"] += 1
             return
         for to, data in outgoing:
-            self._post(to, data)
+            self._queue_message(to, data)
 
     def _encoded(self, action: Send) -> bytes | None:
-        """Return the bytes of a message; None where it is invalid or too long, so that its receiver would refuse it."""
+        """Return the bytes of a message, or None if its receiver would refuse it as invalid or too long."""
         try:
             data = encode(action.message)
             self._decode(data)
         except (MessageError, OverflowError) as error:
-            traffic = self._of(action.to)
+            traffic = self._traffic_of(action.to)
             traffic["dropped"] += 1
             self._withheld[action.to] = (self._now(), str(error))
-            self._tell_now_and_then("withheld", traffic["dropped"], {"to": action.to, "reason": str(error)})
+            self._log_every_hundredth("withheld", traffic["dropped"], {"to": action.to, "reason": str(error)})
             return None
         return data
 
@@ -304,20 +307,20 @@ class LiveSite:
             )
         self._timers.set(self._now() + action.after, action.name)
 
-    def _post(self, to: str, data: bytes) -> None:
-        traffic = self._of(to)
+    def _queue_message(self, to: str, data: bytes) -> None:
+        traffic = self._traffic_of(to)
         if to == self._link.name:
             traffic["dropped"] += 1
             return
         if self._outbox.put(to, data):
             traffic["dropped"] += 1
-            self._tell_now_and_then("held back", traffic["dropped"], {"to": to, "dropped": traffic["dropped"]})
+            self._log_every_hundredth("held back", traffic["dropped"], {"to": to, "dropped": traffic["dropped"]})
         self._transmit()
 
     def _transmit(self) -> None:
         while (message := self._outbox.pop(self._now())) is not None:
             to, data = message
-            traffic = self._of(to)
+            traffic = self._traffic_of(to)
             traffic["messages_out"] += 1
             traffic["bytes_out"] += len(data)
             self._link.send(to, data)
@@ -333,10 +336,10 @@ class LiveSite:
             self._program.restore(stored["program"])
         except (KeyError, IndexError, TypeError, ValueError, RecursionError) as error:
             kind = type(self._program).__name__
-            raise StateError(f"{self._state} is no state that a {kind} can go on from: {error!r}") from error
+            raise StateError(f"{self._state} is not a state from which {kind} can resume: {error!r}") from error
 
     def _save(self, sync: bool = False) -> bool:
-        """Write the state, and return whether that is done; where it cannot be, the next try has to wait."""
+        """Write the state and return whether that succeeded; after a failure the next try must wait a second."""
         if self._clock() < self._next_try:
             return False
         try:
@@ -345,9 +348,9 @@ class LiveSite:
             if not (self._written or is_transient(error)):
                 raise  # The site has just started, in a folder where it may not write: its owner is there to read this.
             self._next_try = self._clock() + _RETRY_AFTER
-            self._tell_of_trouble("state", f"{self._state} cannot be written: {error.strerror or error}")
+            self._report_trouble("state", f"{self._state} cannot be written: {error.strerror or error}")
             return False
-        self._tell_of_trouble("state", "")
+        self._report_trouble("state", "")
         return True
 
     def _write(self, sync: bool) -> None:
@@ -358,7 +361,7 @@ class LiveSite:
         content = {"site": self._link.name, "incarnation": self._incarnation, "program": self._program.checkpoint()}
         body = pack(content)
         is_kept = body == self._written and (not sync or (self._is_durable and self._state.exists()))
-        if not is_kept:  # a site that only waits wears no disk out
+        if not is_kept:  # An unchanged state is not written again, which would wear out the disk of a waiting site.
             write_state(self._state, body, sync)
             self._written, self._is_durable = body, sync
         if sync:
@@ -367,38 +370,38 @@ class LiveSite:
     def _now(self) -> float:
         return self._clock() - self._began
 
-    def _of(self, name: str) -> Counter[str]:
+    def _traffic_of(self, name: str) -> Counter[str]:
         if name not in self._traffic and len(self._traffic) >= limits.SITES:
-            name = _OTHERS
-        return self._traffic.setdefault(name, Counter(dict.fromkeys(_COUNTS, 0)))
+            name = "(others)"  # No site can have this name.
+        return self._traffic.setdefault(name, Counter(dict.fromkeys(_TRAFFIC_COUNTS, 0)))
 
-    def _tell_of_flood(self) -> None:
+    def _report_flood(self) -> None:
         if (flooded := self._inbox.flooded) > self._flooded:
             before, self._flooded = self._flooded, flooded
             if before == 0 or before // 100 < flooded // 100:
-                self._tell_of_messages("flooded", {"messages": flooded})
+                self._log_limited("flooded", {"messages": flooded})
 
-    def _tell_of_trouble(self, what: str, reason: str) -> None:
-        """Log trouble when it comes, changes or ends."""
+    def _report_trouble(self, what: str, reason: str) -> None:
+        """Log trouble when it begins, changes or ends."""
         if reason == self._trouble.get(what, ""):
             return
         if reason:
             self._trouble[what] = reason
-            self._tell_of_messages("trouble", {"with": what, "reason": reason})
+            self._log_limited("trouble", {"with": what, "reason": reason})
         else:
             del self._trouble[what]
-            self._tell_of_messages("trouble over", {"with": what})
+            self._log_limited("trouble over", {"with": what})
 
-    def _tell_of_undecodable(self, sender: str, error: MessageError) -> None:
-        count = self._of(sender)["undecodable"] = self._of(sender)["undecodable"] + 1
-        self._tell_now_and_then("undecodable", count, {"sender": sender, "reason": str(error), "count": count})
+    def _report_undecodable(self, sender: str, error: MessageError) -> None:
+        count = self._traffic_of(sender)["undecodable"] = self._traffic_of(sender)["undecodable"] + 1
+        self._log_every_hundredth("undecodable", count, {"sender": sender, "reason": str(error), "count": count})
 
-    def _tell_now_and_then(self, what: str, count: int, facts: dict[str, Any]) -> None:
+    def _log_every_hundredth(self, what: str, count: int, facts: dict[str, Any]) -> None:
         if count == 1 or count % 100 == 0:
-            self._tell_of_messages(what, facts)
+            self._log_limited(what, facts)
 
-    def _tell_of_messages(self, what: str, facts: dict[str, Any]) -> None:
-        """Log an event that may come again and again; the number of lines of each kind is limited."""
+    def _log_limited(self, what: str, facts: dict[str, Any]) -> None:
+        """Log an event that may recur, within a limited number of lines of each kind."""
         lines = self._lines.setdefault(what, Allowance(limits.LINES, limits.LINES_A_SECOND))
         if lines.take(self._now()):
             if left_out := lines.forget():
@@ -407,6 +410,5 @@ class LiveSite:
 
 
 def _location(error: BaseException) -> str:
-    """Return where an error was raised, for debugging."""
     location = traceback.extract_tb(error.__traceback__)[-1]
     return f"{os.path.basename(location.filename)}:{location.lineno} in {location.name}"

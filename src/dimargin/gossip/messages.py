@@ -4,9 +4,9 @@ A message is a subclass of `Message` with annotated fields: numbers, texts, list
 On the wire it is two bytes of `MAGIC`, one of `PROTOCOL_VERSION`, and MessagePack, in which an array is its dtype, its
 shape and its raw little-endian values.
 
-The values that a field may hold are declared with it, and checked once, when a message is decoded: by msgspec's `Meta`
-of numbers, texts, lists and dictionaries, by `Numbers` of arrays, and by `Message.contradiction` of fields that must
-fit one another.
+The valid values of a field are declared with it, and checked once, when a message is decoded: by
+`Meta` of msgspec for numbers, texts, lists and dictionaries, by `Numbers` for arrays, and by
+`Message.contradiction` for fields that depend on each other.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from dimargin.system.printing import PrintableError
 
 MAGIC = b"dm"
 PROTOCOL_VERSION = 1
-LARGEST = limits.MESSAGE  # bytes of a message by default
-_DTYPES = ("<f8", "<f4", "<i8", "<i4", "|b1", "|u1")
-_NO_NUL = "^[^\\x00]*$"  # numpy cuts a text off at its last ones
+LARGEST = limits.MESSAGE  # Most bytes of a message, by default.
+_WIRE_DTYPES = ("<f8", "<f4", "<i8", "<i4", "|b1", "|u1")
+_NO_NUL = "^[^\\x00]*$"  # NumPy strips trailing NUL characters from texts.
 Array = np.ndarray[Any, np.dtype[Any]]
-_least, _largest = np.minimum.reduce, np.maximum.reduce  # NaN where there is one; for few numbers twice as fast as min
+_min, _max = np.minimum.reduce, np.maximum.reduce  # NaN if there is one; for few numbers twice as fast as min.
 
 
 class MessageError(PrintableError, ValueError):
-    """Error for bytes that are no message which this site understands; the text says why."""
+    """Error for bytes that this site cannot read as a message; the text says why."""
 
 
 class UnsoundError(MessageError):
@@ -46,9 +46,9 @@ class UnsoundError(MessageError):
 
 @dataclass(frozen=True)
 class Numbers:
-    """Constraint on an array in a message, with which its field is annotated; NaN is never in the range."""
+    """Constraint on an array in a message, as an annotation of its field; NaN is never in the range."""
 
-    dimensions: tuple[int, ...] = (1,)  # numbers of dimensions that are allowed
+    dimensions: tuple[int, ...] = (1,)  # The allowed numbers of dimensions.
     low: float = -limits.NUMBER
     high: float = limits.NUMBER
     dtype: str = "<f8"
@@ -59,8 +59,8 @@ class Numbers:
             return f"is of dtype {array.dtype.str}, expected {self.dtype}"
         if array.ndim not in self.dimensions:
             return f"has shape {array.shape}, expected {' or '.join(map(str, self.dimensions))} dimensions"
-        if array.size and not (_least(array, None) >= self.low and _largest(array, None) <= self.high):
-            return f"has NaN, infinite or other values that are not between {self.low:g} and {self.high:g}"
+        if array.size and not (_min(array, None) >= self.low and _max(array, None) <= self.high):
+            return f"has NaN, infinite or other values outside {self.low:g} .. {self.high:g}"
         return None
 
 
@@ -75,37 +75,39 @@ class Message(msgspec.Struct, frozen=True, tag_field="kind"):
     """Base class of all messages between sites."""
 
     def contradiction(self) -> str | None:
-        """Return why fields that are valid one by one do not fit one another; None if they do."""
+        """Return why fields that are valid one by one contradict each other; None if they do not."""
         return None
 
 
-def _array_out(value: Any) -> Any:
+def _encode_array(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         array = np.ascontiguousarray(value)
         dtype = array.dtype.newbyteorder("<").str if array.dtype.itemsize > 1 else array.dtype.str
-        if dtype not in _DTYPES:
-            raise TypeError(f"an array of dtype {array.dtype} cannot be sent; expected one of {', '.join(_DTYPES)}")
+        if dtype not in _WIRE_DTYPES:
+            raise TypeError(
+                f"an array of dtype {array.dtype} cannot be sent; expected one of {', '.join(_WIRE_DTYPES)}"
+            )
         return (dtype, value.shape, array.astype(dtype, copy=False).data.cast("B") if array.size else b"")
     if isinstance(value, np.generic):
         return value.item()
     raise TypeError(f"a {type(value).__name__} cannot be sent")
 
 
-def _array_in(kind: Any, value: Any) -> NDArray[Any]:
+def _decode_array(kind: Any, value: Any) -> NDArray[Any]:
     try:
         dtype, shape, raw = value
-        if dtype not in _DTYPES or not all(isinstance(n, int) and n >= 0 for n in shape):
-            raise ValueError(f"dtype {dtype!r} and shape {shape!r} are no array's")
+        if dtype not in _WIRE_DTYPES or not all(isinstance(n, int) and n >= 0 for n in shape):
+            raise ValueError(f"an array cannot have dtype {dtype!r} and shape {shape!r}")
         if math.prod(shape) * np.dtype(dtype).itemsize != len(raw):
             raise ValueError(f"{len(raw)} bytes for an array of shape {tuple(shape)}")
-        if max(shape, default=0) > LARGEST:  # of an array without values, whose norms would still take memory
-            raise ValueError(f"shape {tuple(shape)} is no array's of a message of {LARGEST} bytes")
+        if max(shape, default=0) > LARGEST:  # Even without values, the norms of such an array would take memory.
+            raise ValueError(f"an array of shape {tuple(shape)} does not fit into a message of {LARGEST} bytes")
         return np.frombuffer(raw, dtype).reshape(shape)
     except TypeError as error:
         raise ValueError(f"expected an array, got {type(value).__name__}") from error
 
 
-_encoder = msgspec.msgpack.Encoder(enc_hook=_array_out)
+_encoder = msgspec.msgpack.Encoder(enc_hook=_encode_array)
 
 
 def encode(message: Message) -> bytes:
@@ -115,10 +117,11 @@ def encode(message: Message) -> bytes:
 
 @cache
 def decoder(kinds: tuple[type[Message], ...], largest: int = LARGEST) -> Callable[[bytes], Message]:
-    """Return a function that turns bytes into messages of these kinds, and refuses everything else.
+    """Return a function that decodes messages of these kinds, and refuses everything else.
 
-    It raises MessageError for bytes that are more than `largest`, of another protocol version, damaged or of another
-    kind, and UnsoundError for a message with invalid content. The arrays of its messages are read-only.
+    It raises MessageError if there are more than `largest` bytes, or if they are damaged or of
+    another protocol version or kind, and UnsoundError for a message with invalid content. The
+    arrays of its messages are read-only.
 
     Examples
     --------
@@ -131,9 +134,9 @@ def decoder(kinds: tuple[type[Message], ...], largest: int = LARGEST) -> Callabl
     array([0., 1., 2.])
     >>> decoder((Greeting,))(data[:-1])
     Traceback (most recent call last):
-    dimargin.gossip.messages.MessageError: no sound message: Input data was truncated
+    dimargin.gossip.messages.MessageError: invalid message: Input data was truncated
     """
-    decode = msgspec.msgpack.Decoder(reduce(or_, kinds), dec_hook=_array_in).decode
+    decode = msgspec.msgpack.Decoder(reduce(or_, kinds), dec_hook=_decode_array).decode
     known = {str(kind.__struct_config__.tag) for kind in kinds}
     head = len(MAGIC) + 1
 
@@ -141,21 +144,21 @@ def decoder(kinds: tuple[type[Message], ...], largest: int = LARGEST) -> Callabl
         if len(data) > largest:
             raise MessageError(f"a message of {len(data)} bytes, expected at most {largest}")
         if data[: len(MAGIC)] != MAGIC or len(data) < head:
-            raise MessageError("these bytes are no message of dimargin")
+            raise MessageError("not a dimargin message")
         if data[len(MAGIC)] != PROTOCOL_VERSION:
             raise MessageError(
                 f"a message of protocol version {data[len(MAGIC)]}, expected version {PROTOCOL_VERSION}: "
-                "all sites need the same"
+                "all sites must use the same version"
             )
         body = memoryview(data)[head:]
         try:
             message = decode(body)
         except (msgspec.DecodeError, ValueError, OverflowError, RecursionError, MemoryError) as error:
-            is_known = _kind(body) in known
-            raise (UnsoundError if is_known else MessageError)(f"no sound message: {error}") from error
+            is_known = _claimed_kind(body) in known
+            raise (UnsoundError if is_known else MessageError)(f"invalid message: {error}") from error
         fault = message_fault(message) or message.contradiction()
         if fault is not None:
-            raise UnsoundError(f"no sound message: {fault}")
+            raise UnsoundError(f"invalid message: {fault}")
         return message
 
     return read
@@ -168,8 +171,8 @@ class _Tagged(msgspec.Struct):
 _read_tag = msgspec.msgpack.Decoder(_Tagged).decode
 
 
-def _kind(body: memoryview) -> str | None:
-    """Return the kind of message that these bytes claim to be; None if they cannot be read at all."""
+def _claimed_kind(body: memoryview) -> str | None:
+    """Return the kind of message that these bytes claim to be; None if they cannot be read."""
     try:
         return _read_tag(body).kind
     except (msgspec.DecodeError, ValueError, RecursionError, MemoryError):
@@ -177,8 +180,8 @@ def _kind(body: memoryview) -> str | None:
 
 
 @cache
-def _arrays(kind: type[msgspec.Struct]) -> tuple[tuple[str, Numbers | None], ...]:
-    """Return the fields of a kind to check: arrays with their constraint, parts that are structs with None."""
+def _checked_fields(kind: type[msgspec.Struct]) -> tuple[tuple[str, Numbers | None], ...]:
+    """Return the fields of a kind to check: arrays with their constraint, nested structs with None."""
     found: list[tuple[str, Numbers | None]] = []
     for name, hint in get_type_hints(kind, include_extras=True).items():
         options = [hint, *get_args(hint)]
@@ -191,8 +194,8 @@ def _arrays(kind: type[msgspec.Struct]) -> tuple[tuple[str, Numbers | None], ...
 
 
 def message_fault(part: msgspec.Struct) -> str | None:
-    """Return why an array of a message, or of a part of one, breaks its constraint; None if none does."""
-    for name, numbers in _arrays(type(part)):
+    """Return why an array of a message, or of a nested struct, breaks its constraint; None if all are valid."""
+    for name, numbers in _checked_fields(type(part)):
         value = getattr(part, name)
         fault = None if value is None else message_fault(value) if numbers is None else numbers.fault(value)
         if fault is not None:
@@ -201,36 +204,38 @@ def message_fault(part: msgspec.Struct) -> str | None:
 
 
 def pack(state: Mapping[str, Any]) -> bytes:
-    """Encode a dictionary as bytes; it may hold what messages may hold, and further dictionaries."""
+    """Encode a dictionary as bytes; its values are those of messages, or nested dictionaries."""
     return _state_encoder.encode(state)
 
 
 def digest_of(state: Mapping[str, Any]) -> str:
-    """Return sixteen hexadecimal digits that are the same for what `pack` encodes alike only."""
+    """Return a digest, sixteen hexadecimal digits, of what `pack` encodes."""
     return hashlib.sha256(pack(state)).hexdigest()[:16]
 
 
 def unpack(data: bytes) -> dict[str, Any]:
-    """Decode what `pack` has encoded; raises MessageError for anything else."""
+    """Decode the output of `pack`; raise MessageError for anything else."""
     try:
-        return _unmarked(msgspec.msgpack.decode(data))  # type: ignore[no-any-return]
+        return _decode_state_value(msgspec.msgpack.decode(data))  # type: ignore[no-any-return]
     except (msgspec.DecodeError, ValueError, TypeError, RecursionError) as error:
-        raise MessageError(f"no sound state: {error}") from error
+        raise MessageError(f"invalid state: {error}") from error
 
 
-_ARRAY = "__array__"
+_ARRAY_KEY = "__array__"  # The only key of a dictionary that stands for an array in a state.
 
 
-def _state_out(value: Any) -> Any:
+def _encode_state_value(value: Any) -> Any:
     if isinstance(value, np.ndarray):
-        return {_ARRAY: _array_out(value)}
-    return dict(value) if isinstance(value, Mapping) else _array_out(value)
+        return {_ARRAY_KEY: _encode_array(value)}
+    return dict(value) if isinstance(value, Mapping) else _encode_array(value)
 
 
-_state_encoder = msgspec.msgpack.Encoder(enc_hook=_state_out)
+_state_encoder = msgspec.msgpack.Encoder(enc_hook=_encode_state_value)
 
 
-def _unmarked(value: Any) -> Any:
+def _decode_state_value(value: Any) -> Any:
     if isinstance(value, dict):
-        return _array_in(None, value[_ARRAY]).copy() if _ARRAY in value else {k: _unmarked(v) for k, v in value.items()}
-    return [_unmarked(item) for item in value] if isinstance(value, list) else value
+        if _ARRAY_KEY in value:
+            return _decode_array(None, value[_ARRAY_KEY]).copy()
+        return {key: _decode_state_value(item) for key, item in value.items()}
+    return [_decode_state_value(item) for item in value] if isinstance(value, list) else value

@@ -1,9 +1,10 @@
-"""Site programs: pure state machines, each written once, that a simulator or a real network runs.
+"""Site programs: pure state machines, which run unchanged in a simulator and on a real network.
 
-A program is called at every event (`start`, `wake`, `receive`, `neighbours_changed`), and answers with actions, which
-are messages, timers and reports. It never asks for the time, opens nothing, waits for nothing and draws random numbers
-from its own generator only, so that the same events give the same actions, bit for bit, whatever carries them, on
-processors that use the same instructions (docs/guide/promises.md#where-bits-are-equal).
+A program is called at every event (`start`, `wake`, `receive`, `neighbours_changed`), and returns
+actions: messages, timers and reports. It never reads a clock, opens nothing, waits for nothing and
+draws random numbers from its own generator only, so that the same events give the same actions, bit
+for bit, whatever runs it, on processors that use the same instructions
+(docs/guide/promises.md#where-bits-are-equal).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from dimargin.gossip.neighbourhood import Neighbourhood
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Action that sends a neighbour a message; it may arrive late, twice or never."""
+    """Action that sends a message to a neighbour; it may arrive late, twice or never."""
 
     to: str
     message: Message
@@ -29,7 +30,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Wake:
-    """Action that sets a timer, at whose end `wake` is called; a later one of the same name replaces it."""
+    """Action that sets a timer, after which `wake` is called; a later timer of the same name replaces it."""
 
     after: float
     name: str = "round"
@@ -45,9 +46,9 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Action of a site that has finished, but goes on answering its neighbours.
+    """Action of a site that has finished but still answers its neighbours.
 
-    A simulated run of which all sites have stopped ends.
+    A simulated run ends when all its sites have stopped.
     """
 
     reason: str
@@ -59,14 +60,14 @@ Action = Send | Wake | Report | Stop
 class SiteProgram(ABC):
     """Abstract base class of the programs of sites.
 
-    The methods for events get the seconds that have passed on this site's own clock, which no other site shares.
+    The methods for events get the seconds on this site's own clock, which no other site shares.
 
     Attributes
     ----------
     shares : {"parameters", "rows"}
-        What the site sends to others. Rows are sent only where its owner has allowed it.
+        What the site sends to others; rows only if its owner has allowed it.
     messages : tuple of subclasses of Message
-        All kinds that sites with this program send.
+        All kinds of messages that sites with this program send.
     """
 
     shares: Literal["parameters", "rows"]
@@ -74,7 +75,7 @@ class SiteProgram(ABC):
 
     @abstractmethod
     def start(self, now: float, neighbours: Collection[str]) -> Iterable[Action]:
-        """Begin, or resume after `restore`, with these neighbours."""
+        """Start, or resume after `restore`, with these neighbours."""
 
     @abstractmethod
     def wake(self, now: float, name: str) -> Iterable[Action]:
@@ -84,17 +85,17 @@ class SiteProgram(ABC):
     def receive(self, now: float, sender: str, message: Message) -> Iterable[Action]:
         """Handle a message of one of the kinds of `messages`, which is valid by itself.
 
-        Its content is compared with what this site knows before anything is changed. Where a program fails midway, the
-        sender is refused, and what was changed before stays.
+        A program compares its content with what this site knows before it changes anything. If it
+        fails midway, the sender is refused, and earlier changes stay.
         """
 
     @cached_property
     def neighbourhood(self) -> Neighbourhood:
-        """Neighbours that the site reaches, and those that it has refused."""
+        """Neighbours that the site can reach, and those that it has refused."""
         return Neighbourhood(inf)
 
     def hears(self, sender: str) -> bool:
-        """Return whether messages of a sender are read; those that are not are not even decoded."""
+        """Return whether messages of a sender are read; others are not even decoded."""
         return self.neighbourhood.hears(sender)
 
     def refuse(self, now: float, sender: str, reason: str) -> Iterable[Action]:
@@ -103,7 +104,7 @@ class SiteProgram(ABC):
         return ()
 
     def neighbours_changed(self, now: float, neighbours: Collection[str]) -> Iterable[Action]:
-        """Handle a change of the neighbours; those that are missing may return."""
+        """Handle a change of the neighbours; missing ones may return."""
         self.neighbourhood.change(neighbours)
         return ()
 
@@ -111,10 +112,10 @@ class SiteProgram(ABC):
     def checkpoint(self) -> dict[str, Any]:
         """Return all that this site has learnt, for `dimargin.gossip.messages.pack`.
 
-        It is written before the messages of the same event are sent, so that a site that is killed remembers at least
-        what it has sent to others. A checkpoint that is equal to the last one is not written.
+        It is written before the messages of the same event are sent, so that a killed site
+        remembers what it has sent to others. A checkpoint that equals the last one is not written.
         """
 
     @abstractmethod
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over the state that `checkpoint` returned; called before `start`."""
+        """Restore the state that `checkpoint` returned; called before `start`."""

@@ -1,17 +1,19 @@
 """Push-Sum of vectors that survives lost, repeated and reordered messages, and neighbours that come and go.
 
-Push-Sum (Kempe, Dobra, Gehrke, FOCS 2003; GADGET paper, section 3): site i holds a mass, at first its contribution
-``(n_i q_i, n_i)``. In every round it keeps a share of its mass and gives each neighbour one, and adds what it is given.
-The sum of all masses is the sum of all contributions, and everywhere the ratio of both parts tends to the weighted mean
+Push-Sum (Kempe, Dobra, Gehrke, FOCS 2003; GADGET paper, section 3): site i holds a mass, at first
+its contribution ``(n_i q_i, n_i)``. In every round it keeps one share of its mass, sends one to
+each neighbour, and adds the shares that it receives. The sum of all masses stays the sum of all
+contributions, and at every site the ratio of both parts tends to the weighted mean
 ``sum_i n_i q_i / sum_i n_i``, on any connected graph, directed or not.
 
-In the paper a lost message is mass lost for ever. Here a message carries the *sum* of all shares that one site ever
-gave the other (running sums; Hadjicostis, Vaidya, Dominguez-Garcia, IEEE TAC 2016); the receiver takes the difference
-from what it has had. A lost message is made good by the next, a repeated one gives nothing. Both ends of an edge
-can undo what went over it (`PushSum.forget`): the mean of the remaining sites is then exact, so that a site that has
-gone, or was dropped for false messages, leaves no trace. A contribution may change at any time: its change is added to
-the mass (dynamic average consensus), so that the mean of changing contributions is followed. See
-docs/algorithms.md#push-sum.
+In the paper the mass in a lost message is lost for ever. Here a message carries the *sum* of all
+shares that one site ever sent the other (running sums; Hadjicostis, Vaidya, Dominguez-Garcia, IEEE
+TAC 2016), and the receiver adds the difference from the sum that it received before. The next
+message makes up for a lost one, and a repeated one adds nothing. Both ends of an edge can undo what
+went over it (`PushSum.forget`): the mean of the remaining sites is then exact, so that a site that
+has gone, or was dropped for false messages, leaves no trace. A contribution may change at any time:
+its change is added to the mass (dynamic average consensus), so that the mean of changing
+contributions is tracked. See docs/algorithms.md#push-sum.
 """
 
 from __future__ import annotations
@@ -34,11 +36,11 @@ Life = Annotated[int, Meta(ge=0, le=limits.LIVES)]
 class Mass(msgspec.Struct, frozen=True):
     """Part of a message that Push-Sum needs."""
 
-    life: Life  # grows when the sender forgets the edge, which starts it anew
-    knows: Life  # life of the receiver's end, as the sender knows it; 0 before it has heard from the receiver
-    sequence: Count  # number of the message among those over this edge
-    heard: Count  # sequence of the last message that the sender has received from the receiver
-    sent: Annotated[Array, Numbers(low=-limits.SUM, high=limits.SUM)]  # sum of all shares since the edge started
+    life: Life  # Grows when the sender forgets the edge, which restarts it.
+    knows: Life  # Life of the receiver's end, as far as the sender knows; 0 before its first message arrives.
+    sequence: Count  # Number of the message on this edge.
+    heard: Count  # Sequence of the last message that the sender has received from the receiver.
+    sent: Annotated[Array, Numbers(low=-limits.SUM, high=limits.SUM)]  # Sum of all shares since the edge started.
 
 
 @dataclass
@@ -51,8 +53,8 @@ class Edge:
     knows: int = 0
     sequence: int = 0
     heard: int = 0
-    newest: int = 0  # highest sequence in the other end's present life, also of messages that could not be used
-    acknowledged: int = 0  # sequence of the last message of this end that the other end has received
+    newest: int = 0  # Highest sequence in the other end's current life, including messages that could not be used.
+    acknowledged: int = 0  # Sequence of the last message of this end that the other end has received.
 
 
 class PushSum:
@@ -61,7 +63,7 @@ class PushSum:
     Parameters
     ----------
     contribution : ndarray of shape (k,)
-        Vector that this site adds to the sum of all.
+        Vector that this site adds to the sum over all sites.
 
     Attributes
     ----------
@@ -70,7 +72,7 @@ class PushSum:
 
     Examples
     --------
-    Two sites, of which one is never heard: the first message is lost.
+    Two sites agree on the mean although the first message is lost.
 
     >>> a, b = PushSum(np.array([6.0, 1.0])), PushSum(np.array([0.0, 2.0]))
     >>> lost = a.shares(["b"])["b"]
@@ -92,7 +94,7 @@ class PushSum:
         self.contribution = np.array(contribution, dtype=np.float64)
 
     def edge(self, neighbour: str) -> Edge:
-        """Return the state of the edge to a neighbour, made anew if there is none."""
+        """Return the state of the edge to a neighbour, creating it if needed."""
         if neighbour not in self.edges:
             self.edges[neighbour] = Edge(np.zeros_like(self.mass), np.zeros_like(self.mass))
         return self.edges[neighbour]
@@ -105,8 +107,8 @@ class PushSum:
     ) -> dict[str, Mass]:
         """Split the mass evenly among these neighbours and this site, or keep the share `keep` of it here.
 
-        `rounded`, if given, is called with a neighbour, the sum of the shares that it shall have, and the latest share;
-        it returns the sum that the message will tell. What that lacks stays here.
+        `rounded`, if given, is called with a neighbour, the exact sum of its shares, and the latest
+        share. It returns the sum that the message will carry; the difference stays here.
         """
         if not neighbours:
             return {}
@@ -118,34 +120,32 @@ class PushSum:
             sent = edge.sent + share
             if rounded is not None:
                 sent = rounded(neighbour, sent, share)
-            self.mass = self.mass - (sent - edge.sent)  # not less the share: the sum may be large, and is rounded
+            self.mass = self.mass - (sent - edge.sent)  # This may differ from the share, since large sums are rounded.
             edge.sent = sent
             given[neighbour] = self.sign_of_life(neighbour)
         return given
 
     def sign_of_life(self, neighbour: str) -> Mass:
-        """Return a message with the shares sent so far, and no new one."""
+        """Return a message that repeats the sum of the shares sent so far."""
         edge = self.edge(neighbour)
         edge.sequence += 1
         return Mass(edge.life, edge.knows, edge.sequence, edge.heard, edge.sent)
 
     def news(self, sender: str, mass: Mass) -> Floats | None:
-        """Return what a message would add to the mass; None if that is nothing.
-
-        A message adds nothing if it is repeated, or about an earlier life of the edge.
-        """
+        """Return what a message would add to the mass, or None if it is repeated or of an earlier life of the edge."""
         edge = self.edge(sender)
-        has_begun_anew = mass.life > edge.knows
+        is_restarted = mass.life > edge.knows
         if self._has_lost_memory(edge, mass) or mass.life < edge.knows or mass.knows not in (0, edge.life):
             return None
-        if mass.sequence <= edge.heard and not has_begun_anew:
+        if mass.sequence <= edge.heard and not is_restarted:
             return None
-        return mass.sent - (0.0 if has_begun_anew else edge.received)
+        return mass.sent - (0.0 if is_restarted else edge.received)
 
     def take(self, sender: str, mass: Mass) -> bool:
-        """Add what a message brings to the mass; return False if it was repeated or overtaken.
+        """Add a message's new shares to the mass; return False if it was repeated or overtaken.
 
-        What a neighbour sends before it hears that this end has undone the edge adds nothing, but is no repetition.
+        A message adds nothing if its sender does not know yet that this end has undone the edge,
+        but it does not count as repeated.
         """
         edge, news = self.edge(sender), self.news(sender, mass)
         if self._has_lost_memory(edge, mass):
@@ -153,7 +153,7 @@ class PushSum:
             edge.life = min(mass.knows + 1, limits.LIVES)
             return False
         if mass.life > edge.knows:
-            if edge.knows:  # the other end has undone the edge
+            if edge.knows:  # The other end has undone the edge.
                 self._undo(edge)
             edge.knows, edge.heard, edge.newest = mass.life, 0, 0
         is_newest = mass.life == edge.knows and mass.sequence > edge.newest
@@ -172,16 +172,16 @@ class PushSum:
         return (mass.knows, mass.heard) > (edge.life, edge.sequence)
 
     def has_given(self, neighbour: str) -> bool:
-        """Return whether any mass has gone to a neighbour since the edge started."""
+        """Return whether a neighbour was sent any mass since the edge started."""
         return neighbour in self.edges and bool(self.edges[neighbour].sent.any())
 
     def unanswered(self, neighbour: str) -> int:
-        """Return the number of messages to a neighbour since the last that it has acknowledged."""
+        """Return the number of messages to a neighbour since the last one that it acknowledged."""
         edge = self.edge(neighbour)
         return edge.sequence - edge.acknowledged
 
     def forget(self, neighbour: str) -> None:
-        """Undo all that went over an edge, and have the other end do so when it hears of it."""
+        """Undo all that went over an edge; the other end does so when it receives the next message."""
         edge = self.edges.get(neighbour)
         if edge is not None:
             self._undo(edge)
@@ -198,9 +198,9 @@ class PushSum:
 
     @classmethod
     def restore(cls, state: dict[str, Any]) -> PushSum:
-        """Make a `PushSum` of the state that `checkpoint` returned.
+        """Return a `PushSum` with the state that `checkpoint` returned.
 
-        An edge whose counters are out of range is undone, since other sites would refuse messages with them.
+        An edge whose counters are out of range is undone, since other sites would refuse them.
 
         Raises
         ------

@@ -9,15 +9,12 @@ from collections import Counter, deque
 
 from dimargin.gossip.links import Event, Received
 
-_WAITING = 4096  # events that may wait
-_OF_ONE = 16  # messages of one sender that may wait
-
 
 class Inbox:
     """Queue of events in the order in which they came.
 
-    Where messages come faster than they are read, the oldest of a sender are dropped: a site that is slow hears all of
-    its neighbours, and what it hears is recent.
+    It holds 4,096 events, 16 messages per sender and `room` bytes. If messages come faster than
+    they are read, the oldest are dropped: a slow site hears recent messages of all neighbours.
     """
 
     def __init__(self, room: int) -> None:
@@ -25,7 +22,7 @@ class Inbox:
         self._ready = threading.Condition()
         self._room = room
         self._bytes = 0
-        self._waiting: Counter[str] = Counter()  # messages by sender
+        self._waiting: Counter[str] = Counter()  # Number of messages by sender.
         self.flooded = 0
 
     def __len__(self) -> int:
@@ -36,10 +33,10 @@ class Inbox:
         with self._ready:
             self._events.append(event)
             self._count(event, 1)
-            if isinstance(event, Received) and self._waiting[event.sender] > _OF_ONE:
-                self._drop(event.sender)
-            while len(self._events) > _WAITING or (self._bytes > self._room and len(self._events) > 1):
-                self._drop()
+            if isinstance(event, Received) and self._waiting[event.sender] > 16:
+                self._drop_oldest(event.sender)
+            while len(self._events) > 4096 or (self._bytes > self._room and len(self._events) > 1):
+                self._drop_oldest()
             self._ready.notify()
 
     def _count(self, event: Event, by: int) -> None:
@@ -49,18 +46,17 @@ class Inbox:
             if not self._waiting[event.sender]:
                 del self._waiting[event.sender]
 
-    def _drop(self, sender: str | None = None) -> None:
-        """Drop the oldest message, of this sender if one is named."""
+    def _drop_oldest(self, sender: str | None = None) -> None:
         for index, event in enumerate(self._events):
             if isinstance(event, Received) and sender in (None, event.sender):
                 del self._events[index]
                 self._count(event, -1)
                 self.flooded += 1
                 return
-        self._events.popleft()  # a newer event lists all neighbours again
+        self._events.popleft()  # A newer event lists all neighbours again.
 
     def take(self, seconds: float) -> Event | None:
-        """Return the next event, for which this waits at most so many seconds; None if there is none."""
+        """Return the next event, or None if none comes within so many seconds."""
         with self._ready:
             if not self._events and seconds > 0:
                 self._ready.wait(seconds)
@@ -72,7 +68,7 @@ class Inbox:
 
 
 class Timers:
-    """Timers by name, soonest first; of several with the same name only the newest counts."""
+    """Timers by name, soonest first; a newer timer replaces an older one of the same name."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, str]] = []
@@ -80,19 +76,19 @@ class Timers:
         self._order = 0
 
     def set(self, due: float, name: str) -> None:
-        """Set the timer of this name, in place of an earlier one."""
+        """Set the timer of this name, replacing an earlier one."""
         self._order += 1
         self._newest[name] = self._order
         heapq.heappush(self._heap, (due, self._order, name))
 
     def next(self) -> float:
-        """Return the time at which the next timer is due; infinity if there is none."""
+        """Return the time at which the next timer is due, or infinity without timers."""
         while self._heap and self._newest.get(self._heap[0][2]) != self._heap[0][1]:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else math.inf
 
     def pop(self, now: float) -> str | None:
-        """Remove a timer that is due, and return its name; None if there is none."""
+        """Remove a timer that is due and return its name, or None if no timer is due."""
         if self.next() > now:
             return None
         name = heapq.heappop(self._heap)[2]
@@ -101,7 +97,7 @@ class Timers:
 
 
 class Outbox:
-    """Queue of outgoing messages within a bandwidth, which holds the newest message to each neighbour.
+    """Queue with the newest outgoing message to each neighbour, sent within a bandwidth.
 
     Neighbours are served in the order in which they began to wait.
     """
@@ -122,9 +118,9 @@ class Outbox:
         return replaced
 
     def pop(self, now: float) -> tuple[str, bytes] | None:
-        """Remove a message that may be sent now, and return it with its receiver; None if there is none."""
+        """Remove a message that may be sent now and return its receiver and bytes, or None if none may."""
         if self._bandwidth is not None:
-            # at most a second's worth is saved up; a message larger than that goes into debt
+            # At most a second's bandwidth is saved up; a larger message makes the credit negative.
             self._credit = min(self._bandwidth, self._credit + self._bandwidth * (now - self._since))
             self._since = now
         if not self._waiting or self._credit <= 0:
@@ -135,23 +131,23 @@ class Outbox:
         return to, data
 
     def next(self) -> float:
-        """Return the time at which to call `pop` again; infinity if no message waits for bandwidth."""
+        """Return the time at which to call `pop` again, or infinity if no message waits for bandwidth."""
         if not self._waiting or self._bandwidth is None:
             return math.inf
         return self._since + max(0.0, -self._credit) / self._bandwidth + 1e-3
 
 
 class Allowance:
-    """Rate limit, which allows so many things at once and so many a second on average."""
+    """Rate limit: allows a burst of some events, and a number per second on average."""
 
-    def __init__(self, most: float, a_second: float) -> None:
-        self._most, self._a_second = most, a_second
-        self._left, self._since = most, 0.0
+    def __init__(self, burst: float, per_second: float) -> None:
+        self._burst, self._per_second = burst, per_second
+        self._left, self._since = burst, 0.0
         self._refused = 0
 
     def take(self, now: float) -> bool:
         """Return whether one more is allowed now, and count it if it is refused."""
-        self._left = min(self._most, self._left + self._a_second * (now - self._since))
+        self._left = min(self._burst, self._left + self._per_second * (now - self._since))
         self._since = now
         if self._left < 1:
             self._refused += 1
@@ -160,6 +156,6 @@ class Allowance:
         return True
 
     def forget(self) -> int:
-        """Return the number of things refused since the last call."""
+        """Return the number of events refused since the last call."""
         refused, self._refused = self._refused, 0
         return refused

@@ -1,8 +1,8 @@
 """Schemas: the features, labels and limits of values on which sites agree before they learn.
 
-Schemas only ever grow: the union of two has the labels, the features and the limits of both. So it does not matter in
-which order sites hear of one another, or how often. Features that have names are known by these: their order is that
-of one of the sites, and all rows are arranged by it.
+Schemas only grow: the union of two has the labels, features and limits of both. So the order and
+the number of messages between sites do not matter. Features with names are identified by them:
+their order is that of one of the sites, and all rows are arranged in this order.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ from dimargin.system.arrays import Floats
 
 Label = str | int | float
 
-_MIN_SPREAD = 1e-100  # of a feature's values, below which they count as alike: it is divided by
-
 
 @dataclass(frozen=True)
 class Schema:
@@ -32,21 +30,21 @@ class Schema:
     Raises ValueError if no rows can have this schema: labels are NaN or too many, or limits are out of order.
     """
 
-    terms: Mapping[str, Any]  # settings that must be the same at all sites: program, loss, parameters, scaling
-    # None for LIBSVM text, whose width may differ from site to site, as features that a line leaves out are zero
+    terms: Mapping[str, Any]  # Settings that must be the same at all sites: program, loss, parameters, scaling.
+    # None for LIBSVM text, whose width may differ between sites: omitted features are zero.
     feature_names: tuple[str, ...] | None
-    labels: tuple[Label, ...]  # sorted
-    low: Floats  # least value of every feature, of shape (n_features,)
-    high: Floats  # largest value
+    labels: tuple[Label, ...]  # All labels, sorted.
+    low: Floats  # Smallest value of every feature, of shape (n_features,).
+    high: Floats  # Largest value of every feature, of shape (n_features,).
 
     def __post_init__(self) -> None:
         low, high = self.low, self.high
         if low.ndim != 1 or low.shape != high.shape:
-            raise ValueError(f"limits of shapes {low.shape} and {high.shape}")
+            raise ValueError(f"its limits have the shapes {low.shape} and {high.shape}, expected one equal dimension")
         if not (np.isfinite(low).all() and np.isfinite(high).all()):
             raise ValueError("its limits have NaN or infinite values")
         if (low > high).any() or max(-low.min(initial=0), high.max(initial=0)) > limits.NUMBER:
-            raise ValueError(f"its limits are not ordered, or larger than {limits.NUMBER:g}")
+            raise ValueError(f"a lower limit exceeds its upper limit, or a limit exceeds {limits.NUMBER:g}")
         if self.feature_names is not None and len(self.feature_names) != len(low):
             raise ValueError(f"{len(self.feature_names)} names for {len(low)} features")
         if self.feature_names is not None and len(set(self.feature_names)) < len(low):
@@ -54,7 +52,7 @@ class Schema:
         if len(self.labels) > limits.LABELS:
             raise ValueError(f"{len(self.labels)} labels, expected at most {limits.LABELS}")
         if len({isinstance(label, str) for label in self.labels}) > 1:
-            raise ValueError("its labels are texts and numbers")
+            raise ValueError("its labels must be all texts or all numbers")
         for label in self.labels:
             if not isinstance(label, str) and not abs(label) <= limits.COUNT:
                 raise ValueError(f"a label is {label!r}, expected a text or a number of at most {limits.COUNT}")
@@ -63,12 +61,12 @@ class Schema:
     def of(
         cls, X: Any, y: NDArray[Any], terms: Mapping[str, Any], feature_names: tuple[str, ...] | None = None
     ) -> Schema:
-        """Make the schema of the rows of one site, dense or CSR.
+        """Return the schema of the rows of one site, dense or CSR.
 
         Raises ValueError if there are more features than fit into a message.
         """
         if X.shape[1] > limits.FEATURES:
-            raise ValueError(f"rows have {X.shape[1]} features, and sites can tell one another of {limits.FEATURES}")
+            raise ValueError(f"rows have {X.shape[1]} features, expected at most {limits.FEATURES}")
         low = high = np.zeros(X.shape[1])
         if X.shape[0]:
             extremes = (getattr(X, name)(axis=0) for name in ("min", "max"))
@@ -83,12 +81,12 @@ class Schema:
 
     @property
     def n_outputs(self) -> int:
-        """Number of machines: one for two labels, else one per label."""
+        """Number of machines: one for two labels, otherwise one per label."""
         return 1 if len(self.labels) == 2 else len(self.labels)
 
     @property
     def digest(self) -> str:
-        """Sixteen hexadecimal digits that are the same for the same schema only."""
+        """Digest of the schema, of sixteen hexadecimal digits."""
         return digest_of(self.plain())
 
     def plain(self) -> dict[str, Any]:
@@ -101,7 +99,7 @@ class Schema:
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Schema:
-        """Make a schema of the dictionary that `plain` returned."""
+        """Return the schema of the dictionary that `plain` returned."""
         names = plain["feature_names"]
         return cls(
             dict(plain["terms"]), None if names is None else tuple(names), sorted_labels(plain["labels"]),
@@ -109,10 +107,10 @@ class Schema:
         )  # fmt: skip
 
     def difference(self, other: Schema) -> str | None:
-        """Return why rows of the other schema cannot be learnt from together with these; None if they can."""
+        """Return why rows of both schemas cannot train one model; None if they can."""
         for name in sorted({*self.terms, *other.terms}):
             here, there = (schema.terms.get(name, "missing") for schema in (self, other))
-            if type(here) is not type(there) or here != there:  # True is one, and has another digest
+            if type(here) is not type(there) or here != there:  # True equals 1, but has another digest.
                 return f"{name} is {there!r} there and {here!r} here"
         if (self.feature_names is None) != (other.feature_names is None):
             here, there = ("no names" if s.feature_names is None else "names" for s in (self, other))
@@ -121,16 +119,17 @@ class Schema:
             here, there = set(self.feature_names), set(other.feature_names)
             only = {"there": sorted(there - here), "here": sorted(here - there)}
             if here != there:
-                return f"its features differ: {', '.join(f'{_some(only[w])} only {w}' for w in only if only[w])}"
+                return f"its features differ: {', '.join(f'{_first_names(only[w])} only {w}' for w in only if only[w])}"
         if {type(label) is str for label in (*self.labels, *other.labels)} == {True, False}:
-            return f"its labels, {other.labels[0]!r} for one, are of another kind than those here, {self.labels[0]!r}"
+            return f"its labels, such as {other.labels[0]!r}, are of another kind than those here, {self.labels[0]!r}"
         return None
 
     def union(self, other: Schema, limits: bool = True) -> Schema:
         """Return a schema with the labels, features and limits of both.
 
-        Of two orders of features the first by the names is taken, whoever unites with whom. Without `limits`, the
-        other's limits count only for features that are new here, and the order is this one.
+        The smaller of the two tuples of names gives the order of features, so that the union is
+        symmetric. Without `limits`, this order stays, and the other's limits count only for
+        features new here.
         """
         names = self.feature_names
         if names is not None and other.feature_names is not None and limits:
@@ -145,24 +144,24 @@ class Schema:
 
     def _widened(self, width: int, names: tuple[str, ...] | None) -> tuple[Floats, Floats]:
         order, missing = _order(self.feature_names, names), (0, width - self.n_features)
-        low, high = (np.pad(values[order], missing) + 0.0 for values in (self.low, self.high))  # minus zero is zero
+        low, high = (np.pad(values[order], missing) + 0.0 for values in (self.low, self.high))  # No minus zero.
         return low, high
 
     # ---- rows as sites learn from them ---------------------------------------------------------------------------
 
     def arranged(self, X: Any, names: tuple[str, ...] | None) -> Any:
-        """Return rows whose features have these names with the features in the order of the schema."""
+        """Return rows, whose features have these names, with features in the order of the schema."""
         if names == self.feature_names:
             return X
         order = _order(names, self.feature_names)
-        return X[:, order] if sp.issparse(X) else np.take(X, order, axis=1)  # whose rows are contiguous again
+        return X[:, order] if sp.issparse(X) else np.take(X, order, axis=1)  # Unlike indexing, this keeps C order.
 
     @property
     def factors(self) -> Floats:
-        """Factors by which features are multiplied; one where all values are equal, or without scaling."""
+        """Factors by which features are multiplied; one if all values are equal, or without scaling."""
         spread = {"minmax": self.high - self.low, "maxabs": np.maximum(np.abs(self.low), np.abs(self.high))}
         size = spread.get(str(self.terms.get("scaling")), np.ones_like(self.low))
-        return 1 / np.where(size > _MIN_SPREAD, size, 1.0)
+        return 1 / np.where(size > 1e-100, size, 1.0)  # A smaller spread counts as equal values, so that 1/x is finite.
 
     @property
     def shifts(self) -> Floats:
@@ -170,7 +169,7 @@ class Schema:
         return self.low if self.terms.get("scaling") == "minmax" else np.zeros_like(self.low)
 
     def scaled(self, X: Any) -> Any:
-        """Return rows of at most this width scaled, with a last feature of one if there is an intercept."""
+        """Return rows, of at most this width, scaled, with a last feature of one if there is an intercept."""
         missing = self.n_features - X.shape[1]
         if sp.issparse(X):
             X = sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], self.n_features))
@@ -190,7 +189,7 @@ class Schema:
         return np.array([np.where(y == label, 1.0, -1.0) for label in labels]).reshape(len(labels), len(y))
 
     def moved(self, weights: Floats, before: Schema) -> Floats:
-        """Convert weights of an earlier schema to this one, so that decision values of rows stay the same.
+        """Convert weights of an earlier schema to this one without changing decision values of rows.
 
         Weights of a new feature or label are zero.
         """
@@ -208,20 +207,20 @@ class Schema:
 
 
 def _order(names: tuple[str, ...] | None, wanted: tuple[str, ...] | None) -> Any:
-    """Return the index that arranges features of these names, or without any, as wanted."""
+    """Return the index that arranges features of these names in the wanted order."""
     if names is None or wanted is None or names == wanted:
         return slice(None)
     places = {name: k for k, name in enumerate(names)}
     return np.array([places[name] for name in wanted], dtype=np.intp)
 
 
-def _some(names: Sequence[str], most: int = 3) -> str:
-    rest = len(names) - most
-    return ", ".join(map(repr, names[:most])) + (f" and {rest} more" if rest > 0 else "")
+def _first_names(names: Sequence[str], n: int = 3) -> str:
+    rest = len(names) - n
+    return ", ".join(map(repr, names[:n])) + (f" and {rest} more" if rest > 0 else "")
 
 
 def similar_labels(labels: Sequence[Label]) -> list[list[str]]:
-    """Return groups of labels that differ in case, blanks or Unicode form only."""
+    """Return groups of labels that differ only in case, blanks or Unicode form."""
     groups: dict[str, list[str]] = {}
     for label in labels:
         if isinstance(label, str):
@@ -231,11 +230,11 @@ def similar_labels(labels: Sequence[Label]) -> list[list[str]]:
 
 
 def sorted_labels(labels: list[Any]) -> tuple[Label, ...]:
-    """Return the labels sorted, each once; of an equal integer and floating-point number the integer stays."""
-    if any(label != label for label in labels):  # NaN is unlike itself: every union would have one more
-        raise ValueError("a label is NaN, which is no label")
+    """Return the labels sorted and without repetitions; an integer replaces an equal floating-point number."""
+    if any(label != label for label in labels):  # NaN differs from itself, so that every union would add another one.
+        raise ValueError("a label is NaN, expected a text or a number")
     once: dict[Label, Label] = {}
     for label in labels:
         if label not in once or isinstance(label, int):
-            once[label] = label + 0.0 if isinstance(label, float) else label  # minus zero is zero
+            once[label] = label + 0.0 if isinstance(label, float) else label  # Minus zero becomes zero.
     return tuple(sorted(once.values(), key=lambda label: (isinstance(label, str), label)))

@@ -18,23 +18,23 @@ class Tls:
     only the common name counts.
     """
 
-    certificate: str | os.PathLike[str]  # of this site, in PEM format
-    key: str | os.PathLike[str]  # private key of this site, in PEM format
-    authority: str | os.PathLike[str]  # certificate of the authority that signed the certificates of all sites
-    allowed: Collection[str]  # names of the sites that may take part; this site's own may be among them
-    router: str | None = None  # name of a router whose messages are accepted under whatever names of sites it forwards
+    certificate: str | os.PathLike[str]  # Certificate of this site, in PEM format.
+    key: str | os.PathLike[str]  # Private key of this site, in PEM format.
+    authority: str | os.PathLike[str]  # Certificate of the authority that signed the certificates of all sites.
+    allowed: Collection[str]  # Names of the sites that may take part; this site's own may be among them.
+    router: str | None = None  # Name of a router that may forward messages in the name of any site.
 
 
 def check_certificate(name: str, tls: Tls) -> None:
     """Raise LinkError unless the certificate is usable and bears the site's name.
 
-    A TLS handshake of the site with itself finds what other sites would refuse without a message.
+    A TLS handshake of the site with itself finds faults that other sites would not report.
     """
-    import ssl  # a site without TLS starts lighter without it
+    import ssl  # Sites without TLS do not need it.
 
     for path in (tls.certificate, tls.key, tls.authority):
         if not os.path.isfile(path):
-            raise LinkError(f"site {name}: there is no file {os.fspath(path)}")
+            raise LinkError(f"site {name}: the file {os.fspath(path)} is missing")
     ends = [ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)]
     ends[0].check_hostname = False
     try:
@@ -43,14 +43,14 @@ def check_certificate(name: str, tls: Tls) -> None:
             end.load_cert_chain(tls.certificate, tls.key, password="")
             end.load_verify_locations(tls.authority)
         up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
-        talk = [ends[0].wrap_bio(down, up), ends[1].wrap_bio(up, down, server_side=True)]
-        for side in talk * 4:
+        sides = [ends[0].wrap_bio(down, up), ends[1].wrap_bio(up, down, server_side=True)]
+        for side in sides * 4:
             with contextlib.suppress(ssl.SSLWantReadError):
                 side.do_handshake()
-        subject = dict(pair for group in (talk[0].getpeercert() or {}).get("subject", ()) for pair in group)  # type: ignore
+        subject = dict(pair for group in (sides[0].getpeercert() or {}).get("subject", ()) for pair in group)  # type: ignore
     except ssl.SSLError as error:
         reason = getattr(error, "verify_message", None) or error.reason
-        raise LinkError(f"site {name}: {os.fspath(tls.certificate)} does not serve: {reason}") from error
+        raise LinkError(f"site {name}: {os.fspath(tls.certificate)} cannot be used: {reason}") from error
     if subject.get("commonName") != name:
         raise LinkError(
             f"site {name}: {os.fspath(tls.certificate)} is for {subject.get('commonName')!r}, not for {name!r}"

@@ -1,4 +1,4 @@
-"""Topologies of networks: graphs (networkx) of sites 0 .. n-1, and the matrices by which sites average."""
+"""Topologies of networks: networkx graphs of sites 0 .. n-1, and the matrices by which sites average."""
 
 from __future__ import annotations
 
@@ -77,10 +77,10 @@ def make_graph(topology: str | Any, n_sites: int, random_state: int = 0) -> Any:
 
 
 def changing_digraphs(n_sites: int, p: float, random_state: int = 0) -> Callable[[float], Any]:
-    """Return a function from seconds to a random digraph, another one every second (core-set paper, section V).
+    """Return a function from seconds to a random digraph, which changes every second (core-set paper, section V).
 
-    The graphs are directed Erdos-Renyi graphs, of which none need be connected; p is the probability of every edge. The
-    simulator takes such a function.
+    The graphs are directed Erdos-Renyi graphs, which need not be connected; p is the probability of
+    every edge. The simulator accepts such a function.
 
     Examples
     --------
@@ -97,23 +97,24 @@ def changing_digraphs(n_sites: int, p: float, random_state: int = 0) -> Callable
 
 
 def check_reachable(graph: Any, names: list[str]) -> None:
-    """Raise ValueError, naming two sites, unless every site can reach all others."""
+    """Raise ValueError, naming two sites, unless every site can reach all other sites."""
     pieces = list((nx.strongly_connected_components if graph.is_directed() else nx.connected_components)(graph))
     if len(pieces) > 1:
         smallest = min(pieces, key=lambda piece: (len(piece), min(piece)))
         lonely, other = min(smallest), min(set(graph) - smallest)
         raise ValueError(
             f"the topology is not connected: {names[lonely]} and {names[other]} cannot both reach one another; "
-            f"it falls into {len(pieces)} pieces"
+            f"it has {len(pieces)} components"
         )
 
 
 def metropolis_weights(graph: Any) -> Floats:
     """Return doubly stochastic weights for plain averaging on an undirected graph.
 
-    ``w_ij = 1 / (1 + max(deg_i, deg_j))`` for neighbours, with the rest on the diagonal. Their fixed point is the
-    mean, whatever the degrees. The GADGET paper's ``b_ij = 1 / deg_i`` is not doubly stochastic where degrees differ,
-    and on bipartite graphs (even rings, grids, stars) it does not converge at all.
+    They are ``w_ij = 1 / (1 + max(deg_i, deg_j))`` for neighbours; the diagonal makes rows sum to
+    one. Their fixed point is the mean, whatever the degrees. The GADGET paper's
+    ``b_ij = 1 / deg_i`` is not doubly stochastic if degrees differ, and on bipartite graphs (even
+    rings, grids, stars) it does not converge at all.
 
     Returns
     -------
@@ -133,7 +134,7 @@ def uniform_weights(graph: Any) -> Floats:
     Returns
     -------
     ndarray of shape (n, n)
-        Entry (i, j) is the share of j's mass that i gets; a site shares with itself and those that it can send to.
+        Entry (i, j) is the share of j's mass that i gets; j shares with itself and its neighbours.
     """
     weights = np.eye(len(graph))
     for j in graph:
@@ -145,8 +146,8 @@ def uniform_weights(graph: Any) -> Floats:
 def mixing_rounds(weights: Floats, tolerance: float = 1e-6) -> float:
     """Return the number of rounds in which differences shrink by a factor of `tolerance`.
 
-    It is ``log(1/tolerance) / log(1/|lambda_2|)``, and at least one. It is infinite where differences do not shrink, as
-    a graph is disconnected or periodic.
+    It is ``log(1/tolerance) / log(1/|lambda_2|)``, and at least one. It is infinite if differences
+    do not shrink because the graph is disconnected or periodic.
     """
     sizes = np.sort(np.abs(np.linalg.eigvals(weights)))[::-1]
     second = float(sizes[1]) if len(sizes) > 1 else 0.0

@@ -1,23 +1,27 @@
 """Link between sites on a real network by Zenoh, over TCP or mutually authenticated TLS.
 
-Only this file, `zenoh_sender` and `zenoh_settings` know Zenoh.
+Only this file, `zenoh_sender` and `zenoh_settings` use Zenoh.
 
 Behaviour of Zenoh 1.10 over loopback, nearly all of it tested in `tests/gossip/test_zenoh.py`:
 
-* Sites that know one address find all others. A site that is killed is missed within tens of milliseconds, one that is
-  frozen after about the lease; a frozen site that goes on is found again.
-* While a neighbour is frozen, a message to it blocks the thread that gives it to Zenoh until the lease ends, and now
-  and then the threads of other neighbours for most of that; so every neighbour has a thread, and `send` never waits.
-* With TLS, a peer that has no certificate of the authority, or an expired one, or speaks plain TCP, gets no connection
-  in either direction. A peer that has one but is not in `allowed` gets a connection, over which Zenoh sends addresses
-  of sites and nothing else: it receives nothing, is nobody's neighbour, and what it sends is dropped.
-* With TLS, access control at the receiving site drops what a member sends in another's name, as message or as sign of
-  life, and its subscriptions to what is sent to others. Names are the certificates' common names.
-* Without TLS a name is a claim: whoever reaches the port can take any name, and read and write everything.
-* Connections that have not finished their handshake are limited to `accept_pending`, which is 100, without TLS. With
-  TLS only descriptors limit them. After each handshake that fails, Zenoh accepts no connection for 100 ms. With its
-  timeout of 10 s, 2,000 silent strangers therefore keep all members out; with one of an hour they do no harm as long as
-  descriptors are free. While all are taken, Zenoh closes no pending connection, even if the stranger has hung up.
+* Sites that know one address find all others. A killed site is missed within tens of milliseconds,
+  a frozen one after about the lease; a frozen site that resumes is found again.
+* While a neighbour is frozen, a message to it blocks the thread that gives it to Zenoh until the
+  lease ends, and sometimes the threads of other neighbours for most of that time. So every
+  neighbour has a thread, and `send` never waits.
+* With TLS, a peer without a valid certificate of the authority, or one that speaks plain TCP, gets
+  no connection in either direction. A peer that has a certificate but is not in `allowed` gets a
+  connection, over which Zenoh sends addresses of sites and nothing else: it receives nothing, is
+  nobody's neighbour, and what it sends is dropped.
+* With TLS, access control at the receiving site drops messages and signs of life that a member
+  sends in another member's name, and its subscriptions to messages for others. Names are the
+  certificates' common names.
+* Without TLS anyone who reaches the port can take any name, and read and write everything.
+* Without TLS, at most `accept_pending` (100) connections may be in their handshake. With TLS only
+  descriptors limit them. After each handshake that fails, Zenoh accepts no connection for 100 ms.
+  With its handshake timeout of 10 s, 2,000 silent strangers therefore keep all members out; with a
+  timeout of one hour they do no harm as long as descriptors are free. While all are taken, Zenoh
+  closes no pending connection, even if the stranger has hung up.
 """
 
 from __future__ import annotations
@@ -41,13 +45,12 @@ from dimargin.gossip.zenoh_sender import ROUND, Sender
 from dimargin.gossip.zenoh_settings import NAME, SETTLING, checked_addresses, session_settings, with_free_port
 from dimargin.system.descriptors import is_descriptor_free, share_hung_up
 
-_MARK = re.compile(r"\d{20}-[0-9a-f]{1,32}")
-_MARKS = 16  # signs of life of one name at a time: two while one replaces another
-_MET = 16 * limits.SITES  # signs of life that are remembered
+_MARK_PATTERN = re.compile(r"\d{20}-[0-9a-f]{1,32}")
+_MAX_MARKS = 16  # Most signs of life of one name at a time; a site that succeeds its killed self needs two.
 
 
 class _NameTakenError(LinkError):
-    """Error for a name that another live site has, which no second try changes."""
+    """Error for a name that another live site has; trying again does not help."""
 
 
 class ZenohLink(Link):
@@ -60,20 +63,21 @@ class ZenohLink(Link):
     swarm : str
         Name of the network; sites of different swarms do not hear one another.
     listen : sequence of str, optional
-        Addresses such as "tcp/192.0.2.1:7447", or "tls/..." with `tls`; port 0 takes a free one. By default a free port
-        that only this machine reaches.
+        Addresses such as "tcp/192.0.2.1:7447", or "tls/..." with `tls`; port 0 takes a free port.
+        By default a free port that only this machine reaches.
     connect : sequence of str
-        Addresses of some other sites, of which one leads to all others. They need not be running yet.
+        Addresses of some other sites; one of them is enough to find all sites. They need not be
+        running yet.
     tls : Tls, optional
         Credentials by which connections are authenticated and encrypted.
     neighbours : collection of str, optional
-        Sites to exchange messages with; by default all.
+        Sites to exchange messages with; all by default.
     lease : float
         Seconds of silence after which a site counts as gone.
     largest : int
         Most bytes that a message may have.
     router : bool
-        Whether to go through the router at `connect` instead of to the other sites.
+        Whether to connect to the router at `connect` instead of the other sites.
 
     Raises
     ------
@@ -103,10 +107,10 @@ class ZenohLink(Link):
         self._listen, self._connect = listen, tuple(connect)
         self._wanted = None if neighbours is None else frozenset(neighbours)
         self._lock = threading.RLock()
-        self._life = 0  # how often a session was opened
-        self._mark = ""  # when this life began, and its session: so sort the signs of life of one name
-        self._alive: dict[str, set[str]] = {}  # marks by name: two while one replaces another
-        self._met: dict[str, None] = {}  # marks of this life, the oldest first
+        self._life = 0  # Number of sessions opened so far.
+        self._mark = ""  # Start and id of the current session: marks of one name sort by their start.
+        self._alive: dict[str, set[str]] = {}  # Marks of live sessions by site name.
+        self._met: dict[str, None] = {}  # Marks received in this session, the oldest first.
         self._senders: dict[str, Sender] = {}
         self._dropped: Counter[str] = Counter()
         self._numbers: Counter[str] = Counter()
@@ -125,8 +129,9 @@ class ZenohLink(Link):
         Raises
         ------
         LinkError
-            If an address cannot be listened on, a file of `tls` cannot be used, or a live site of the swarm has the
-            name already. The latter takes longer than the lease to find out, as a site may succeed its killed self.
+            If an address cannot be listened on, a file of `tls` cannot be used, or a live site of
+            the swarm already has the name. The last takes longer than the lease to find out, since
+            a site may succeed its killed self.
         """
         self._deliver = deliver
         if self._tls is not None:
@@ -135,12 +140,12 @@ class ZenohLink(Link):
         threading.Thread(target=self._watch, daemon=True).start()
 
     def send(self, to: str, data: bytes) -> None:
-        """Send a site the bytes as soon as it takes them; of those that wait the newest are kept.
+        """Queue bytes for a site and return without waiting; the newest messages are kept.
 
         Raises
         ------
         ValueError
-            If there are more than `largest`.
+            If there are more than `largest` bytes.
         """
         if len(data) > self.largest:
             raise ValueError(f"{self.name} sends {to} {len(data)} bytes, expected at most {self.largest}")
@@ -158,13 +163,13 @@ class ZenohLink(Link):
                 sender.start()
 
     def neighbours(self) -> tuple[str, ...]:
-        """Return the names of the live sites of the swarm that this one exchanges messages with, sorted."""
+        """Return the sorted names of the live sites with which this one exchanges messages."""
         with self._lock:
             return self._names()
 
     @property
     def listening(self) -> tuple[str, ...]:
-        """Addresses that others may connect to, with the ports that were chosen."""
+        """Addresses to which others may connect, with the chosen ports."""
         return self._listen
 
     def status(self) -> dict[str, Any]:
@@ -173,14 +178,14 @@ class ZenohLink(Link):
         Returns
         -------
         dict
-            The addresses it is `listening` on; `dropped`, the number of messages that were not sent, by receiver; and
-            `refused`, the number of messages of senders that are no neighbours.
+            The addresses it is `listening` on; `dropped`, the number of messages that were not
+            sent, by receiver; and `refused`, the number of messages from non-neighbours.
         """
         with self._lock:
             return {"listening": list(self._listen), "dropped": dict(self._dropped), "refused": self._refused}
 
     def close(self) -> None:
-        """Send what is waiting, within the lease, and leave the swarm; further calls do nothing."""
+        """Send the waiting messages within the lease, and leave the swarm; further calls do nothing."""
         self._closed.set()
         with self._changing:
             self._leave(time.monotonic() + self._lease)
@@ -190,9 +195,9 @@ class ZenohLink(Link):
         self._life += 1
         self._mark = f"{time.time_ns():020d}-{session.zid()}"
         try:
-            notice, live = partial(self._notice, self._life), session.liveliness()
-            self._entities.append(session.declare_subscriber(self._key("inbox", self.name, "*"), self._hear))
-            self._entities.append(live.declare_subscriber(self._key("alive", "*", "*"), notice, history=True))
+            on_sign, live = partial(self._receive_sign_of_life, self._life), session.liveliness()
+            self._entities.append(session.declare_subscriber(self._key("inbox", self.name, "*"), self._receive))
+            self._entities.append(live.declare_subscriber(self._key("alive", "*", "*"), on_sign, history=True))
             self._wait_for_name()
             self._entities.append(live.declare_token(self._key("alive", self.name, self._mark)))
         except BaseException as error:
@@ -214,7 +219,7 @@ class ZenohLink(Link):
             sender.finish(deadline)
         for sender in senders:
             sender.join(2 * self._lease + 1)
-        # who closes a session while a neighbour is frozen is made to wait ten seconds
+        # Closing a session takes ten seconds while a neighbour is frozen.
         closing = threading.Thread(target=self._close_session, args=(session, entities), daemon=True)
         closing.start()
         closing.join(self._lease)
@@ -227,13 +232,13 @@ class ZenohLink(Link):
             session.close()
 
     def _watch(self) -> None:
-        """Open a new session when this one does not connect all sites any more; try again while that fails.
+        """Open a new session when this one no longer connects all sites; try again while that fails.
 
-        If only one end of a connection has noticed that it is lost, as when a site was frozen, and a new one is made
-        before the other does, Zenoh 1.10 joins the two: the sites are connected, but one knows nothing of the other. So
-        a connected site that has shown no sign of life for longer than the lease is a reason.
-
-        Another reason is a `Shortage` of descriptors.
+        A site that is connected but has shown no sign of life for longer than the lease is one
+        reason. This happens when only one end of a connection notices that it is lost, as when a
+        site was frozen, and makes a new one before the other end notices. Zenoh 1.10 then joins the
+        two connections, and one site knows nothing of the other. The other reason is a `Shortage`
+        of descriptors.
         """
         silent: dict[str, float] = {}
         shortage = Shortage(self._lease)
@@ -248,11 +253,11 @@ class ZenohLink(Link):
                 is_free = not needs_descriptors or is_descriptor_free()
                 is_due = shortage.is_due(now, is_free, self.neighbours(), share_hung_up)
                 if self._session is None or is_deaf or is_due:
-                    self._begin_anew()
+                    self._reopen()
                 elif shortage.is_there:
                     self._report_trouble(
-                        "no descriptor is free, so that nobody can connect: connections of strangers take one each; "
-                        "let a firewall limit them, or raise the hard limit of open files (ulimit -Hn)"
+                        "no descriptor is free, so nobody can connect: each connection of a stranger takes one; "
+                        "limit them by a firewall, or raise the hard limit of open files (ulimit -Hn)"
                     )
                 else:
                     self._report_trouble("")
@@ -270,7 +275,7 @@ class ZenohLink(Link):
             speaking = {mark.split("-")[1] for marks in self._alive.values() for mark in marks}
             return ({mark.split("-")[1] for mark in self._met} & connected) - speaking
 
-    def _begin_anew(self) -> None:
+    def _reopen(self) -> None:
         if self._session is not None:
             self._leave(0.0)
             self._deliver(Neighbours(()))
@@ -283,7 +288,7 @@ class ZenohLink(Link):
             self._report_trouble(str(error))
 
     def _open_session(self) -> Any:
-        again = self._life > 0  # the addresses of an earlier life may not be free at once
+        again = self._life > 0  # The addresses of an earlier session may not be free immediately.
         for attempt in range(20):
             listen = self._listen
             try:
@@ -296,7 +301,7 @@ class ZenohLink(Link):
                     config.insert_json5(key, json.dumps(value))
                 session = self._zenoh.open(config)
             except (self._zenoh.ZError, OSError) as error:
-                # another process may have taken the free port in between
+                # Another process may have taken the free port in between.
                 if "already in use" in str(error) and attempt < 19 and (again or listen != self._listen):
                     time.sleep(ROUND * attempt)
                     continue
@@ -311,29 +316,29 @@ class ZenohLink(Link):
 
     def _wait_for_name(self) -> None:
         now = time.monotonic()
-        met = now + (SETTLING * self._lease if self._connect else 0.0)  # the others are met one after the other
-        patience = now + 1.5 * self._lease + 0.5  # a killed site's sign of life may outlive it by the lease
-        while (taken := self._is_taken()) or time.monotonic() < met:
-            if taken and time.monotonic() > patience:
+        settled = now + (SETTLING * self._lease if self._connect else 0.0)  # The other sites are found one by one.
+        deadline = now + 1.5 * self._lease + 0.5  # A killed site's sign of life may outlive it by the lease.
+        while (taken := self._is_taken()) or time.monotonic() < settled:
+            if taken and time.monotonic() > deadline:
                 raise self._name_is_taken()
             time.sleep(ROUND)
 
     def _is_taken(self) -> bool:
         replies = self._session.liveliness().get(self._key("alive", self.name, "*"), timeout=self._lease)
-        return any([reply.ok is not None for reply in replies])  # a list, for all are to be fetched
+        return any([reply.ok is not None for reply in replies])  # A list, since all replies must be fetched.
 
     def _name_is_taken(self) -> LinkError:
-        return _NameTakenError(f"swarm {self._swarm} has a live site named {self.name} already: names must differ")
+        return _NameTakenError(f"swarm {self._swarm} already has a live site named {self.name}: names must differ")
 
-    def _hear(self, sample: Any) -> None:
-        """Deliver a message; this runs in a thread of Zenoh, and must not call Zenoh."""
+    def _receive(self, sample: Any) -> None:
+        """Deliver a message; runs in a thread of Zenoh and must not call Zenoh."""
         *inbox, sender = str(sample.key_expr).split("/")
         fits = inbox == [self._swarm, "inbox", self.name] and NAME.fullmatch(sender)
         is_put = sample.kind == self._zenoh.SampleKind.PUT
         number = bytes(sample.attachment) if sample.attachment is not None else b""
         with self._lock:
-            is_sound = fits and is_put and self._is_wanted(sender) and len(number) == 8
-            if not (is_sound and self._has_room_for(sender)):
+            is_valid = fits and is_put and self._is_wanted(sender) and len(number) == 8
+            if not (is_valid and self._has_room_for(sender)):
                 self._refused += 1
                 return
             sequence = int.from_bytes(number, "little")
@@ -341,10 +346,10 @@ class ZenohLink(Link):
             self._heard[sender] = sequence
         self._deliver(Received(sender, sample.payload.to_bytes(), max(0, sequence - before - 1)))
 
-    def _notice(self, life: int, sample: Any) -> None:
-        """Handle a sign of life, or its end; this runs in a thread of Zenoh, and must not call Zenoh."""
+    def _receive_sign_of_life(self, life: int, sample: Any) -> None:
+        """Handle a sign of life, or its end; runs in a thread of Zenoh and must not call Zenoh."""
         parts = str(sample.key_expr).split("/")
-        if len(parts) != 4 or not NAME.fullmatch(parts[2]) or not _MARK.fullmatch(parts[3]):
+        if len(parts) != 4 or not NAME.fullmatch(parts[2]) or not _MARK_PATTERN.fullmatch(parts[3]):
             return
         name, mark = parts[2:]
         with self._lock:
@@ -356,10 +361,10 @@ class ZenohLink(Link):
             before = self._names()
             if sample.kind != self._zenoh.SampleKind.PUT:
                 marks.discard(mark)
-            elif len(marks) < _MARKS:
+            elif len(marks) < _MAX_MARKS:
                 marks.add(mark)
                 self._met[mark] = None
-                if len(self._met) > _MET:
+                if len(self._met) > 16 * limits.SITES:
                     del self._met[next(iter(self._met))]
             after = self._names()
             if before != after:
@@ -367,13 +372,14 @@ class ZenohLink(Link):
             if name not in after and name in self._senders:
                 self._senders.pop(name).finish(0.0)
         if name == self.name and mark < self._mark and mark in marks:
-            # two began at the same time, or before their networks met; one of both must go, so the later does
-            patience = threading.Timer(1.5 * self._lease + 0.5, self._give_way, (mark,))
-            patience.daemon = True
-            patience.start()
+            # Two sites started at the same time, or before their networks met: the later one ends,
+            # unless the other was killed and only its sign of life is left for a while.
+            timer = threading.Timer(1.5 * self._lease + 0.5, self._give_way, (mark,))
+            timer.daemon = True
+            timer.start()
 
     def _has_room_for(self, name: str) -> bool:
-        """Return whether the tables have room for a name; if they are full, sites that have gone are removed."""
+        """Return whether the tables have room for a name, after removing sites that have gone if they are full."""
         if name in self._alive or name in self._heard:
             return True
         if len({*self._alive, *self._heard}) >= limits.SITES:

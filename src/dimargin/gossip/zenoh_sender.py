@@ -11,16 +11,15 @@ from collections.abc import Callable
 from typing import Any
 
 ROUND = 0.01
-"""Seconds between two checks of what cannot be waited for."""
-
-_PENDING = 256  # messages that may wait for one neighbour
+"""Seconds between two polls of a state of Zenoh that no call waits for."""
 
 
 class Sender(threading.Thread):
-    """Thread that sends one neighbour its messages, and alone waits when that neighbour takes none.
+    """Thread that sends messages to one neighbour, and alone waits when that neighbour takes none.
 
-    It keeps the newest messages, as many as fit into the `largest` size of a single one. Messages go to `key` over a
-    `session` of the module `zenoh`, each with a number from `next_number`; those that do not are told to `drop`.
+    It keeps the newest messages: at most 256, of at most `largest` bytes together. They go to `key`
+    over a `session` of the module `zenoh`, each with a number from `next_number`; `drop` is called
+    with the number of messages that are not sent.
     """
 
     def __init__(
@@ -43,28 +42,28 @@ class Sender(threading.Thread):
         self._ended = False
 
     def put(self, data: bytes) -> bool:
-        """Append a message, and drop the oldest beyond the limit; return whether the thread still takes messages."""
+        """Append a message, and drop the oldest beyond the limits; return whether the thread still takes messages."""
         with self._ready:
             if self._ended or self._deadline < math.inf:
                 return False
             self._pending.append(data)
             self._bytes += len(data)
-            while len(self._pending) > 1 and (self._bytes > self._largest or len(self._pending) > _PENDING):
+            while len(self._pending) > 1 and (self._bytes > self._largest or len(self._pending) > 256):
                 self._bytes -= len(self._pending.popleft())
                 self._drop(1)
             self._ready.notify()
             return True
 
     def finish(self, deadline: float) -> None:
-        """Let the thread end once all is sent, or when `time.monotonic` passes the deadline."""
+        """End the thread once all messages are sent, or when `time.monotonic` passes the deadline."""
         with self._ready:
             self._deadline = deadline
             self._ready.notify()
 
     def run(self) -> None:
-        """Send messages until `finish` is called, or until nobody has listened for a lease."""
+        """Send messages until `finish` is called, or until the neighbour has not listened for a lease."""
         try:
-            with contextlib.suppress(self._zenoh.ZError):  # the session was closed meanwhile
+            with contextlib.suppress(self._zenoh.ZError):  # The session was closed meanwhile.
                 self._send_all()
         finally:
             with self._ready:
@@ -74,10 +73,10 @@ class Sender(threading.Thread):
             self._drop(left)
 
     def _send_all(self) -> None:
-        block = self._zenoh.CongestionControl.BLOCK  # the default drops bursts without a word
+        block = self._zenoh.CongestionControl.BLOCK  # The default drops bursts silently.
         with self._session.declare_publisher(self._key, congestion_control=block) as publisher:
             while (data := self._take()) is not None:
-                if not self._is_heard(publisher):
+                if not self._is_listening(publisher):
                     self._drop(1)
                     return
                 publisher.put(data, attachment=self._next_number().to_bytes(8, "little"))
@@ -92,8 +91,8 @@ class Sender(threading.Thread):
             self._bytes -= len(data)
             return data
 
-    def _is_heard(self, publisher: Any) -> bool:
-        """Return whether the neighbour listens within a lease; Zenoh discards what nobody listens to."""
+    def _is_listening(self, publisher: Any) -> bool:
+        """Return whether the neighbour listens within a lease; Zenoh discards messages without a listener."""
         patience = time.monotonic() + self._lease
         while not publisher.matching_status.matching:
             if time.monotonic() > min(patience, self._deadline):

@@ -13,8 +13,7 @@ from dimargin.gossip.tls_certificates import Tls
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 """Pattern of the names of sites and swarms, which are parts of Zenoh's keys."""
 
-_HANDSHAKE_TIMEOUT = "tls_handshake_timeout_ms=3600000"  # One hour: `zenoh_link` says why.
-_LAST_PORT = 65535
+_HANDSHAKE_TIMEOUT = "tls_handshake_timeout_ms=3600000"  # One hour, for the reason that `zenoh_link` gives.
 
 SETTLING = 0.1
 """Share of the lease in which a site finds the others, before its name is used."""
@@ -31,14 +30,14 @@ def checked_addresses(
     largest: int,
     router: bool,
 ) -> tuple[str, ...]:
-    """Return the addresses to listen on; the parameters are those of `ZenohLink`, and ValueError names a wrong one."""
+    """Return the addresses to listen on; raise ValueError for an invalid parameter of `ZenohLink`."""
     _check_names(name=(name,), swarm=(swarm,), neighbours=neighbours or (), allowed=() if tls is None else tls.allowed)
     if not 0 < lease <= 3600:
         raise ValueError(f"lease must be more than 0 and at most 3600 seconds, got {lease!r}")
     if not 0 < largest <= 2**31:
         raise ValueError(f"largest must be between 1 and 2^31 bytes, got {largest!r}")
     if router and (not connect or listen):
-        raise ValueError("with a router, connect must name its address, and nothing is listened on")
+        raise ValueError("with a router, connect must name its address, and listen must be empty")
     if router and tls is not None and tls.router is None:
         raise ValueError("with a router and tls, tls.router must be the name in the router's certificate")
     if tls is not None and not set(tls.allowed) - {name} and not router:
@@ -46,7 +45,7 @@ def checked_addresses(
     protocol = "tcp" if tls is None else "tls"
     listen = (f"{protocol}/127.0.0.1:0",) if listen is None else listen
     for address in (*listen, *connect):
-        if not re.fullmatch(protocol + r"/[^\s#?]+:\d+", address) or int(address.rpartition(":")[2]) > _LAST_PORT:
+        if not re.fullmatch(protocol + r"/[^\s#?]+:\d+", address) or int(address.rpartition(":")[2]) > 65535:
             raise ValueError(f"expected an address such as {protocol}/192.0.2.1:7447, got {address!r}")
     return () if router else tuple(listen)
 
@@ -64,7 +63,7 @@ def _check_names(**names: Collection[str]) -> None:
 
 
 def with_free_port(address: str) -> str:
-    """Return the address with a free port in place of port 0, as Zenoh cannot be asked which one it takes."""
+    """Return the address with a free port in place of port 0, since Zenoh does not tell which one it takes."""
     head, _, port = address.rpartition(":")
     if int(port) != 0:
         return address
@@ -86,20 +85,21 @@ def session_settings(
     router: bool,
 ) -> dict[str, Any]:
     """Return Zenoh's configuration by key; the parameters are those of `ZenohLink`."""
+    handshake = "" if tls is None else f"#{_HANDSHAKE_TIMEOUT}"
     settings = {
         "mode": "client" if router else "peer",
-        "listen/endpoints": [address if tls is None else f"{address}#{_HANDSHAKE_TIMEOUT}" for address in listen],
+        "listen/endpoints": [address + handshake for address in listen],
         "connect/endpoints": list(connect),
         "connect/retry": {"period_init_ms": 200, "period_max_ms": 4000, "period_increase_factor": 2},
         "scouting/delay": round(SETTLING * lease * 1000),
-        "scouting/multicast/enabled": False,  # it would find, and be found by, strangers
+        "scouting/multicast/enabled": False,  # Multicast would find, and be found by, strangers.
         "transport/link/protocols": ["tcp" if tls is None else "tls"],
         "transport/unicast/open_timeout": round(lease * 2000),
         "transport/unicast/accept_timeout": round(lease * 2000),
         "transport/link/tx/lease": round(lease * 1000),
         "transport/link/tx/queue/congestion_control/block/wait_before_close": round(lease * 1e6),
         "transport/link/rx/max_message_size": largest + 2**16,
-        "transport/shared_memory/enabled": False,  # 16 MiB a site, for sites that are rarely on one machine
+        "transport/shared_memory/enabled": False,  # It takes 16 MiB per site, and sites rarely share a machine.
     }
     if tls is not None:
         settings["transport/link/tls"] = _tls_settings(tls)
@@ -123,30 +123,31 @@ def _tls_settings(tls: Tls) -> dict[str, Any]:
 
 def _access_control(name: str, swarm: str, tls: Tls) -> dict[str, Any]:
     """Return rules that limit the traffic with every other site to messages between the two of them."""
-    voices = {other: other for other in tls.allowed if other != name}
+    # Each holder of a certificate may send in this name; a router forwards messages in all names.
+    names = {other: other for other in tls.allowed if other != name}
     if tls.router is not None:
-        voices[tls.router] = "*"
+        names[tls.router] = "*"
     watch = ["declare_liveliness_subscriber", "liveliness_query"]
     rules: list[dict[str, Any]] = []
-    for holder, voice in voices.items():
+    for holder, sender in names.items():
         for index, (flow, messages, key) in enumerate(
             (
-                ("ingress", ["put"], f"inbox/{name}/{voice}"),
-                ("ingress", ["declare_subscriber"], f"inbox/{voice}/*"),
-                ("ingress", ["liveliness_token"], f"alive/{voice}/*"),
+                ("ingress", ["put"], f"inbox/{name}/{sender}"),
+                ("ingress", ["declare_subscriber"], f"inbox/{sender}/*"),
+                ("ingress", ["liveliness_token"], f"alive/{sender}/*"),
                 ("ingress", watch, "alive/*/*"),
-                ("egress", ["put"], f"inbox/{voice}/{name}"),
+                ("egress", ["put"], f"inbox/{sender}/{name}"),
                 ("egress", ["declare_subscriber"], f"inbox/{name}/*"),
                 ("egress", ["liveliness_token"], f"alive/{name}/*"),
                 ("egress", watch, "alive/*/*"),
             )
         ):
-            said = {"flows": [flow], "messages": messages, "key_exprs": [f"{swarm}/{key}"]}
-            rules.append({"id": f"{holder}/{index}", "permission": "allow", **said})
+            traffic = {"flows": [flow], "messages": messages, "key_exprs": [f"{swarm}/{key}"]}
+            rules.append({"id": f"{holder}/{index}", "permission": "allow", **traffic})
     return {
         "enabled": True,
         "default_permission": "deny",
         "rules": rules,
-        "subjects": [{"id": holder, "cert_common_names": [holder]} for holder in voices],
-        "policies": [{"subjects": [holder], "rules": [f"{holder}/{index}" for index in range(8)]} for holder in voices],
+        "subjects": [{"id": holder, "cert_common_names": [holder]} for holder in names],
+        "policies": [{"subjects": [holder], "rules": [f"{holder}/{index}" for index in range(8)]} for holder in names],
     }

@@ -201,7 +201,7 @@ def test_what_cannot_be_is_refused():
         run(graph=nx.path_graph(4))
     with pytest.raises(ValueError, match=r"loss must be a probability in \[0, 1\], got 2"):
         LinkFaults(loss=2)
-    with pytest.raises(ValueError, match="delay must be two numbers"):
+    with pytest.raises(ValueError, match="delay must be two finite numbers"):
         LinkFaults(delay=(1.0, 0.5))
     names = {"a": lambda: Diary(size=1000), "b": Diary}
     with pytest.raises(MessageError, match=r"a sends a message of 80.. bytes, expected at most 1000"):

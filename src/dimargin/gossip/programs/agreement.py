@@ -1,12 +1,14 @@
 """Agreement of sites on a schema of their rows, before they learn and whenever new rows widen it.
 
-Every site sends its neighbours a card: its schema united with those of the cards that it has received, and how many
-rows each site has. Unions do not depend on order, so that all cards become the same. When they have been so for a
-while, or as many sites are known as were expected, a site *seals* the schema and starts the learner. A sealed schema's
-limits stay, whichever sites join later. New labels or features make all sites go on from where they are under the wider
-schema. Two networks that sealed apart and meet do the same. A site whose terms or feature names differ is refused, by
-name, until it sends a card that fits; the order of features that have names may differ. Labels that differ in case
-only, as "Yes" and "yes", are reported with the sites that have them.
+Every site sends its neighbours a card: the union of its schema and those of the cards that it has
+received, and the number of rows of each site. Unions do not depend on order, so that all cards
+become the same. When they have been the same for a while, or the expected number of sites is known,
+a site *seals* the schema and starts the learner. A sealed schema's limits stay, whichever sites
+join later. New labels or features make all sites resume from their present models under the wider
+schema, and so do two networks that sealed their schemas apart and meet. A site whose terms or
+feature names differ is refused, by name, until it sends a card that fits; the order of features
+that have names may differ. Labels that differ only in case, such as "Yes" and "yes", are reported
+with the sites that have them.
 """
 
 from __future__ import annotations
@@ -29,9 +31,8 @@ from dimargin.gossip.programs.learner import Learner, LearnerFactory
 from dimargin.gossip.schema import Schema, similar_labels, sorted_labels
 from dimargin.problems.hinge import stacked
 
-_TIMER = "card"
-_CARDS_EVERY = 20  # rounds of cards between two, once the schema is sealed
-_MAX_NAMED = 5  # A warning names so many sites with a label.
+_CARD_TIMER = "card"
+_MAX_NAMED_SITES = 5  # A warning names at most so many sites with a label.
 
 _Number = Meta(ge=-limits.COUNT, le=limits.COUNT)
 _Label = Text | Annotated[int, _Number] | Annotated[float, _Number]
@@ -40,48 +41,47 @@ _Sites = Meta(max_length=limits.SITES)
 
 
 class Card(Message, frozen=True, tag="card"):
-    """Message with what a site knows of the rows of all sites; the first five fields are as in `Schema`."""
+    """Message with a site's knowledge of the rows of all sites; the first five fields are as in `Schema`."""
 
     terms: Annotated[dict[Text, Text | int | float | bool | None], Meta(max_length=limits.TERMS)]
     feature_names: Annotated[list[Text], Meta(max_length=limits.FEATURES)] | None
     labels: Annotated[list[_Label], Meta(max_length=limits.LABELS)]
     low: _Limits
     high: _Limits
-    # by site, how many times it has counted its rows, and the last count
+    # The version and the number of rows of every site, by name; the version grows with every count.
     rows: Annotated[dict[SiteName, Annotated[list[Count], Meta(min_length=2, max_length=2)]], _Sites]
-    sealed: bool  # whether the sender learns under this schema
-    # Labels of the rows of the sender itself; former versions do not send them.
+    sealed: bool  # Whether the sender learns under this schema.
+    # Labels of the sender's own rows; former versions do not send them.
     own_labels: Annotated[list[_Label], Meta(max_length=limits.LABELS)] = []  # noqa: RUF012
 
     def schema(self) -> Schema:
-        """Return the schema of the card; raises ValueError if there can be none such."""
+        """Return the schema of the card; raise ValueError if it is invalid."""
         return Schema.from_plain(asdict(self))
 
     def contradiction(self) -> str | None:
-        """Return why there can be no such schema; None if there can."""
+        """Return why the schema is invalid, or None."""
         try:
             self.schema()
         except ValueError as error:
             return f"its card is damaged: {error}"
         if not set(self.own_labels) <= set(self.labels):
-            return "its card is damaged: it has labels that are not among those of all sites"
+            return "its card is damaged: it has own labels that are not among all labels"
         return None
 
 
 class Agreement(SiteProgram):
     """Site program that agrees on a schema with other sites, and then learns.
 
-    Its rows, dense or CSR, may be of one class, or none at all. The terms of their schema must be the same at all
-    sites.
+    Its rows, dense or CSR, may be of one class, or none. The terms must be equal at all sites.
 
     Parameters
     ----------
     n_sites : int, optional
-        Number of known sites at which to begin, and not before. By default a site begins when nothing new has been
-        heard for `settle` seconds.
+        Number of known sites at which learning starts. By default a site starts when nothing new
+        has come for `settle` seconds.
     min_sites : int, default=1
-        Least number of known sites at which to begin in any case: 2 for a site that was given the address of another
-        one, and must not learn by itself unnoticed.
+        Smallest number of known sites at which learning starts if `n_sites` is not given: 2 for a
+        site that was given the address of another one, and must not learn by itself unnoticed.
     interval : float, default=0.25
         Seconds between cards.
     max_messages : float, default=infinity
@@ -103,9 +103,9 @@ class Agreement(SiteProgram):
         seed: tuple[int, ...] = (0,),
     ) -> None:
         self.name, self.X, self.y, self.schema = name, X, y, schema
-        self._names = schema.feature_names  # in the order of X
-        self._labels_of = {name: schema.labels}  # labels of the rows of this site and of neighbours, by name
-        self.similar_labels: dict[str, str] = {}  # warnings about labels that differ in case only, by the first label
+        self._names = schema.feature_names  # In the order of the columns of X.
+        self._labels_of = {name: schema.labels}  # Labels of the rows of this site and of neighbours, by site.
+        self.similar_labels: dict[str, str] = {}  # Warnings about labels that differ only in case, by the first label.
         self._factory, self.shares, self.messages = factory, factory.shares, (Card, *factory.messages)
         self._n_sites, self._settle, self._interval, self._seed = n_sites, settle, interval, seed
         self._min_sites, self._has_complained = min_sites, False
@@ -113,26 +113,26 @@ class Agreement(SiteProgram):
         self.sealed = False
         self.learner: Learner | None = None
         self.neighbourhood = Neighbourhood(max(settle, 4 * interval), max_messages)
-        self._cards: dict[str, str] = {}  # what neighbours' last cards were, by digest
-        self._widened: Counter[str] = Counter()  # how often cards of a neighbour have brought something new
+        self._cards: dict[str, str] = {}  # Digests of the schemas of the last cards, by neighbour.
+        self._widened: Counter[str] = Counter()  # Number of cards that have widened the schema, by neighbour.
         self._changed_at = 0.0
         self._ticks = 0
 
     # ---- events --------------------------------------------------------------------------------------------------
 
     def start(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
-        """Send the card to all neighbours; a site that was restored goes on learning at once."""
+        """Send the card to all neighbours; a restored site resumes learning."""
         self.neighbourhood.change(neighbours)
         self._changed_at = now
         yield from self._compare_labels()
         if self.learner is not None:
             yield from self.learner.start(now, self.neighbourhood.spoken_to)
-        yield from self._show(self.neighbourhood.spoken_to)
-        yield Wake(self._interval, _TIMER)
+        yield from self._send_card(self.neighbourhood.spoken_to)
+        yield Wake(self._interval, _CARD_TIMER)
 
     def wake(self, now: float, name: str) -> Iterator[Action]:
-        """Send the card, and seal the schema when it is time; other timers are the learner's."""
-        if name != _TIMER:
+        """Send the card, and seal the schema if it is settled; pass other timers on to the learner."""
+        if name != _CARD_TIMER:
             if self.learner is not None:
                 yield from self.learner.wake(now, name)
             return
@@ -142,43 +142,43 @@ class Agreement(SiteProgram):
         if not self.sealed and now - self._changed_at >= 2 * self._settle and not self._has_complained:
             self._has_complained = True
             yield Report("waiting for others", {"sites": len(self.rows), "labels": list(self.schema.labels)})
-        if not self.sealed or self._ticks % _CARDS_EVERY == 0:
-            yield from self._show(self.neighbourhood.spoken_to)
-        yield Wake(self._interval, _TIMER)
+        if not self.sealed or self._ticks % 20 == 0:  # A sealed schema rarely changes.
+            yield from self._send_card(self.neighbourhood.spoken_to)
+        yield Wake(self._interval, _CARD_TIMER)
 
     def receive(self, now: float, sender: str, message: Message) -> Iterator[Action]:
         """Take a card, or pass another message on to the learner."""
         if not self.hears(sender):
             return
         if isinstance(message, Card):
-            yield from self._take(now, sender, message)
+            yield from self._take_card(now, sender, message)
         elif self.learner is not None:
             yield from self.learner.receive(now, sender, message)
 
     def refuse(self, now: float, sender: str, reason: str) -> Iterator[Action]:
-        """Refuse a sender for good, and undo its part in the learner; its labels and features stay."""
+        """Refuse a sender permanently, and undo its part in the learner; its labels and features stay."""
         self._cards.pop(sender, None)
         self.neighbourhood.refuse(sender, reason)
         if self.learner is not None:
             self.learner.leave(sender)
         yield Report("refused", {"site": sender, "reason": reason})
-        yield from self._tell_learner_who_is_there(now)
+        yield from self._update_learner_neighbours(now)
 
     def neighbours_changed(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
         """Handle a change of the neighbours, and send the card to new ones."""
         new = [name for name in neighbours if name not in self.neighbourhood.names]
         self.neighbourhood.change(neighbours)
-        yield from self._show([name for name in new if name not in self.neighbourhood.refused])
-        yield from self._tell_learner_who_is_there(now)
+        yield from self._send_card([name for name in new if name not in self.neighbourhood.refused])
+        yield from self._update_learner_neighbours(now)
 
     def append(self, now: float, X: Any, y: NDArray[Any], schema: Schema) -> Iterator[Action]:
         """Add rows of this site, with their own schema.
 
-        Raises ValueError where they do not fit the rows before.
+        Raises ValueError if they do not fit the earlier rows.
         """
         fault = self.schema.difference(schema)
         if fault is not None:
-            raise ValueError(f"the new rows do not fit those before: {fault}")
+            raise ValueError(f"the new rows do not fit the earlier ones: {fault}")
         before, united = self.schema, self.schema.union(schema, limits=not self.sealed)
         self.X, self.y = stacked(self.X, X), np.concatenate([self.y, y.astype(np.result_type(self.y, y))])
         self.rows[self.name] = [self.rows[self.name][0] + 1, len(self.y)]
@@ -188,78 +188,78 @@ class Agreement(SiteProgram):
         if self.learner is None:
             self._changed_at = now
         elif self.schema.digest != before.digest:
-            yield from self._renew(now, before)
+            yield from self._replace_learner(now, before)
         else:
             self.learner.append(self._factory.rows(self.schema.arranged(X, self._names), y, self.schema))
-        yield from self._show(self.neighbourhood.spoken_to)
+        yield from self._send_card(self.neighbourhood.spoken_to)
 
     # ---- agreeing ------------------------------------------------------------------------------------------------
 
-    def _take(self, now: float, sender: str, card: Card) -> Iterator[Action]:
-        """Check a card, and unite the schema with it."""
+    def _take_card(self, now: float, sender: str, card: Card) -> Iterator[Action]:
+        """Check a card, and merge its schema into this site's."""
         fault = self.neighbourhood.hear(now, sender)
         if fault is not None:
             yield from self.refuse(now, sender, fault)
             return
         other = card.schema()
-        fault = self.schema.difference(other) or self._excess(other)
+        fault = self.schema.difference(other) or self._size_fault(other)
         if fault is not None:
-            yield from self._differs(now, sender, fault)
+            yield from self._refuse_until_it_fits(now, sender, fault)
             return
         if sender in self.neighbourhood.refused:
             self.neighbourhood.take_in(sender)
             yield Report("taken in again", {"site": sender})
-            yield from self._tell_learner_who_is_there(now)
+            yield from self._update_learner_neighbours(now)
         yield from self._unite(now, sender, other, card)
 
-    def _differs(self, now: float, name: str, reason: str) -> Iterator[Action]:
-        """Refuse a site, and send it the card once, so that it can find out why."""
+    def _refuse_until_it_fits(self, now: float, name: str, reason: str) -> Iterator[Action]:
+        """Refuse a site until it sends a card that fits, and send it this site's card once, so that it learns why."""
         self.neighbourhood.heard.pop(name, None)
         if self.neighbourhood.refused.get(name) != reason:
             yield from self.refuse(now, name, reason)
             self.neighbourhood.redeemable.add(name)
-            yield from self._show([name])
+            yield from self._send_card([name])
 
-    def _excess(self, other: Schema) -> str | None:
-        """Return why rows of both schemas together would exceed a limit; None if they would not."""
+    def _size_fault(self, other: Schema) -> str | None:
+        """Return why the union of both schemas would exceed a limit, or None."""
         try:
             size = self._factory.message_size(self.schema.union(other))
         except ValueError as error:
-            return f"together with those here it has {error}"
+            return f"its schema cannot be united with the one here: {error}"
         if size > limits.MESSAGE:
             return f"its features and labels make messages of {size} bytes, expected at most {limits.MESSAGE}"
         return None
 
-    def _tell_learner_who_is_there(self, now: float) -> Iterator[Action]:
+    def _update_learner_neighbours(self, now: float) -> Iterator[Action]:
         if self.learner is not None:
             yield from self.learner.neighbours_changed(now, self.neighbourhood.spoken_to)
 
     def _unite(self, now: float, sender: str, other: Schema, card: Card) -> Iterator[Action]:
         before, known = self.schema, self.rows.keys()
-        if card.sealed and not self.sealed:  # its limits stay
+        if card.sealed and not self.sealed:  # The limits of a sealed schema stay.
             united = other.union(before, limits=False)
         else:
             united = before.union(other, limits=card.sealed or not self.sealed)
         is_new = united.digest != before.digest
         if is_new and self._widened[sender] >= limits.WIDENINGS:
-            yield from self.refuse(now, sender, f"its cards have brought something new {limits.WIDENINGS} times")
+            yield from self.refuse(now, sender, f"its cards have widened the schema {limits.WIDENINGS} times")
             return
         self._widened[sender] += is_new
-        self.schema, self.rows = united, self._counted(sender, card)
+        self.schema, self.rows = united, self._updated_counts(sender, card)
         self._labels_of[sender] = sorted_labels(card.own_labels)
         yield from self._compare_labels()
         if is_new or known != self.rows.keys():
             self._changed_at = now
         self._cards[sender] = other.digest
         if self.sealed and is_new:
-            yield from self._renew(now, before)
+            yield from self._replace_learner(now, before)
         elif card.sealed and not self.sealed:
             yield from self._seal(now)
         if is_new or other.digest != self.schema.digest or (self.sealed and not card.sealed):
-            yield from self._show([sender])
+            yield from self._send_card([sender])
 
     def _compare_labels(self) -> Iterator[Action]:
-        """Report labels that differ in case only, with the sites that have them."""
+        """Report labels that differ only in case, with the sites that have them."""
         for group in similar_labels(self.schema.labels):
             text = (
                 f"the labels {' and '.join(map(self._with_sites, group))} differ in case, blanks or Unicode form only; "
@@ -271,26 +271,26 @@ class Agreement(SiteProgram):
 
     def _with_sites(self, label: str) -> str:
         sites = sorted(name for name, labels in self._labels_of.items() if label in labels)
-        more = f" and {len(sites) - _MAX_NAMED} more" if len(sites) > _MAX_NAMED else ""
-        return f"{label!r} ({', '.join(sites[:_MAX_NAMED]) or 'a site that is not a neighbour'}{more})"
+        more = f" and {len(sites) - _MAX_NAMED_SITES} more" if len(sites) > _MAX_NAMED_SITES else ""
+        return f"{label!r} ({', '.join(sites[:_MAX_NAMED_SITES]) or 'a site that is not a neighbour'}{more})"
 
-    def _counted(self, sender: str, card: Card) -> dict[str, list[int]]:
+    def _updated_counts(self, sender: str, card: Card) -> dict[str, list[int]]:
         """Return the numbers of rows of all sites, updated by a card.
 
-        A site knows its own number, and neighbours are believed about theirs. For sites that are too far away to be
-        heard, the newest number that anybody knows is taken.
+        A site knows its own number, and trusts neighbours about theirs. For other sites, it takes
+        the newest number that anybody knows.
         """
         rows = dict(self.rows)
         for name, (version, count) in card.rows.items():
-            knows_better = name == self.name or (name != sender and name in self._cards)
-            if knows_better or (name not in rows and len(rows) >= limits.SITES):
+            is_known_directly = name == self.name or (name != sender and name in self._cards)
+            if is_known_directly or (name not in rows and len(rows) >= limits.SITES):
                 continue
             if name == sender or version > rows.get(name, [0, 0])[0]:
                 rows[name] = [version, count]
         return rows
 
     def _is_settled(self, now: float) -> bool:
-        """Return whether to seal the schema, as there are enough labels and sites, and neighbours agree on it."""
+        """Return whether to seal the schema: there are enough labels and sites, and neighbours agree on it."""
         if len(self.schema.labels) < self._factory.min_labels or not self.schema.n_features:
             return False
         digest = self.schema.digest
@@ -305,30 +305,32 @@ class Agreement(SiteProgram):
         if len(self.schema.labels) < self._factory.min_labels:
             return
         self.sealed = True
-        yield Report("agreed", self._agreed())
-        self.learner = self._made()
+        yield Report("agreed", self._facts())
+        self.learner = self._new_learner()
         yield from self.learner.start(now, self.neighbourhood.spoken_to)
 
-    def _renew(self, now: float, before: Schema) -> Iterator[Action]:
-        """Go on with a new learner under a wider schema."""
-        yield Report("schema grew", self._agreed())
+    def _replace_learner(self, now: float, before: Schema) -> Iterator[Action]:
+        yield Report("schema grew", self._facts())
         last = self.learner
-        self.learner = self._made()
+        self.learner = self._new_learner()
         if last is not None:
             self.learner.inherit(last.checkpoint(), self.schema, before)
         yield from self.learner.start(now, self.neighbourhood.spoken_to)
 
-    def _made(self) -> Learner:
+    def _new_learner(self) -> Learner:
         rows = self._factory.rows(self.schema.arranged(self.X, self._names), self.y, self.schema)
         learner = self._factory.learner(self.name, rows, self.schema, self.n_rows, self._seed)
         learner.neighbourhood.share_refusals(self.neighbourhood)
         return learner
 
-    def _agreed(self) -> dict[str, Any]:
+    def _facts(self) -> dict[str, Any]:
         return {
-            "schema": self.schema.digest, "features": self.schema.n_features, "labels": list(self.schema.labels),
-            "sites": self.counts, "rows": self.n_rows,
-        }  # fmt: skip
+            "schema": self.schema.digest,
+            "features": self.schema.n_features,
+            "labels": list(self.schema.labels),
+            "sites": self.counts,
+            "rows": self.n_rows,
+        }
 
     @property
     def counts(self) -> dict[str, int]:
@@ -340,38 +342,36 @@ class Agreement(SiteProgram):
         """Number of rows of all known sites together."""
         return sum(self.counts.values())
 
-    def _show(self, names: Iterable[str]) -> Iterator[Action]:
+    def _send_card(self, names: Iterable[str]) -> Iterator[Action]:
         plain = self.schema.plain()
         for name in names:
             own = list(self._labels_of[self.name])
             yield Send(name, Card(**plain, rows=self.rows, sealed=self.sealed, own_labels=own))
 
-    # ---- what it has come to -------------------------------------------------------------------------------------
+    # ---- progress and state --------------------------------------------------------------------------------------
 
     def status(self) -> dict[str, Any]:
-        """Return how far this site is, for display."""
-        learnt: dict[str, Any] = {"round": 0, "steps": 0, "neighbours": sorted(self.neighbourhood.heard)}
+        """Return this site's progress, for display."""
+        progress: dict[str, Any] = {"round": 0, "steps": 0, "neighbours": sorted(self.neighbourhood.heard)}
         if self.learner is not None:
-            learnt = self.learner.status()
-        return {**learnt, "refused": dict(self.neighbourhood.refused), "sealed": self.sealed, **self._agreed()}
+            progress = self.learner.status()
+        return {**progress, "refused": dict(self.neighbourhood.refused), "sealed": self.sealed, **self._facts()}
 
     def checkpoint(self) -> dict[str, Any]:
-        """Return the schema, and what the learner has learnt."""
-        return {
-            "schema": self.schema.plain(), "rows": self.rows, "sealed": self.sealed,
-            "learner": None if self.learner is None else self.learner.checkpoint(),
-        }  # fmt: skip
+        """Return the schema, and the learner's checkpoint."""
+        learner = None if self.learner is None else self.learner.checkpoint()
+        return {"schema": self.schema.plain(), "rows": self.rows, "sealed": self.sealed, "learner": learner}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Resume, with the rows that this site has now, which may be more; refused sites may try again."""
+        """Resume with the rows that this site has now, which may be more; refused sites may try again."""
         before = Schema.from_plain(state["schema"])
         fault = self.schema.difference(before)
         if fault is not None:
-            raise ValueError(f"the state is of other rows: {fault}")
+            raise ValueError(f"the state belongs to other rows: {fault}")
         own = self.schema
         self.sealed = bool(state["sealed"])
         self.schema = before.union(own, limits=not self.sealed)
-        # an earlier version of this program may have accepted counts, of this site too, that are none
+        # An earlier version of this program may have accepted invalid counts, even of this site.
         counts = {
             name: [version, count] for name, (version, count) in state["rows"].items() if _is_count(version, count)
         }
@@ -379,7 +379,7 @@ class Agreement(SiteProgram):
         self.rows = dict(islice(counts.items(), limits.SITES - 1))
         self.rows[self.name] = [version + (count != len(self.y)), len(self.y)]
         if state["learner"] is not None:
-            self.learner = self._made()
+            self.learner = self._new_learner()
             if self.schema.digest == before.digest:
                 self.learner.restore(state["learner"])
             else:
@@ -387,5 +387,5 @@ class Agreement(SiteProgram):
 
 
 def _is_count(*numbers: Any) -> bool:
-    """Return whether all of these are valid counts, which can still grow."""
+    """Return whether all numbers are valid counts that can still grow."""
     return all(isinstance(number, int) and 0 <= number < limits.COUNT for number in numbers)

@@ -1,4 +1,4 @@
-"""Algorithms by which sites learn linear machines: what makes their programs, and what is asked of these."""
+"""Interfaces of the algorithms by which sites learn linear machines, and of their site programs."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from dimargin.system.arrays import Floats
 
 @dataclass(frozen=True)
 class Problem:
-    """Knowledge of all sites before they begin: ``alpha/2 |w|^2 + 1/N sum_i max(0, 1 - y_i w.x_i)`` and the network."""
+    """Objective ``alpha/2 |w|^2 + 1/N sum_i max(0, 1 - y_i w.x_i)`` and network, which all sites know at the start."""
 
     alpha: float
     n_sites: int
-    n_rows: int  # N, of all sites
-    lease: float = 20.0  # seconds of silence after which a neighbour counts as gone
-    interval: float = 1.0  # seconds between rounds
+    n_rows: int  # Number N of rows of all sites.
+    lease: float = 20.0  # Seconds of silence after which a neighbour counts as gone.
+    interval: float = 1.0  # Seconds between rounds.
 
 
 class LinearSite(Protocol):
-    """Attributes of the program of a site that learns a linear machine, beside those of `SiteProgram`."""
+    """Attributes that the program of a site with a linear machine has in addition to those of `SiteProgram`."""
 
     rows: HingeRows
-    rounds: int  # that the site has run
+    rounds: int  # Number of rounds that the site has run.
 
     @property
     def weights(self) -> Floats:
@@ -33,11 +33,11 @@ class LinearSite(Protocol):
 
     @property
     def average(self) -> Floats:
-        """Average of the iterates, of the same shape; the last iterate where the algorithm has none."""
+        """Average of the iterates, of the same shape, or the last iterate if the algorithm does not average."""
 
     @property
     def dual(self) -> Floats | None:
-        """Coefficients of this site's rows, in [0, 1], of shape (n_outputs, n), or None where it has none."""
+        """Coefficients of this site's rows, in [0, 1], of shape (n_outputs, n), or None without any."""
 
 
 class SiteAlgorithm(ABC):
@@ -46,12 +46,12 @@ class SiteAlgorithm(ABC):
     Attributes
     ----------
     shares : {"parameters", "rows"}
-        What leaves a site; rows only where its owner has allowed it.
+        What leaves a site; rows only if its owner has allowed it.
     vectors : tuple of str
-        Names of the fields of its messages that hold what was learnt, as arrays, which
-        `dimargin_bench.gossip_rivals.liars` lies about.
+        Names of the message fields that hold learnt arrays, which
+        `dimargin_bench.gossip_rivals.liars` falsifies.
     needs_answers : bool
-        Whether edges must be undirected, since sites wait for messages of those to whom they send.
+        Whether edges must be undirected, since sites wait for answers.
     """
 
     shares: ClassVar[Literal["parameters", "rows"]] = "parameters"
@@ -60,7 +60,7 @@ class SiteAlgorithm(ABC):
 
     @property
     def min_neighbours(self) -> int:
-        """Number of neighbours that every site must have; with fewer it would learn alone."""
+        """Number of neighbours that every site must have; a site with fewer would learn alone."""
         return 0
 
     @abstractmethod
@@ -69,4 +69,4 @@ class SiteAlgorithm(ABC):
 
     @abstractmethod
     def program(self, problem: Problem, name: str, rows: HingeRows, seed: tuple[int, ...]) -> LinearSite:
-        """Return the program of the site `name`, whose draws follow from the seed."""
+        """Return the program of the site `name`, whose random draws follow from the seed."""

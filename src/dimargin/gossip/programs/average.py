@@ -1,4 +1,4 @@
-"""Push-Sum by itself, by which every site learns the weighted mean of the vectors of all."""
+"""Site program for plain Push-Sum, which computes the weighted mean of all sites' vectors at every site."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dimargin.system.arrays import Floats
 
 
 class Share(Message, frozen=True, tag="share"):
-    """Message with the mass that a neighbour is given."""
+    """Message with the share of the mass for a neighbour."""
 
     mass: Mass
 
@@ -26,14 +26,14 @@ class Average(SiteProgram):
     Parameters
     ----------
     value : ndarray of shape (d,) or (k, d)
-        One vector, or k of them that share the weight and the draws of neighbours.
+        One vector, or k vectors that share the weight and the random choice of neighbours.
     weight : float, default=1.0
-        Weight of the value, which is not negative; the sum over all sites must be positive.
+        Weight of the value, not negative; the sum over all sites must be positive.
     one_neighbour : bool, default=False
-        Whether to give half of the mass to one neighbour, drawn at random, in place of equal shares to all (uniform
-        gossip).
+        Whether to give half of the mass to one neighbour, drawn at random, instead of equal shares
+        to all (uniform gossip).
     seed : sequence of int
-        Seed of the draws.
+        Seed of the random choices.
 
     Examples
     --------
@@ -71,7 +71,7 @@ class Average(SiteProgram):
         yield Wake(1.0)
 
     def wake(self, now: float, name: str) -> Iterator[Action]:
-        """Run a round, in which shares of the mass are sent."""
+        """Run a round: send shares of the mass."""
         chosen = self.neighbourhood.names
         if self._one and chosen:
             chosen = (chosen[self._rng.integers(len(chosen))],)
@@ -80,7 +80,7 @@ class Average(SiteProgram):
         yield Wake(1.0)
 
     def receive(self, now: float, sender: str, message: Message) -> Iterator[Action]:
-        """Add the share that a neighbour has sent."""
+        """Add a neighbour's share."""
         assert isinstance(message, Share)
         self.push_sum.take(sender, message.mass)
         yield from ()

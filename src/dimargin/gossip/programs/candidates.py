@@ -17,7 +17,7 @@ from dimargin.gossip import limits
 from dimargin.gossip.messages import Array, Count, Digest, Finite, Message, Numbers, SiteName, digest_of
 from dimargin.system.arrays import Floats
 
-_Places = Annotated[Array, Numbers(low=0, high=limits.COUNT, dtype="<i8")]
+_Indices = Annotated[Array, Numbers(low=0, high=limits.COUNT, dtype="<i8")]
 _Signature = Annotated[bytes, Meta(max_length=limits.SIGNATURE)]
 _Certificates = Annotated[bytes, Meta(max_length=limits.CERTIFICATES)]
 
@@ -27,37 +27,37 @@ class Name(NamedTuple):
 
     site: str
     row: int
-    content: bytes = b""  # digest of the point, where rows are signed
+    content: bytes = b""  # Digest of the point if rows are signed.
 
 
 class Candidates(Message, frozen=True, omit_defaults=True, tag="candidates"):
     """Message with a core-set of k points."""
 
-    sites: Annotated[list[SiteName], Meta(max_length=limits.POINTS)]  # where each point comes from
-    rows: _Places  # number of each point among the rows of its site, of shape (k,)
-    # points, of shape (k, n_features); of sparse ones the values, of shape (n_values,), with `indices` and `indptr` as
-    # of a CSR array
+    sites: Annotated[list[SiteName], Meta(max_length=limits.POINTS)]  # Site of each point.
+    rows: _Indices  # Number of each point among the rows of its site, of shape (k,).
+    # The points, of shape (k, n_features). For sparse points the values, of shape (n_values,), with
+    # `indices` and `indptr` as in a CSR array.
     X: Annotated[Array, Numbers((1, 2))]
-    # codes of the points' labels, of shape (k,); ones where there are none
+    # Codes of the points' labels, of shape (k,), or ones without labels.
     labels: Annotated[Array, Numbers(low=-limits.LABELS, high=limits.LABELS)]
-    # weights of the rows, of shape (k,), by which C is multiplied
+    # Weights of the rows, of shape (k,), by which C is multiplied.
     masses: Annotated[Array, Numbers(low=limits.MIN_MASS, high=limits.MAX_MASS)]
-    quiet: Count  # rounds since the last change that the sender knows of
-    # of the core-set, which the receiver computes itself only where it is the best that it has received
+    quiet: Count  # Rounds since the last change that the sender knows.
+    # The core-set's value, which the receiver computes again only if it is the best one received.
     value: Finite = 0.0
-    digest: Digest = ""  # as in `Named.digest`; a message without a point says that the core-set is still that one
-    output: Annotated[int, Meta(ge=0, lt=limits.LABELS)] = 0  # number of the core-set's machine, of several
-    schema: Digest = ""  # of the sender
-    indices: _Places | None = None
-    indptr: _Places | None = None
-    # where sites have certificates: the signature of each point by its site, and which certificate it is by, of shape
-    # (k,)
+    digest: Digest = ""  # As in `Named.digest`; a message without points says that the core-set is unchanged.
+    output: Annotated[int, Meta(ge=0, lt=limits.LABELS)] = 0  # Number of the core-set's machine.
+    schema: Digest = ""  # Digest of the sender's schema.
+    indices: _Indices | None = None
+    indptr: _Indices | None = None
+    # If sites have certificates: the signature of each point by its site, and the index of its
+    # certificate, of shape (k,).
     signatures: Annotated[list[_Signature], Meta(max_length=limits.POINTS)] = field(default_factory=list)
-    signers: _Places | None = None
+    signers: _Indices | None = None
     certificates: Annotated[list[_Certificates], Meta(max_length=limits.SITES)] = field(default_factory=list)
 
     def contradiction(self) -> str | None:
-        """Return why the columns do not fit one another, or are no CSR array; None if all is well."""
+        """Return why the columns contradict each other or are not a CSR array, or None."""
         k = len(self.sites)
         columns = (self.labels, self.masses, self.rows)
         if any(column.shape != (k,) for column in columns):
@@ -69,7 +69,7 @@ class Candidates(Message, frozen=True, omit_defaults=True, tag="candidates"):
                 return f"it has {len(self.certificates)} certificates, and refers to number {self.signers.max()}"
         if self.indices is None and self.indptr is None:
             return None if self.X.ndim == 2 and len(self.X) == k else f"its core-set has shape {self.X.shape}"
-        return _no_csr(self.X, self.indices, self.indptr, k)
+        return _csr_fault(self.X, self.indices, self.indptr, k)
 
 
 @dataclass(frozen=True)
@@ -79,11 +79,11 @@ class Named:
     names: tuple[Name, ...]
     X: Any  # ndarray or CSR array, in canonical form, of shape (k, n_features)
     labels: Floats
-    masses: Floats  # weights of the rows
+    masses: Floats  # Weights of the rows.
 
     @classmethod
     def of(cls, site: str, first: int, X: Any, labels: Floats, masses: Floats | None = None) -> Named:
-        """Name the rows of a site, numbered from `first` on; they are of weight one by default."""
+        """Name the rows of a site, numbered from `first`; their weights are one by default."""
         n = X.shape[0]
         if sp.issparse(X):
             X = sp.csr_array(X, dtype=np.float64, copy=True)
@@ -95,17 +95,17 @@ class Named:
 
     @cached_property
     def digest(self) -> str:
-        """Sixteen hexadecimal digits that are the same for the same points in the same order only."""
+        """Digest of the points in their order, of sixteen hexadecimal digits."""
         names = [(name.site, name.row) for name in self.names]
         content = {"names": names, "labels": self.labels, "masses": self.masses, **stored(self.X)}
         return digest_of(content)
 
     def by_content(self) -> Named:
-        """Return the points with a digest of each in its name, so that two points never have the same name."""
+        """Return the points with the digest of each in its name, so that different points have different names."""
         return replace(self, names=tuple(name._replace(content=self._content(k)) for k, name in enumerate(self.names)))
 
     def _content(self, k: int) -> bytes:
-        """Return 32 bytes that are the same for the same point only."""
+        """Return a digest of 32 bytes of one point."""
         content, X = hashlib.sha256(np.array([self.labels[k], self.masses[k]], dtype="<f8").tobytes()), self.X
         if sp.issparse(X):
             own = slice(X.indptr[k], X.indptr[k + 1])
@@ -121,7 +121,7 @@ class Named:
         return Named(tuple(self.names[k] for k in indices), self.X[indices], self.labels[indices], self.masses[indices])
 
     def differing(self, other: Named) -> Name | None:
-        """Return a name that stands for another point in `other`; None if there is none."""
+        """Return a name that belongs to different points here and in `other`, or None."""
         indices = {name: k for k, name in enumerate(self.names)}
         both = [j for j, name in enumerate(other.names) if name in indices]
         there, here = other.take(both), self.take([indices[other.names[j]] for j in both])
@@ -131,14 +131,14 @@ class Named:
         return there.names[int(differs.argmax())] if differs.any() else None
 
     def fields(self) -> dict[str, Any]:
-        """Return the points as fields of a message or a checkpoint, of which `points_of` makes them again."""
+        """Return the points as fields of a message or a checkpoint, which `points_of` reads."""
         rows = np.array([name.row for name in self.names], dtype=np.int64)
         sites = [name.site for name in self.names]
         return {"sites": sites, "rows": rows, "labels": self.labels, "masses": self.masses, **stored(self.X)}
 
     @staticmethod
     def joined(parts: list[Named]) -> Named:
-        """Join several sets of points, one after the other."""
+        """Concatenate several sets of points."""
         names = tuple(name for part in parts for name in part.names)
         X = [part.X for part in parts]
         together = sp.vstack(X, format="csr") if sp.issparse(X[0]) else np.concatenate(X)
@@ -147,7 +147,7 @@ class Named:
 
     @staticmethod
     def united(parts: list[Named]) -> Named:
-        """Join several sets of points, each point once, where it comes first, and in the order of their names."""
+        """Join several sets of points without repetitions, sorted by name; of equal names the first point stays."""
         joined = Named.joined(parts)
         first = {name: k for k, name in reversed(list(enumerate(joined.names)))}
         return joined.take([first[name] for name in sorted(first)])
@@ -161,7 +161,7 @@ def stored(X: Any) -> dict[str, Array]:
 
 
 def points_of(fields: Mapping[str, Any], width: int) -> Named:
-    """Make points of the fields of a message or a checkpoint, as `Named.fields` gives them."""
+    """Return points from the fields of a message or a checkpoint that `Named.fields` gave."""
     names = tuple(map(Name, fields["sites"], fields["rows"].tolist()))
     X = fields["X"]
     if fields.get("indices") is not None:
@@ -172,10 +172,11 @@ def points_of(fields: Mapping[str, Any], width: int) -> Named:
 def unsound(
     message: Candidates, own: Named, norm_bound: float, mass_bounds: tuple[float, float], codes: Collection[float]
 ) -> str | None:
-    """Return why no correct site with rows like the own ones would send a message; None if one would."""
+    """Return why no correct site with rows like this site's would send a message, or None."""
     k, width = len(message.sites), own.X.shape[1]
     if (message.indices is not None) != sp.issparse(own.X):
-        return "its core-set is stored in another form than here: " + ("dense" if sp.issparse(own.X) else "sparse")
+        here, there = ("sparse", "dense") if sp.issparse(own.X) else ("dense", "sparse")
+        return f"its core-set is {there}, and the rows here are {here}"
     if message.indices is None and message.X.shape != (k, width):
         return f"its core-set has shape {message.X.shape}, expected {(k, width)}"
     if message.indices is not None and message.indices.max(initial=0) >= width:
@@ -192,13 +193,13 @@ def unsound(
     return None
 
 
-def _no_csr(X: Array, indices: Array | None, indptr: Array | None, k: int) -> str | None:
+def _csr_fault(X: Array, indices: Array | None, indptr: Array | None, k: int) -> str | None:
     """Return why these are not k rows of a CSR array in canonical form; None if they are."""
     if indices is None or indptr is None or X.ndim != 1 or indices.shape != X.shape or indptr.shape != (k + 1,):
-        return f"its core-set is no CSR array of {k} rows"
+        return f"its core-set is not a CSR array of {k} rows"
     if indptr[0] != 0 or indptr[-1] != len(X) or (np.diff(indptr) < 0).any():
-        return f"its core-set is no CSR array of {k} rows"
+        return f"its core-set is not a CSR array of {k} rows"
     starts = np.zeros(len(X) + 1, dtype=bool)
     starts[indptr] = True
     ascending = (np.diff(indices) > 0) | starts[1:-1] if len(X) else True
-    return None if np.all(ascending) and (X != 0).all() else "its core-set is a CSR array of no canonical form"
+    return None if np.all(ascending) and (X != 0).all() else "its core-set is not in canonical CSR form"

@@ -1,4 +1,4 @@
-"""Learner of machines with few rows, by core-set consensus on every output side by side."""
+"""Learner of machines with few rows, by core-set consensus on every output in parallel."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class CodedRows(NamedTuple):
 class CoreSetMachines(Learner):
     """Learner of one site, with a program for every output.
 
-    More than two `codes` in the settings make one machine of each against the rest. With an `identity`, rows are signed
-    by their sites.
+    With more than two `codes` in the settings, it learns one machine of each code against the rest.
+    With an `identity`, sites sign their rows.
     """
 
     shares = "rows"
@@ -57,7 +57,7 @@ class CoreSetMachines(Learner):
     def start(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
         """Start the consensus of every output."""
         for machine in self.machines:
-            yield from _but(Wake, machine.start(now, neighbours))
+            yield from _without(Wake, machine.start(now, neighbours))
         yield Wake(self.settings.interval)
 
     def wake(self, now: float, name: str) -> Iterator[Action]:
@@ -65,7 +65,7 @@ class CoreSetMachines(Learner):
         self.rounds += 1
         had_finished = self.has_finished
         for machine in self.machines:
-            yield from _but((Wake, Stop), machine.wake(now, name))
+            yield from _without((Wake, Stop), machine.wake(now, name))
         if self._signatures is not None:
             known = [points for machine in self.machines for points in machine.core_sets]
             self._signatures.keep({name for points in known for name in points.names})
@@ -76,9 +76,9 @@ class CoreSetMachines(Learner):
         yield Wake(self.settings.interval)
 
     def take(self, sender: str, message: Candidates) -> str | None:
-        """Pass a message on to the output that it is about."""
+        """Pass a message on to its output."""
         if message.output >= len(self.machines):
-            return f"it tells of machine {message.output}, expected one of {len(self.machines)}"
+            return f"its message is for machine {message.output}, expected one of {len(self.machines)}"
         return self.machines[message.output].take(sender, message)
 
     def append(self, rows: CodedRows) -> None:
@@ -87,12 +87,12 @@ class CoreSetMachines(Learner):
             machine.append(rows.X, rows.codes)
 
     def leave(self, name: str) -> None:
-        """Forget what a neighbour has sent; its rows in core-sets stay, for others have them too."""
+        """Forget a neighbour's messages; its rows in core-sets stay, since others have them too."""
         self.neighbourhood.heard.pop(name, None)
         for machine in self.machines:
             machine.leave(name)
 
-    # ---- what it has come to -------------------------------------------------------------------------------------
+    # ---- progress and state --------------------------------------------------------------------------------------
 
     @property
     def steps(self) -> int:
@@ -106,13 +106,13 @@ class CoreSetMachines(Learner):
 
     @property
     def trouble(self) -> str:
-        """See `Learner`: there is none where an infinite C asks for a hyperplane that rows do not have."""
+        """Reason for having no model, as in `Learner`: with an infinite C, no hyperplane may separate the rows."""
         if all(one.chosen is None or self.settings.is_separated(one.chosen) for one in self.machines):
             return ""
         return (
-            "C=inf asks for a hyperplane with all rows on the sides of their labels, and the rows of these sites have "
-            "none, as far as float64 can tell; give all sites a finite C, or a kernel that separates them (rbf of a "
-            "larger gamma separates all but equal rows of different labels)"
+            "C=inf asks for a hyperplane that separates the rows of different labels, and the rows of these sites have "
+            "none in float64; give all sites a finite C, or a kernel that separates the rows (rbf with a larger gamma "
+            "separates all but equal rows of different labels)"
         )
 
     def _facts(self) -> dict[str, Any]:
@@ -121,16 +121,19 @@ class CoreSetMachines(Learner):
         return {
             "core_set": len({name for one in chosen for name in one.points.names}),
             "rows_shared": len(set[int]().union(*(machine.given for machine in self.machines))),
-            "dual_objective": [_number(dual) for dual, _ in bounds],
-            "objective": [_number(primal) for _, primal in bounds] if self.has_finished else [],
+            "dual_objective": [_json_number(dual) for dual, _ in bounds],
+            "objective": [_json_number(primal) for _, primal in bounds] if self.has_finished else [],
         }
 
     def status(self) -> dict[str, Any]:
-        """Return how far this site is, for display."""
+        """Return this site's progress, for display."""
         return {
-            "round": self.rounds, "steps": self.steps, "neighbours": sorted(self.neighbourhood.spoken_to),
-            "refused": dict(self.neighbourhood.refused), **self._facts(),
-        }  # fmt: skip
+            "round": self.rounds,
+            "steps": self.steps,
+            "neighbours": sorted(self.neighbourhood.spoken_to),
+            "refused": dict(self.neighbourhood.refused),
+            **self._facts(),
+        }
 
     def checkpoint(self) -> dict[str, Any]:
         """Return the checkpoints of all outputs."""
@@ -142,17 +145,16 @@ class CoreSetMachines(Learner):
             machine.restore(own)
 
     def inherit(self, state: dict[str, Any], schema: Schema, before: Schema) -> None:
-        """Begin anew, since points differ under a wider schema, but remember the rows that were sent."""
+        """Restart, since points differ under a wider schema, but remember the rows that were sent."""
         given = {row for own in state["machines"] for row in own["given"]}
         for machine in self.machines:
             machine.given = set(given)
 
 
-def _number(value: float) -> float | None:
-    """Return an objective, or None for an infinite one, which JSON has no number for."""
+def _json_number(value: float) -> float | None:
+    """Return an objective, or None for an infinite one, which JSON cannot represent."""
     return value if math.isfinite(value) else None
 
 
-def _but(kinds: Any, actions: Iterable[Action]) -> Iterator[Action]:
-    """Return the actions that are of none of these kinds."""
+def _without(kinds: Any, actions: Iterable[Action]) -> Iterator[Action]:
     return (action for action in actions if not isinstance(action, kinds))

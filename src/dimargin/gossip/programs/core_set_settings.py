@@ -20,33 +20,30 @@ from dimargin.system.arrays import Floats
 
 Rank = tuple[float, tuple[Name, ...]]
 
-_SHARE = 0.5  # of the tolerance, that the core-set's ball may lack
-_ANY = 1e6  # epsilon of exchanges that end of themselves
 LIMITS = Limits(max_iter=100_000)
-"""Limits of the improvement of a core-set in a round: it ends by itself."""
-_NO_MARGIN = 1e-12  # square of a margin relative to that of the longest point, below which there is only rounding
+"""Limits of the improvement of a core-set in a round, which ends by itself."""
 
 
 @dataclass(frozen=True)
 class CoreSetSettings(LearnerSettings):
     """Settings of core-set consensus.
 
-    The machine is the smallest ball around points (with softness: data description), or the margin machine whose points
-    all count as equally long (L2-SVM; one-class machine where all signs are one).
+    The machine is the smallest ball around points (with softness: data description), or the margin
+    machine that counts all points as equally long (L2-SVM; one-class machine if all signs are one).
     """
 
     machine: Literal["ball", "margin"] = "ball"
-    # for a ball, every point is within 1 + epsilon times the radius; for a machine, relative error of its objective
+    # Share by which points may exceed a ball's radius, or relative error of a machine's objective.
     epsilon: float = 0.1
-    size: int | None = None  # number k of points that exchanges keep; None lets core-sets grow
-    C: float = np.inf  # softness is 1 / C; infinite for a hard ball
-    kernel: Kernel | None = None  # None for the space of the features
-    intercept: bool = False  # whether one is added to the kernel
-    positive: int = 1  # code of the label whose rows have a sign of plus one in a margin machine
-    codes: tuple[int, ...] = (-1, 1)  # of all labels that there are
-    output: int = 0  # number of this machine, where sites train several
-    quiet_rounds: int = 20  # without a change anywhere, after which a site stops
-    mass_bounds: tuple[float, float] = (0.0, np.inf)  # of the weight of a row; a site that sends others is refused
+    size: int | None = None  # Number k of points that exchanges keep; None lets core-sets grow.
+    C: float = np.inf  # The softness is 1 / C; infinite for a hard ball.
+    kernel: Kernel | None = None  # None uses the space of the features.
+    intercept: bool = False  # Whether one is added to the kernel.
+    positive: int = 1  # Code of the label whose rows have a sign of plus one in a margin machine.
+    codes: tuple[int, ...] = (-1, 1)  # Codes of all labels.
+    output: int = 0  # Number of this machine, if sites train several.
+    quiet_rounds: int = 20  # A site stops after so many rounds without a change anywhere.
+    mass_bounds: tuple[float, float] = (0.0, np.inf)  # Bounds of a row's weight; a site that exceeds them is refused.
 
     @classmethod
     def for_gap(
@@ -54,7 +51,8 @@ class CoreSetSettings(LearnerSettings):
     ) -> CoreSetSettings:
         """Return settings for sites that train a machine to a relative duality gap of `tol`."""
         plain = machine == "ball" and kernel.name == "linear"
-        return cls(machine, _SHARE * tol, C=C, kernel=None if plain else kernel, intercept=intercept)
+        epsilon = 0.5 * tol  # The ball of the core-set may use half of the tolerance.
+        return cls(machine, epsilon, C=C, kernel=None if plain else kernel, intercept=intercept)
 
     def space(self, points: Named) -> Points:
         """Return the points in the space of the machine."""
@@ -72,22 +70,23 @@ class CoreSetSettings(LearnerSettings):
         return np.where(points.labels == self.positive, 1.0, -1.0)
 
     def is_separated(self, chosen: Chosen) -> bool:
-        """Return whether a margin machine has a hyperplane: all have, but those at an infinite C of points without one.
+        """Return whether a margin machine has a hyperplane; only at an infinite C points may have none.
 
-        Where few points have none, those of all sites have none either.
+        If the points of the core-set have none, those of all sites have none either.
         """
         if self.machine == "ball" or np.isfinite(self.C):
             return True
-        return -chosen.value > _NO_MARGIN * self.space(chosen.points).constant
+        # A smaller squared margin, relative to the longest squared length, is only rounding.
+        return -chosen.value > 1e-12 * self.space(chosen.points).constant
 
     def bounds(self, chosen: Chosen) -> tuple[float, float]:
         """Return bounds of the objective over the rows of all sites that have agreed on a core-set.
 
-        The first, the dual objective, holds whatever the rows are. The second holds if no site has a row that is
-        farther out than `epsilon` allows, and follows from that: margins are then at least ``1 - epsilon/2`` times what
-        they should be; squared distances, as far as softness does not pay for them, exceed the squared radius by
-        ``((1 + epsilon)^2 - 1) r^2`` at most. See docs/algorithms.md#allowance-of-a-core-set. Both are infinite where
-        a hyperplane has to separate the points, and none does.
+        The first, the dual objective, always holds. The second holds if no site has a row that is
+        farther out than `epsilon` allows: margins are then at least ``1 - epsilon/2`` times their
+        targets, and squared distances, less what softness allows, exceed the squared radius by at
+        most ``((1 + epsilon)^2 - 1) r^2``. See docs/algorithms.md#allowance-of-a-core-set. Both are
+        infinite if the points must be separated and no hyperplane separates them.
         """
         if not self.is_separated(chosen):
             return np.inf, np.inf
@@ -98,20 +97,22 @@ class CoreSetSettings(LearnerSettings):
         return chosen.value, chosen.value + ((1 + self.epsilon) ** 2 - 1) * abs(chosen.value - slack)
 
     def improved(self, points: Points, start: Any, limits: Limits = LIMITS) -> Any:
-        """Return the indices of a core-set that is at least as good as the one to start from."""
-        solver = GrowingCoreSet(self.epsilon) if self.size is None else FixedSizeCoreSet(self.size, _ANY)
+        """Return the indices of a core-set that is at least as good as the one at the start."""
+        # Exchanges at a fixed size end by themselves; this epsilon always holds, and adds no point.
+        solver = GrowingCoreSet(self.epsilon) if self.size is None else FixedSizeCoreSet(self.size, 1e6)
         return solve(points, solver, start, limits).indices
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """Core-set and its ball, which is a function of it, so that equal points have equal balls.
+    """Core-set and its ball, which is a function of the core-set, so that equal points have equal balls.
 
-    The value is the optimum of the dual: the squared radius, less the constant by which softness and equal lengths
-    raise it, which differs from core-set to core-set where rows have weights. For a margin machine it is minus rho.
+    The value is the optimum of the dual: the squared radius, less the constant by which softness
+    and equal lengths raise it. The constant differs between core-sets if rows have weights. For a
+    margin machine the value is minus rho.
     """
 
-    points: Named  # of positive weight, in the order of their names
+    points: Named  # Points of positive weight, sorted by name.
     weights: Floats
     value: float
 

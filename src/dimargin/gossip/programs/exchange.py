@@ -1,4 +1,4 @@
-"""Messages of sites that learn by GADGET, the sums in them, and the check whether a correct site can have sent one."""
+"""Messages of sites that learn by GADGET, the sums in them, and their validation."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from dimargin.system.arrays import Floats
 
 
 class Sums(NamedTuple):
-    """Sums over the rows of a site, or what Push-Sum makes of those of all sites: the layout of its vectors."""
+    """Layout of the vectors of Push-Sum: sums over the rows of a site, or shares of the sums of all sites."""
 
-    # sum of y x over the rows of margin below one, of shape (n_outputs, n_features); with local gradients the weights,
-    # times the number of rows
+    # Sum of y x over the rows of margin below one, of shape (n_outputs, n_features). With local
+    # gradients, the weights times the number of rows.
     pull: Floats
-    rows: float  # number of rows
-    # curvature, first and second moment of the features, of shape (3, n_features); (3, 0) if the step size needs none
+    rows: float  # Number of rows.
+    # Curvature, first and second moments, of shape (3, n_features), or (3, 0) if not needed.
     statistics: Floats
-    loss: Floats  # of shape (n_outputs,)
-    active: Floats  # number of rows of margin below one, of shape (n_outputs,)
+    loss: Floats  # Sum of the losses, of shape (n_outputs,).
+    active: Floats  # Number of rows of margin below one, of shape (n_outputs,).
 
     @classmethod
     def of(cls, vector: Floats, shape: tuple[int, int]) -> Self:
-        """Return the parts of a vector, as views of it, for weights of a shape."""
+        """Return the parts of a vector, as views, for weights of the given shape."""
         k, n_outputs = shape[0] * shape[1], shape[0]
         statistics = vector[k + 1 : len(vector) - 2 * n_outputs].reshape(3, -1)
         loss, active = vector[len(vector) - 2 * n_outputs :].reshape(2, n_outputs)
@@ -42,7 +42,7 @@ class Sums(NamedTuple):
 
     @staticmethod
     def parts(shape: tuple[int, int], size: int) -> list[slice]:
-        """Return the parts of a vector of this size, without the number of rows, and the weights behind it."""
+        """Return slices of the parts of a vector, except the number of rows, and of the weights that follow it."""
         k, n_outputs, n_features = shape[0] * shape[1], *shape
         ends = [*range(k + 1, size - 2 * n_outputs, n_features), size - 2 * n_outputs, size - n_outputs, size, size + k]
         return [slice(0, k), *(slice(*pair) for pair in pairwise(ends))]
@@ -54,40 +54,41 @@ class Sums(NamedTuple):
         return np.concatenate(parts)
 
     def may_be_of(self, rows: HingeRows) -> bool:
-        """Return whether means can be those of rows with such losses."""
-        if rows.loss.smooth:  # by Cauchy and Schwarz
-            likely = self.active**2 <= 4 * 2 * rows.largest_gain * (np.maximum(self.loss, 0) + 0.25)
+        """Return whether these can be means over rows with the loss of `rows`, with some tolerance."""
+        if rows.loss.smooth:  # The inequality of Cauchy and Schwarz holds.
+            plausible = self.active**2 <= 4 * 2 * rows.largest_gain * (np.maximum(self.loss, 0) + 0.25)
         else:
-            likely = np.abs(self.active - 0.5) < 0.75
-        return bool((self.loss > -0.25).all() and likely.all())
+            plausible = np.abs(self.active - 0.5) < 0.75
+        return bool((self.loss > -0.25).all() and plausible.all())
 
 
 @dataclass
 class Answer:
-    """Means over all rows of what their dual coefficients make, averaged over the steps as these are."""
+    """Means over all rows for the dual objective, averaged over the steps like the dual coefficients."""
 
-    pull: Floats  # of shape (n_outputs, n_features)
-    activity: Floats  # of shape (n_outputs,), as the price
-    price: Floats
+    pull: Floats  # Mean of a y x, of shape (n_outputs, n_features).
+    activity: Floats  # Mean of the linear terms of the dual objective, of shape (n_outputs,).
+    price: Floats  # Mean of its quadratic terms for smooth losses, of shape (n_outputs,).
 
     @classmethod
     def of(cls, shape: tuple[int, int]) -> Self:
-        """Return what no step has added to, for weights of a shape."""
+        """Return zeros for weights of the given shape."""
         return cls(np.zeros(shape), np.zeros(shape[0]), np.zeros(shape[0]))
 
     def add(self, means: Sums, weight: float) -> None:
-        """Average in the means of a step, with its weight in the average."""
+        """Include the means of a step in the average, with the given weight."""
         self.pull = self.pull + (means.pull - self.pull) * weight
         self.activity = self.activity + (means.active - self.activity) * weight
         self.price = self.price + (means.loss - self.price) * weight
 
 
 def bounded(weights: Floats, norm_bound: float) -> Floats:
-    """Return weights that no correct site refuses, shortened to half of that bound; zeros if their norm is not finite.
+    """Return weights shortened to half of the bound above which sites refuse them; zeros if the norm is not finite.
 
-    What a hostile member has said within all bounds may throw an iterate far off for a moment, or move the schema and
-    the weights with it, and its site would be taken for a liar. The other half is for what compression rounds.
-    Without a bound, as in a simulation, weights are left as they are, so that steps that diverge show.
+    Messages of a hostile member, within all bounds, may move an iterate far away for a moment, or
+    the schema and the weights with it; other sites would then refuse this one. The other half is
+    for the rounding of compression. Without a bound, as in a simulation, weights are not changed,
+    so that divergence shows.
     """
     if np.isinf(norm_bound):
         return weights
@@ -102,20 +103,20 @@ class Exchange(Message, frozen=True, tag="exchange", omit_defaults=True):
     """Message that a site sends a neighbour in a round."""
 
     mass: Mass
-    steps: Count  # that the sender has taken
-    # weights of the sender, of shape (n_outputs, n_features); of no rows while it has none worth sending, or with local
-    # gradients, whose mass has them
+    steps: Count  # Number of steps of the sender.
+    # Weights of the sender, of shape (n_outputs, n_features). Empty before it has learnt any, and
+    # with local gradients, whose mass contains them.
     iterate: Annotated[Array, Numbers((2,))]
-    schema: Digest = ""  # of the sender; messages about other schemas are ignored
-    is_base: bool = False  # whether later messages may be differences from this one
+    schema: Digest = ""  # Digest of the sender's schema; messages about other schemas are ignored.
+    is_base: bool = False  # Whether later messages may be differences from this one.
 
     def fault(
         self, sender: str, push_sum: PushSum, shape: tuple[int, int], norm_bound: float, mass_bound: float
     ) -> str | None:
-        """Return why this cannot come from a correct site that learns what the receiver does; None if it can.
+        """Return why this cannot come from a correct site with the receiver's task; None if it can.
 
-        `push_sum` is the receiver's, and `shape` that of its weights. `norm_bound` is of the norm of weights, and
-        `mass_bound` of what one message may add to any sum.
+        `push_sum` is the receiver's, and `shape` that of its weights. `norm_bound` limits the norm
+        of weights, and `mass_bound` the size of what one message may add to any sum.
         """
         sent, iterate = self.mass.sent, self.iterate
         if sent.shape != push_sum.mass.shape or (len(iterate) and iterate.shape != shape):
@@ -129,19 +130,19 @@ class Exchange(Message, frozen=True, tag="exchange", omit_defaults=True):
         if (added := np.abs(news).max()) > mass_bound:
             return f"its message adds {added:.3g} to a sum, expected at most {mass_bound:.3g}"
         if (rows := Sums.of(news, shape).rows) < 0:
-            return f"its message takes {-rows:.3g} rows away, which no site does"
+            return f"its message removes {-rows:.3g} rows; the number of rows cannot fall"
         return None
 
 
-# names on the wire, for there is one of each in every message
-_SHORT = {"life": "l", "knows": "k", "number": "q", "heard": "h", "rows": "r", "change": "c", "steps": "t",
-          "digest": "d", "is_new": "i"}  # fmt: skip
+# Every message repeats the names of its fields, which are therefore short on the wire.
+_WIRE_NAMES = {"life": "l", "knows": "k", "number": "q", "heard": "h", "rows": "r", "change": "c", "steps": "t",
+               "digest": "d", "is_new": "i"}  # fmt: skip
 
 
-class Difference(Message, frozen=True, tag="difference", omit_defaults=True, rename=_SHORT):
-    """Message of the same content, the sums and the iterate as differences from those of an earlier one."""
+class Difference(Message, frozen=True, tag="difference", omit_defaults=True, rename=_WIRE_NAMES):
+    """Message with the content of `Exchange`, its sums and iterate as differences from those of an earlier message."""
 
-    life: Life  # as in `Mass`, and so on
+    life: Life  # `life`, `knows`, `number` and `heard` are as in `Mass`, which calls the number `sequence`.
     knows: Life
     number: Count
     heard: Count
@@ -149,11 +150,11 @@ class Difference(Message, frozen=True, tag="difference", omit_defaults=True, ren
     change: Change
     steps: Count
     digest: Digest = ""
-    is_new: bool = False  # whether the sender has no iterate worth sending yet
+    is_new: bool = False  # Whether the sender has not learnt an iterate yet.
 
     @classmethod
     def of(cls, mass: Mass, shape: tuple[int, int], change: Change, steps: int, schema: str, is_new: bool) -> Self:
-        """Return the message with these sums; the parameters are as in `Exchange` and above."""
+        """Return the message with these sums; the parameters are as in `Exchange` and `Difference`."""
         rows = float(mass.sent[shape[0] * shape[1]])
         return cls(mass.life, mass.knows, mass.sequence, mass.heard, rows, change, steps, schema, is_new)
 
@@ -163,9 +164,9 @@ class Difference(Message, frozen=True, tag="difference", omit_defaults=True, ren
         return self.digest
 
     def whole(self, known: Incoming, shape: tuple[int, int], size: int) -> Exchange | str | None:
-        """Return the message itself, the fault that no correct site can have made, or None if it cannot be known.
+        """Return the whole message, a fault that no correct site can have made, or None if its base is unknown.
 
-        `known` are the messages that the sender may refer to, `shape` that of the weights and `size` that of the sums.
+        `known` holds the possible base messages; `shape` and `size` are as in `Sums`.
         """
         try:
             vector = known.vector(self.number, self.change, Sums.parts(shape, size), self.rows)

@@ -1,7 +1,8 @@
 r"""GADGET: a linear support vector machine of the rows of all sites, by messages between neighbours only.
 
-All sites minimise ``alpha/2 |w|^2 + 1/N sum_i max(0, 1 - y_i w.x_i)`` over the N rows of all of them (GADGET paper,
-equation 1; its lambda is `alpha`). One iteration at site i, with the errors of the printed pseudo-code put right:
+All sites minimise ``alpha/2 |w|^2 + 1/N sum_i max(0, 1 - y_i w.x_i)`` over the N rows of all of
+them (GADGET paper, equation 1; its lambda is `alpha`). One iteration at site i, with the errors of
+the printed pseudo-code put right:
 
     (a)   a batch of B_i of its rows (one, some, all)
     (b,c) L_i = 1/|B_i| sum over rows of margin below one of y x        (the paper omits the condition)
@@ -10,26 +11,28 @@ equation 1; its lambda is `alpha`). One iteration at site i, with the errors of 
     (g)   Push-Vector of (n_i w_i, n_i), in some number of rounds: w_i = the mean, weighted by rows
                                                                         (unweighted, it solves another problem)
 
-The mass of Push-Vector is kept from one iteration to the next instead of being distributed anew: with few rounds an
-iteration, the mean of all w_i would else depend on how many neighbours each site has.
+The mass of Push-Vector is kept between iterations instead of being distributed from scratch: with
+few rounds per iteration, the mean of all w_i would depend on the degrees of the sites.
 
-``gradient="local"`` is this iteration. It pulls every site to its own rows, by ``eta_t |L_i - L|``, which a few rounds
-of gossip do not mend where rows differ from site to site. ``gradient="tracked"`` gossips n_i L_i instead, as a
-contribution that is replaced at every step (`PushSum.contribute`): every site then follows the gradient of *all* rows,
+``gradient="local"`` is this iteration. It pulls every site to its own rows, by ``eta_t |L_i - L|``,
+which a few rounds of gossip do not correct if rows differ from site to site. ``gradient="tracked"``
+gossips n_i L_i instead, as a contribution that is replaced at every step (`PushSum.contribute`):
+every site then follows the gradient of *all* rows,
 
     w_i <- mean of w_i and the w_j that neighbours have sent,   w_i <- w_i - eta_t (alpha w_i - L^),
 
-(gradient tracking: Pu, Shi, Xu, Nedic, "Push-Pull gradient methods", IEEE TAC 2021), and once sites agree they stay so.
-The step is ``eta_t = 1 / (alpha t + p)``. Pegasos has p = 0, whose first steps of 1/alpha throw the iterate far off.
-With ``step_size="auto"`` steps are as long as the rows' curvature and the network allow (steps.py); what that needs to
-be known of all rows is gossiped too.
+(gradient tracking: Pu, Shi, Xu, Nedic, "Push-Pull gradient methods", IEEE TAC 2021), and sites that
+agree stay so. The step is ``eta_t = 1 / (alpha t + p)``. Pegasos has p = 0, whose first steps of
+1/alpha move the iterate far away. With ``step_size="auto"`` steps are as long as the rows'
+curvature and the network allow (steps.py); the statistics for this are gossiped too.
 
-Smooth losses (squared hinge, optimal margin distribution), whose pull is ``sum_i -loss'(m_i) y_i x_i``, need no steps
-that become shorter: with gradients of all rows ``eta = 1 / (alpha + p)``, carried on by Nesterov's momentum, the
-distance from the optimum falls at a linear rate, as for gradient tracking in general (Nedic, Olshevsky, Shi, SIAM J.
-Optim. 2017; with momentum: Qu, Li, IEEE TAC 2020).
+Smooth losses (squared hinge, optimal margin distribution), whose pull is
+``sum_i -loss'(m_i) y_i x_i``, need no shrinking steps: with gradients of all rows,
+``eta = 1 / (alpha + p)`` and Nesterov's momentum, the distance from the optimum falls at a linear
+rate, as for gradient tracking in general (Nedic, Olshevsky, Shi, SIAM J. Optim. 2017; with
+momentum: Qu, Li, IEEE TAC 2020).
 
-The sums that each site gossips along give the objective of all rows and, with the rows' averaged activity as dual
+The gossiped sums also give the objective of all rows and, with the rows' averaged activity as dual
 coefficients, a bound of its distance from the optimum. See docs/algorithms.md#gadget.
 """
 
@@ -57,12 +60,11 @@ from dimargin.problems.hinge import HingeEvaluation, HingeRows, shrinkage_into_b
 from dimargin.problems.objectives import relative
 from dimargin.system.arrays import Floats
 
-_UNANSWERED = 4  # messages on their way to a neighbour, beyond which it gets no more shares until it answers
-_AVERAGING = 8  # power of t by which later steps weigh more in the dual coefficients
+_DUAL_AVERAGING_POWER = 8  # Step t has a weight of about t^8 in the averages of the dual coefficients.
 
 
 class Gadget(Learner):
-    """Learner of one site, whose batches follow from `seed`."""
+    """Learner of one site, whose random batches follow from `seed`."""
 
     shares = "parameters"
     messages = (Exchange, Difference)
@@ -72,29 +74,29 @@ class Gadget(Learner):
     def __init__(self, rows: HingeRows, settings: GadgetSettings, seed: tuple[int, ...] = (0,)) -> None:
         self.rows, self.settings = rows, settings
         self._shape = rows.signs.shape[0], rows.X.shape[1]
-        self.weights = np.zeros(self._shape)  # the last iterate, of shape (n_outputs, n_features)
-        self.average = np.zeros(self._shape)  # of the iterates of all steps t, weighted by t
-        self.dual = np.zeros(rows.signs.shape)  # coefficients of this site's rows, of shape (n_outputs, n)
+        self.weights = np.zeros(self._shape)  # The last iterate, of shape (n_outputs, n_features).
+        self.average = np.zeros(self._shape)  # Average of the iterates of all steps t, weighted by t.
+        self.dual = np.zeros(rows.signs.shape)  # Coefficients of this site's rows, of shape (n_outputs, n).
         self.rounds = self.steps = 0
         self._rng = np.random.default_rng(seed)
         self._steps = Steps(np.zeros(self._shape[1]))
         self._statistics = self._statistics_of_rows()
         self._push_sum = PushSum(self._contribution(rows.evaluate(self.weights)))
-        self._answer = Answer.of(self._shape)
+        self._dual_means = Answer.of(self._shape)
         self._progress = Progress()
         self._quiet = self._rounds_since_step = 0
-        self._before = np.zeros(self._shape)
+        self._last_estimate = np.zeros(self._shape)
         self.neighbourhood = Neighbourhood(settings.lease, settings.max_messages)
         self._iterates: dict[str, Floats] = {}
         self._differences = Differences(self._shape, len(self._push_sum.mass))
         self._leads: dict[str, int] = {}
-        self._waiting_since: float | None = 0.0  # for a neighbour, before the first step or after all have gone
+        self._waiting_since: float | None = 0.0  # Start of the wait for a neighbour, at first or after all have gone.
         self._has_met = False
 
     # ---- events --------------------------------------------------------------------------------------------------
 
     def start(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
-        """Listen for a round first, since others may be far ahead."""
+        """Set the timer of the first round; the site listens until then, since others may be far ahead."""
         self.neighbourhood.change(neighbours)
         self._waiting_since = now
         yield Wake(self.settings.interval)
@@ -102,10 +104,10 @@ class Gadget(Learner):
     def wake(self, now: float, name: str) -> Iterator[Action]:
         """Run a round: drop neighbours that have gone, take a step if one is due, and send shares."""
         self.rounds += 1
-        yield from self._let_go(now)
+        yield from self._drop_silent_neighbours(now)
         if self._may_learn(now):
             yield from self._learn()
-        yield from self._tell()
+        yield from self._send_shares()
         yield Wake(self.settings.interval)
 
     def take(self, sender: str, message: Exchange | Difference) -> str | None:
@@ -133,7 +135,7 @@ class Gadget(Learner):
         self._count_rows()
 
     def inherit(self, state: dict[str, Any], schema: Schema, before: Schema) -> None:
-        """Begin with the weights that were learnt under the earlier schema."""
+        """Start with the weights that were learnt under the earlier schema."""
         moved = (schema.moved(state[name], before) for name in ("weights", "average"))
         self.weights, self.average = (bounded(weights, self.settings.norm_bound) for weights in moved)
         self.steps, self.rounds, self._has_met = state["steps"], state["rounds"], state["has_met"]
@@ -142,16 +144,16 @@ class Gadget(Learner):
         self._push_sum.contribute(self._contribution(self.rows.evaluate(self.weights)))
 
     def leave(self, name: str) -> None:
-        """Undo what a neighbour has contributed, as if it had never been there."""
+        """Undo all contributions of a neighbour."""
         self.neighbourhood.heard.pop(name, None)
-        self._forget(name)
+        self._undo_edge(name)
         self._iterates.pop(name, None)
         self._leads.pop(name, None)
         self._differences.forget(name)
 
-    # ---- who is there --------------------------------------------------------------------------------------------
+    # ---- neighbours ----------------------------------------------------------------------------------------------
 
-    def _let_go(self, now: float) -> Iterator[Action]:
+    def _drop_silent_neighbours(self, now: float) -> Iterator[Action]:
         """Undo the exchange with neighbours that have sent, or acknowledged, nothing for too long."""
         near = self.neighbourhood
         for name in near.gone(now):
@@ -160,21 +162,22 @@ class Gadget(Learner):
         for name in near.heard:
             silence = self._push_sum.unanswered(name) * self.settings.interval
             if silence > self.settings.lease and self._push_sum.has_given(name):
-                self._forget(name)
+                self._undo_edge(name)
                 yield Report("deaf", {"site": name, "messages": self._push_sum.unanswered(name)})
         if self._has_met and not near.heard and self._waiting_since is None:
             self._waiting_since = now
             yield Report("alone", {"steps": self.steps})
 
-    def _forget(self, name: str) -> None:
+    def _undo_edge(self, name: str) -> None:
         self._push_sum.forget(name)
-        if self.settings.gradient == "local" and self._sums.rows > 0:  # the iterate is not undone with the rest
+        if self.settings.gradient == "local" and self._sums.rows > 0:  # Undoing the edge must not change the iterate.
             self._sums.pull[:] = self._sums.rows * self.weights
 
     def _may_learn(self, now: float) -> bool:
-        """Return whether to go on; a site that has met others waits until it hears one, so that it keeps their model.
+        """Return whether to learn in this round.
 
-        A site that has met nobody waits for those within reach, for a lease at most.
+        A site that has met others waits until it hears one, so that it keeps their model. A site
+        that has met nobody waits for those within reach, but no longer than a lease.
         """
         if self._waiting_since is None:
             return True
@@ -185,13 +188,13 @@ class Gadget(Learner):
         if near.heard:
             self._has_met = True
             leads = sorted(self._leads.values()) or [0]
-            lead = leads[(len(leads) - 1) // 2]  # of two, the one that a single liar cannot raise
+            lead = leads[(len(leads) - 1) // 2]  # The lower median, so that one of two neighbours cannot raise it.
             self.steps = max(self.steps, min(lead, limits.COUNT // 2))
-            if self._iterates:  # of those who go on, while this site has begun or come back
+            if self._iterates:  # This site has started or returned, while these neighbours have been learning.
                 self.weights = np.mean(list(self._iterates.values()), axis=0)
         return True
 
-    def _tell(self) -> Iterator[Action]:
+    def _send_shares(self) -> Iterator[Action]:
         """Send shares to the neighbours that take them, and a sign of life to the others."""
         is_new = self._waiting_since is not None
         is_compressed = self.settings.compression != "none"
@@ -211,40 +214,40 @@ class Gadget(Learner):
         for name in spoken_to:
             edge = self._push_sum.edge(name)
             if is_compressed and not self._push_sum.has_given(name):
-                rounded(name, edge.sent, edge.sent)  # zeros, which are told as they are
+                rounded(name, edge.sent, edge.sent)  # These sums are zero, and sent exactly.
             mass = given[name] if name in given else self._push_sum.sign_of_life(name)
             if name in changes:
-                said = Difference.of(mass, self._shape, changes[name], self.steps, self.settings.schema, is_new)
-                yield Send(name, said)
+                steps, schema = self.steps, self.settings.schema
+                yield Send(name, Difference.of(mass, self._shape, changes[name], steps, schema, is_new))
                 continue
             if is_compressed and not is_new:
                 self._differences.sent_whole(name, edge, mass, iterate)
             yield Send(name, Exchange(mass, self.steps, iterate, self.settings.schema, is_compressed and not is_new))
 
     def _takes_shares(self, name: str) -> bool:
-        """Return whether a neighbour is heard and answers; shares that nobody takes would drain this site.
+        """Return whether a neighbour is heard and answers; shares that nobody receives would drain this site.
 
-        While the mass of rows is negative, as an edge was undone a moment ago, no neighbour gets a share, since no
-        correct site sends a negative number of rows.
+        While the mass of rows is negative, because an edge was undone a moment ago, no neighbour
+        gets a share: no correct site sends a negative number of rows.
         """
         if self._sums.rows < 0:
             return False
         if np.isinf(self.settings.lease):
             return True
-        return name in self.neighbourhood.heard and self._push_sum.unanswered(name) <= _UNANSWERED
+        return name in self.neighbourhood.heard and self._push_sum.unanswered(name) <= 4
 
     # ---- learning ------------------------------------------------------------------------------------------------
 
     def _learn(self) -> Iterator[Action]:
-        """Average with the neighbours, and take a step where one is due."""
-        if self._sums.rows <= 0:  # no rows here, or an edge was undone a moment ago
+        """Average with the neighbours, and take a step if one is due."""
+        if self._sums.rows <= 0:  # There are no rows here, or an edge was undone a moment ago.
             return
         if self.settings.gradient == "local":
             self.weights = bounded(self._means.pull, self.settings.norm_bound)
         elif self._iterates:
             self.weights = np.mean([self.weights, *self._iterates.values()], axis=0)
         self._rounds_since_step += 1
-        if not (self._is_step_due() and self._means.may_be_of(self.rows)):  # they are not while edges are undone
+        if not (self._is_step_due() and self._means.may_be_of(self.rows)):  # Undone edges may make means invalid.
             return
         self._rounds_since_step = 0
         before = self.weights
@@ -253,14 +256,14 @@ class Gadget(Learner):
         step()
         self.weights = bounded(self.weights, self.settings.norm_bound)
         self.average = self.average + (self.weights - self.average) * (2 / (self.steps + 1))
-        yield from self._judge(float(np.linalg.norm(self.weights - before)))
+        yield from self._check_stop(float(np.linalg.norm(self.weights - before)))
 
     def _is_step_due(self) -> bool:
         rounds = self.settings.gossip_rounds
         if rounds >= 1:
             return self._rounds_since_step >= rounds
         estimate = self._means.pull
-        change, self._before = float(np.linalg.norm(estimate - self._before)), estimate
+        change, self._last_estimate = float(np.linalg.norm(estimate - self._last_estimate)), estimate
         return change <= rounds * max(float(np.linalg.norm(estimate)), 1e-300)
 
     def _step_by_all(self) -> None:
@@ -270,7 +273,7 @@ class Gadget(Learner):
         if is_auto and self._steps.move_centre(first, second):
             self._statistics = self._statistics_of_rows()
         weight = self._weight
-        self._answer.add(means, weight)
+        self._dual_means.add(means, weight)
         gradient = self.settings.alpha * self.weights - means.pull
         if is_auto:
             whole = self.settings.batch_size is None
@@ -309,17 +312,17 @@ class Gadget(Learner):
 
     @property
     def _is_linear(self) -> bool:
-        """Return whether steps may stay as long: the gradient has a Lipschitz constant, and nothing is drawn."""
+        """Return whether steps need not shrink: the gradient has a Lipschitz constant, and is exact."""
         return self.rows.loss.smooth and self.settings.batch_size is None and self.settings.gradient == "tracked"
 
     @property
     def _weight(self) -> float:
-        """Weight of the latest step in the dual coefficients, of which only the last ones count at a linear rate."""
-        return 1.0 if self._is_linear else (_AVERAGING + 1) / (self.steps + _AVERAGING)
+        """Weight of the latest step in the dual coefficients; at a linear rate only the last step counts."""
+        return 1.0 if self._is_linear else (_DUAL_AVERAGING_POWER + 1) / (self.steps + _DUAL_AVERAGING_POWER)
 
     @property
     def _shrinkage(self) -> float:
-        """Return what is added to the curvature of the losses in the steps."""
+        """Return the term that steps add to the curvature of the losses."""
         return self.settings.alpha * (1 if self._is_linear else self.steps)
 
     def _step_size(self) -> Floats:
@@ -337,10 +340,10 @@ class Gadget(Learner):
         factors = shrinkage_into_ball(weights, self.settings.alpha)
         return weights if (factors == 1).all() else weights * factors
 
-    # ---- what is known of all rows -------------------------------------------------------------------------------
+    # ---- sums over all rows --------------------------------------------------------------------------------------
 
     def _statistics_of_rows(self) -> Floats:
-        """Return curvature, first and second moments of the rows, if the step size needs them."""
+        """Return the curvature and the first and second moments of the rows, if the step size needs them."""
         if self.settings.step_size != "auto":
             return np.zeros((3, 0))
         return np.array([self.rows.curvature(self._steps.centre), *self.rows.moments()])
@@ -351,7 +354,6 @@ class Gadget(Learner):
         self._push_sum.contribute(self._contribution(self.rows.evaluate(self.weights)))
 
     def _contribution(self, evaluation: HingeEvaluation) -> Floats:
-        """Return the sums over this site's rows."""
         pull = np.zeros(self._shape) if self.settings.gradient == "local" else evaluation.pull
         return Sums(pull, float(self.rows.n_rows), self._statistics, evaluation.loss, evaluation.active).vector
 
@@ -362,12 +364,11 @@ class Gadget(Learner):
 
     @property
     def _means(self) -> Sums:
-        """Means over all rows, as this site estimates them."""
         return Sums.of(self._push_sum.mass / self._sums.rows, self._shape)
 
     @property
     def objective(self) -> Floats:
-        """Estimate of the objective of all rows at this site's weights, of shape (n_outputs,); NaN without one."""
+        """Estimate of the objective of all rows at this site's weights, of shape (n_outputs,), or NaN."""
         if self._sums.rows <= 0:
             return np.full(self._shape[0], np.nan)
         return np.asarray(0.5 * self.settings.alpha * (self.weights**2).sum(axis=1) + self._means.loss)
@@ -375,32 +376,33 @@ class Gadget(Learner):
     @property
     def dual_objective(self) -> Floats:
         """Estimate of the dual objective at this site, of shape (n_outputs,); see `HingeRows.best_dual`."""
-        return self.rows.best_dual(self._answer.activity, self._answer.price, self._answer.pull, self.settings.alpha)
+        means = self._dual_means
+        return self.rows.best_dual(means.activity, means.price, means.pull, self.settings.alpha)
 
     @property
     def estimated_gap(self) -> Floats:
-        """Estimate of the relative distance of this site's weights from the optimum, at most, of shape (n_outputs,).
+        """Estimate of the relative duality gap, of shape (n_outputs,).
 
-        It is ``(objective - dual objective) / objective``, both as gossip has them: a certificate but for what the
-        sums of all rows have not told this site yet. It is NaN without an estimate, and where it is below zero the sums
-        err by as much at least.
+        It is ``(objective - dual objective) / objective``, both from gossiped sums: a bound of the
+        objective's relative excess over the optimum, apart from the errors of these sums. It is NaN
+        without an estimate. A negative value shows that the sums err by at least as much.
         """
         objective = self.objective
         return relative(objective - self.dual_objective, objective)
 
-    def _judge(self, change: float) -> Iterator[Action]:
-        """Stop when the rule for stopping has held `n_quiet` times running."""
+    def _check_stop(self, change: float) -> Iterator[Action]:
+        """Stop when the stopping rule has held `n_quiet` times in a row."""
         settings = self.settings
-        moved = self._progress.add(self.steps, float(self.objective.sum()))
-        far = float(np.abs(self.estimated_gap).max())
-        quiet = (change if settings.stop == "quiet" else min(moved, far)) < settings.tol
+        variation = self._progress.add(self.steps, float(self.objective.sum()))
+        gap = float(np.abs(self.estimated_gap).max())
+        quiet = (change if settings.stop == "quiet" else min(variation, gap)) < settings.tol
         self._quiet = self._quiet + 1 if quiet else 0
         if self._quiet >= settings.n_quiet:
             self.has_finished = True
             yield Stop(settings.stop)
 
     def status(self) -> dict[str, Any]:
-        """Return how far this site is, for display."""
+        """Return this site's progress, for display."""
         return {
             "round": self.rounds,
             "steps": self.steps,
@@ -415,22 +417,30 @@ class Gadget(Learner):
     # ---- state ---------------------------------------------------------------------------------------------------
 
     def checkpoint(self) -> dict[str, Any]:
-        """Return iterates, mass, the state of the edges, and that of the random generator."""
+        """Return the iterates, the mass, and the states of the edges and of the random generator."""
         return {
-            "weights": self.weights, "average": self.average, "dual": self.dual, "rounds": self.rounds,
-            "steps": self.steps, "push_sum": self._push_sum.checkpoint(), **vars(self._answer),
-            "progress": self._progress.entries, "smooth": self._progress.smooth,
-            "has_met": self._has_met, "has_finished": self.has_finished, "step_sizes": vars(self._steps),
+            "weights": self.weights,
+            "average": self.average,
+            "dual": self.dual,
+            "rounds": self.rounds,
+            "steps": self.steps,
+            "push_sum": self._push_sum.checkpoint(),
+            **vars(self._dual_means),
+            "progress": self._progress.entries,
+            "smooth": self._progress.smooth,
+            "has_met": self._has_met,
+            "has_finished": self.has_finished,
+            "step_sizes": vars(self._steps),
             "draws": json.dumps(self._rng.bit_generator.state),
-        }  # fmt: skip
+        }
 
     def restore(self, state: dict[str, Any]) -> None:
         """Resume from a checkpoint; the rows may have changed since.
 
-        Quiet steps and messages of neighbours are not kept, and neighbours that were refused get another chance. Raises
-        ValueError where the state has NaN or infinite values.
+        Quiet steps and messages of neighbours are not kept, and refused neighbours get another
+        chance. Raises ValueError if the state has NaN or infinite values.
         """
-        state = {"price": np.zeros(self._shape[0])} | state  # which states of former versions do not have
+        state = {"price": np.zeros(self._shape[0])} | state  # States of former versions have no price.
         for name in ("weights", "average", "dual", "pull", "activity", "price"):
             if not np.isfinite(state[name]).all():
                 raise ValueError(f"its {name} are NaN or infinite")
@@ -442,7 +452,7 @@ class Gadget(Learner):
         self._push_sum = PushSum.restore(state["push_sum"])
         self._steps = Steps(**state["step_sizes"])
         self._statistics = self._statistics_of_rows()
-        self._answer = Answer(state["pull"], state["activity"], state["price"])
+        self._dual_means = Answer(state["pull"], state["activity"], state["price"])
         self._progress = Progress([tuple(entry) for entry in state["progress"]], state["smooth"])
         self._rng.bit_generator.state = json.loads(state["draws"])
         if self.rows.n_rows != state["dual"].shape[1]:

@@ -13,11 +13,11 @@ from dimargin.gossip.programs.learner_parameters import GadgetParameters
 
 @dataclass(frozen=True)
 class GadgetSettings(GadgetParameters, LearnerSettings):
-    """Settings of GADGET: what its owner chooses, and the rest.
+    """Settings of GADGET: the parameters that the site's owner chooses, and the others.
 
-    The rule for stopping, `stop`, must hold `n_quiet` times running. With "objective", the objective of all rows has
-    stayed within a share of `tol` in the second half of the steps, or the dual objective is that close. With "quiet",
-    the paper's rule, a step is shorter than `tol`.
+    The stopping rule `stop` must hold `n_quiet` times in a row. With "objective", the objective of
+    all rows has varied by less than a share `tol` in the second half of the steps, or the relative
+    duality gap is below `tol`. With "quiet", the paper's rule, a step is shorter than `tol`.
     """
 
     projection: bool = False
@@ -25,6 +25,6 @@ class GadgetSettings(GadgetParameters, LearnerSettings):
     tol: float = 2e-3
     n_quiet: int = 3
     lease: float = 20.0
-    # of what one message may add to any sum; what came from a site that breaks a bound is undone, as is what came from
-    # one that has gone
+    # The most that one message may add to any sum. Contributions of a site that exceeds a bound are
+    # undone, like those of a site that has gone.
     mass_bound: float = np.inf

@@ -19,21 +19,21 @@ from dimargin.gossip.schema import Schema
 class LearnerSettings:
     """Settings of any learner."""
 
-    interval: float = 1.0  # seconds between rounds
-    # seconds of silence after which a neighbour counts as gone; infinite where receivers need not send anything back
+    interval: float = 1.0  # Seconds between rounds.
+    # Silence in seconds after which a neighbour counts as gone; infinite if sites need not answer.
     lease: float = math.inf
-    norm_bound: float = math.inf  # of what a site sends, its weights or points; one that sends longer ones is refused
-    max_messages: float = math.inf  # per second that one neighbour may send before it is refused
-    schema: str = ""  # digest of the schema of the rows; messages about other schemas are ignored
+    norm_bound: float = math.inf  # Largest norm of weights or points; a site that sends longer ones is refused.
+    max_messages: float = math.inf  # Messages per second above which a neighbour is refused.
+    schema: str = ""  # Digest of the schema of the rows; messages about other schemas are ignored.
 
 
 class Listener(SiteProgram):
-    """Site program that says whom it refuses."""
+    """Site program that reports refusals."""
 
     settings: LearnerSettings
 
     def receive(self, now: float, sender: str, message: Any) -> Iterator[Action]:
-        """Learn from a message about the same schema; its sender is refused if no correct site would send it."""
+        """Learn from a message about the same schema; refuse its sender if no correct site would send it."""
         near = self.neighbourhood
         if sender in near.refused or message.schema != self.settings.schema:
             return
@@ -57,56 +57,56 @@ class Listener(SiteProgram):
 
 
 class Learner(Listener):
-    """Site program that learns from rows, which may become more, under a schema, which may become wider."""
+    """Site program that learns from a growing set of rows under a schema that may become wider."""
 
     @property
     @abstractmethod
     def has_finished(self) -> bool:
-        """Return whether the rule for stopping has held since the last new row."""
+        """Return whether the stopping rule has held since the last new row."""
 
     @property
     def trouble(self) -> str:
-        """Why there is no model of these rows, and never will be; an empty text where all is well."""
+        """Reason why these rows can never have a model, or an empty text."""
         return ""
 
     @abstractmethod
     def append(self, rows: Any) -> None:
-        """Add rows of this site, as `LearnerFactory.rows` gives them."""
+        """Add rows of this site, in the form that `LearnerFactory.rows` returns."""
 
     @abstractmethod
     def inherit(self, state: dict[str, Any], schema: Schema, before: Schema) -> None:
-        """Begin with the checkpoint of a learner under an earlier schema."""
+        """Start from the checkpoint of a learner under an earlier schema."""
 
     @abstractmethod
     def status(self) -> dict[str, Any]:
-        """Return how far this site is, for display."""
+        """Return this site's progress, for display."""
 
 
 class LearnerFactory(ABC):
-    """Abstract base class of makers of learners, which have all that `Agreement` needs to know of them."""
+    """Abstract base class of factories of learners, by which `Agreement` knows them; attributes as in `SiteProgram`."""
 
-    shares: Literal["parameters", "rows"]  # by the learner, as in `SiteProgram`
-    messages: tuple[type[Message], ...]  # likewise
+    shares: Literal["parameters", "rows"]
+    messages: tuple[type[Message], ...]
 
     @property
     @abstractmethod
     def min_labels(self) -> int:
-        """Number of labels that all sites together must have before a learner can begin."""
+        """Number of labels that all sites together must have before a learner can start."""
 
     def message_size(self, schema: Schema) -> int:
-        """Return the bytes of the longest message of sites that learn under a schema, its texts aside."""
-        return 16 * schema.n_features  # the card
+        """Return the bytes of the longest message of sites that learn under a schema, without its texts."""
+        return 16 * schema.n_features  # The card has two limits of eight bytes per feature.
 
     @abstractmethod
     def rows(self, X: Any, y: NDArray[Any], schema: Schema) -> Any:
-        """Return the rows of a site, dense or CSR, as the learner takes them.
+        """Convert the rows of a site, dense or CSR, to the form that the learner needs.
 
-        X may be less wide than the schema, and the schema has all labels in y.
+        X may be less wide than the schema, which has all labels in y.
         """
 
     @abstractmethod
     def learner(self, name: str, rows: Any, schema: Schema, n_rows: int, seed: tuple[int, ...]) -> Learner:
-        """Make the learner of the site `name` with rows as `rows` returns them, under the schema that was agreed on.
+        """Return the learner of the site `name`, for rows in the form of `rows` under the agreed schema.
 
         All known sites together have `n_rows` rows.
         """

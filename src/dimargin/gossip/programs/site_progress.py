@@ -1,4 +1,4 @@
-"""Progress of a site, by its estimates of the objective of all rows."""
+"""Progress of a site, measured by its estimates of the objective of all rows."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy as np
 
 @dataclass
 class Progress:
-    """History of smoothed objectives, at steps that grow by a fiftieth, for their range in half of the steps."""
+    """History of smoothed objectives, recorded each time the number of steps has grown by 2 %."""
 
     entries: list[tuple[int, float]] = field(default_factory=list)
     smooth: float = 0.0
 
     def add(self, step: int, objective: float) -> float:
-        """Add an objective; return its relative range in the second half of the steps, infinite if it is unknown."""
+        """Add an objective; return its relative range over the second half of the steps, or infinity if unknown."""
         if not np.isfinite(objective):
             return np.inf
         first = not self.entries

@@ -4,16 +4,17 @@ Steps are as long as the mean of x x' allows. For any centre m and e > 0, ``x = 
 
     1/N sum_i x_i x_i'  <=  (1 + e) diag(p) + (1 + 1/e) m m',   p_j = 1/N sum_i |z_ij| |z_i|_1,
 
-(De Pierro's majoriser of z, and ``(a + b)^2 <= (1 + 1/e) a^2 + (1 + e) b^2``), whose inverse is that of a diagonal but
-for one direction. The centre is the mean of all rows in features that vary little about it, and zero in those that are
-rare: features that are all positive, scaled to [0, 1] say, let a diagonal alone allow a tenth of the step and less.
+(De Pierro's majoriser of z, and ``(a + b)^2 <= (1 + 1/e) a^2 + (1 + e) b^2``), a diagonal plus a
+matrix of rank one. Here e = 1/4. The centre is the mean of all rows in features that vary little
+about it, and zero in rare features. If all features are positive, scaled to [0, 1] for example, a
+diagonal alone allows a tenth of the step or less.
 
-Where the loss is smooth, its second derivative is at most h, and the majoriser of the whole objective is ``alpha + h``
-times that. Steps of its inverse are carried on by the momentum of Nesterov, which begins anew where it leads uphill.
+If the loss is smooth, its second derivative is at most h, and the majoriser of the whole objective
+is ``alpha + h`` times that. Steps use Nesterov's momentum, restarted when it leads uphill.
 
-The gradient that a site follows is late by as many rounds as its network takes to mix. Where steps of this length
-oscillate for that reason, they are damped until they do not. The first steps with a centre are damped in any case, for
-the damage that they do takes long to repair.
+The gradient that a site follows is delayed by as many rounds as its network takes to mix. If steps
+of this length oscillate because of that, they are damped until they do not. The first steps with a
+centre are always damped, since errors that they make take long to repair.
 """
 
 from __future__ import annotations
@@ -24,29 +25,22 @@ import numpy as np
 
 from dimargin.system.arrays import Floats
 
-_SLACK = 0.25  # e
-_FIRST_CENTRE = 32  # steps after which means have been heard from far enough
-_AGAINST, _ALONG = -0.5, 0.0  # cosines of two gradients beyond which steps are shortened, or made longer again
-_SHORTER, _LONGER = 1.4, 0.97
-_MOST = 1e3
-_AT_FIRST = 16.0  # damping, when steps begin to follow the centre
-
 
 @dataclass
 class Steps:
     """Step sizes of one site."""
 
-    centre: Floats  # m of the majoriser, of shape (n_features,), zero at first
-    damping: float = 1.0  # factor by which steps are shorter than the majoriser allows
-    taken: int = 0  # steps so far
-    next_centre: int = _FIRST_CENTRE  # steps after which the centre is moved again
-    last: Floats = field(default_factory=lambda: np.zeros((0, 0)))  # gradient of the last step
+    centre: Floats  # Centre m of the majoriser, of shape (n_features,), zero at first.
+    damping: float = 1.0  # Steps are shorter than the majoriser allows by this factor.
+    taken: int = 0  # Steps so far.
+    next_centre: int = 32  # Steps after which the centre moves next; 32 steps bring in means of distant sites.
+    last: Floats = field(default_factory=lambda: np.zeros((0, 0)))  # Gradient of the last step.
     last_size: float = 0.0
-    reached: Floats = field(default_factory=lambda: np.zeros((0, 0)))  # weights after the last step, not carried on
-    momentum: float = 1.0  # t of Nesterov's sequence; 1 where it begins
+    reached: Floats = field(default_factory=lambda: np.zeros((0, 0)))  # Weights after the last step, without momentum.
+    momentum: float = 1.0  # Value t of Nesterov's sequence; 1 at a restart.
 
     def move_centre(self, first: Floats, second: Floats) -> bool:
-        """Update the centre if the steps have doubled since the last time, and return whether it has moved.
+        """Update the centre if the number of steps has doubled since the last update; return whether it has moved.
 
         `first` and `second` are the means of x and x^2 over all rows, of shape (n_features,).
         """
@@ -58,17 +52,17 @@ class Steps:
         if np.abs(centre - self.centre).max(initial=0.0) <= 1e-3 * np.abs(centre).max(initial=0.0):
             return False
         if not self.centre.any():
-            self.damping = max(self.damping, _AT_FIRST)
+            self.damping = max(self.damping, 16.0)
         self.centre = centre
         return True
 
     def step(self, gradient: Floats, shrinkage: float, steepness: float, curvature: Floats, may_damp: bool) -> Floats:
-        """Return what to subtract from the weights: the gradient times the inverse of the majoriser, damped.
+        """Return the step to subtract from the weights: the inverse of the majoriser times the gradient, damped.
 
-        The gradient is of shape (n_outputs, n_features). The majoriser, whose diagonal p is `curvature`, of shape
-        (n_features,), is multiplied by `steepness`, the largest second derivative of the loss, and `shrinkage` is
-        added, which is alpha t, or alpha for steps that do not become shorter. Steps may be damped where gradients
-        that change direction do so because of the network, not by chance.
+        The gradient is of shape (n_outputs, n_features). The majoriser, whose diagonal p is
+        `curvature`, of shape (n_features,), is multiplied by `steepness`, the largest second
+        derivative of the loss, and `shrinkage` is added: alpha t, or alpha for steps that do not
+        shrink. Set `may_damp` if gradients are exact and oscillate only because of the network.
         """
         step = self._majorised(gradient, shrinkage / steepness, np.maximum(curvature, 0.0)) / steepness
         size = float((step * gradient).sum())
@@ -76,16 +70,16 @@ class Steps:
             self._damp(1.0)
         elif size > 0:
             if self.last_size > 0:
-                # no product of the two, which may be too small for float64
+                # The product of both sizes may underflow, so each is divided by.
                 self._damp(float((step * self.last).sum()) / size**0.5 / self.last_size**0.5)
             self.last, self.last_size = gradient, size
         return step / self.damping
 
     def carried_on(self, weights: Floats, gradient: Floats) -> Floats:
-        """Return where the next gradient is looked at: beyond the weights after a step, by Nesterov's momentum.
+        """Return the weights after a step, extrapolated by Nesterov's momentum, at which to take the next gradient.
 
-        It begins anew where the step before has gone uphill (O'Donoghue, Candes, Found. Comput. Math. 2015).
-        `gradient` is that before the step.
+        It restarts when the previous step went uphill (O'Donoghue, Candes, Found. Comput. Math.
+        2015). `gradient` is the one before the step.
         """
         before, self.reached = self.reached, weights
         moved = weights - before if before.shape == weights.shape else np.zeros_like(weights)
@@ -98,12 +92,14 @@ class Steps:
     def _majorised(self, gradient: Floats, shrinkage: float, curvature: Floats) -> Floats:
         if not self.centre.any():
             return np.asarray(gradient / (shrinkage + curvature))
-        diagonal, weight = shrinkage + (1 + _SLACK) * curvature, 1 + 1 / _SLACK
-        step, along = gradient / diagonal, self.centre / diagonal  # Sherman and Morrison
+        slack = 0.25  # The number e of the majoriser.
+        diagonal, weight = shrinkage + (1 + slack) * curvature, 1 + 1 / slack
+        step, along = gradient / diagonal, self.centre / diagonal  # This inverts by Sherman and Morrison's formula.
         return np.asarray(step - np.outer(step @ self.centre, along) * (weight / (1 + weight * (along @ self.centre))))
 
     def _damp(self, cosine: float) -> None:
-        if cosine < _AGAINST:
-            self.damping = min(self.damping * _SHORTER, _MOST)
-        elif cosine > _ALONG:
-            self.damping = max(self.damping * _LONGER, 1.0)
+        """Shorten steps if the cosine between the last two gradients is far below zero; relax if it is positive."""
+        if cosine < -0.5:
+            self.damping = min(self.damping * 1.4, 1e3)
+        elif cosine > 0.0:
+            self.damping = max(self.damping * 0.97, 1.0)

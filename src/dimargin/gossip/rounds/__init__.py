@@ -1,7 +1,7 @@
-"""Algorithms of `dimargin.GossipSVMClassifier` in common rounds, their operators of compression, and rules of merging.
+"""Algorithms of `dimargin.GossipSVMClassifier` in common rounds, their compression operators and merge rules.
 
-Each algorithm is a dataclass of its parameters that makes the programs of sites. They stand on `synchronous`, which
-lets them run over networks that lose messages.
+Each algorithm is a dataclass of its parameters that makes the programs of sites. Their base class
+in `synchronous` lets them run over networks that lose messages.
 """
 
 from typing import TYPE_CHECKING

@@ -1,27 +1,29 @@
 r"""Operators that compress a vector before it is sent.
 
-Each claims ``E |Q(x) - x|^2 <= (1 - delta) |x|^2`` (Koloskova, Stich, Jaggi, "Decentralized stochastic optimization and
-gossip algorithms with compressed communication", ICML 2019, assumption 1), which is what CHOCO-SGD needs:
+Each satisfies ``E |Q(x) - x|^2 <= (1 - delta) |x|^2`` (Koloskova, Stich, Jaggi, "Decentralized
+stochastic optimization and gossip algorithms with compressed communication", ICML 2019, assumption
+1), which CHOCO-SGD needs:
 
 ==================  ====================  ==================================================================
-`Identity`          delta = 1             8 bytes a number
-`TopK`              delta = k/d           4 bytes for each of the k numbers of largest size, and their places
-`RandomK`           delta = k/d           likewise, of k numbers drawn at random
-`Quantised`         delta = 1/tau         ``ceil(log2(2 s + 1))`` bits a number, and the norm
-`Logarithmic`       delta >= 1/d          likewise, and the largest size in place of the norm
+`Identity`          delta = 1             8 bytes per number
+`TopK`              delta = k/d           4 bytes for each of the k largest numbers, and their places
+`RandomK`           delta = k/d           4 bytes for each of k random numbers, and their places
+`Quantised`         delta = 1/tau         ``ceil(log2(2 s + 1))`` bits per number, and the norm
+`Logarithmic`       delta >= 1/d          ``ceil(log2(2 s + 1))`` bits per number, and the largest size
 ==================  ====================  ==================================================================
 
-QSGD (Alistarh, Grubic, Li, Tomioka, Vojnovic, NeurIPS 2017) rounds ``s |x_j| / |x|`` to one of both whole numbers next
-to it at random, so that its mean is x. CHOCO-SGD divides that by ``tau = 1 + min(d / s^2, sqrt(d) / s)``. In its
-authors' program the letters n and d stand for d and s; "b = 3" of the GADGET paper may mean bits or levels. Here s is
-the number of levels, zero aside.
+QSGD (Alistarh, Grubic, Li, Tomioka, Vojnovic, NeurIPS 2017) rounds ``s |x_j| / |x|`` at random to
+one of the two nearest whole numbers, so that its mean is x. CHOCO-SGD divides that by
+``tau = 1 + min(d / s^2, sqrt(d) / s)``. In its authors' program the letters n and d mean d and s;
+"b = 3" of the GADGET paper may mean bits or levels. Here s is the number of levels without zero.
 
-`Logarithmic` rounds to the nearest of levels that are halves of one another, as in quantised consensus (Carli, Bullo,
-Zampieri, Int. J. Robust and Nonlinear Control 2010). "Natural compression" (Horvath et al., MSML 2022) rounds to powers
-of two at random, so that its mean is x.
+`Logarithmic` rounds to the nearest level, each of which is half of the next one, as in quantised
+consensus (Carli, Bullo, Zampieri, Int. J. Robust and Nonlinear Control 2010). "Natural compression"
+(Horvath et al., MSML 2022) rounds to powers of two at random, so that its mean is x.
 
-The places of k numbers are a bit for every number or four bytes for each of the k, whichever is less. Numbers are sent
-in single precision where they are chosen, since what rounding takes away is sent later, as all that was left out.
+The places of k numbers take one bit for every number of the vector or four bytes for each of the k,
+whichever is less. The k numbers are sent in single precision, since their rounding errors are part
+of later messages, like all that was left out.
 """
 
 from __future__ import annotations
@@ -41,16 +43,16 @@ from dimargin.gossip.messages import Array, Numbers
 from dimargin.gossip.rounds.parameter_checks import check_between, check_whole
 from dimargin.system.arrays import Floats
 
-_LARGEST = 1e38  # number in single precision, about
+_MAX_FLOAT32 = 1e38  # About the largest number in single precision.
 
 
 class Code(msgspec.Struct, frozen=True, array_like=True):
     """Compressed vector; the operators use one or two of the parts."""
 
     dense: Annotated[Array, Numbers()] | None = None
-    values: Annotated[Array, Numbers(low=-2 * _LARGEST, high=2 * _LARGEST, dtype="<f4")] | None = None
-    places: Annotated[Array, Numbers(low=0, high=2**31, dtype="<i4")] | None = None  # of the values, ascending
-    bits: Annotated[Array, Numbers(low=0, high=255, dtype="|u1")] | None = None  # packed: marks of places, or levels
+    values: Annotated[Array, Numbers(low=-2 * _MAX_FLOAT32, high=2 * _MAX_FLOAT32, dtype="<f4")] | None = None
+    places: Annotated[Array, Numbers(low=0, high=2**31, dtype="<i4")] | None = None  # Indices of the values, ascending.
+    bits: Annotated[Array, Numbers(low=0, high=255, dtype="|u1")] | None = None  # Packed mask of places, or levels.
     scale: Annotated[float, Meta(ge=0, le=limits.NUMBER)] = 0.0
 
 
@@ -67,15 +69,15 @@ class Compression(ABC):
 
     @abstractmethod
     def compress(self, vector: Floats, rng: np.random.Generator) -> Code:
-        """Return the code of a vector, of shape (d,), by which `restore` gives Q(x)."""
+        """Return the code of a vector of shape (d,), from which `restore` computes Q(x)."""
 
     @abstractmethod
     def fault(self, code: Code, d: int) -> str | None:
-        """Return why no site that uses this operator sends a code for a vector of length d, or None."""
+        """Return why a code is not one of this operator for a vector of length d, or None."""
 
     @abstractmethod
     def restore(self, code: Code, d: int) -> Floats:
-        """Return the vector of a code without fault, of shape (d,)."""
+        """Return the vector of a valid code, of shape (d,)."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ class Identity(Compression):
     """
 
     def validate(self) -> None:
-        """Return, since there are no parameters."""
+        """Accept anything; the operator has no parameters."""
 
     def delta(self, d: int) -> float:
         """Return one."""
@@ -103,7 +105,7 @@ class Identity(Compression):
         return Code(dense=vector)
 
     def fault(self, code: Code, d: int) -> str | None:
-        """Return whether the length is wrong."""
+        """Return why the length is wrong, or None."""
         return None if code.dense is not None and len(code.dense) == d else f"its code is not that of {d} numbers"
 
     def restore(self, code: Code, d: int) -> Floats:
@@ -114,7 +116,7 @@ class Identity(Compression):
 
 @dataclass(frozen=True)
 class _Chosen(Compression):
-    """A share of the numbers, and their places."""
+    """Operator that keeps a share of the numbers, with their places."""
 
     share: float = 0.1
 
@@ -132,7 +134,7 @@ class _Chosen(Compression):
 
     def _code(self, vector: Floats, chosen: NDArray[np.intp]) -> Code:
         places = np.sort(chosen)
-        values = np.clip(vector[places], -_LARGEST, _LARGEST).astype("<f4")
+        values = np.clip(vector[places], -_MAX_FLOAT32, _MAX_FLOAT32).astype("<f4")
         if 4 * len(places) < len(vector) / 8:
             return Code(values=values, places=places.astype("<i4"))
         marks = np.zeros(len(vector), dtype=bool)
@@ -140,21 +142,21 @@ class _Chosen(Compression):
         return Code(values=values, bits=np.packbits(marks))
 
     def fault(self, code: Code, d: int) -> str | None:
-        """Return whether places and values do not fit one another or the length."""
+        """Return why places and values contradict each other or the length, or None."""
         places = self._places(code, d)
         if code.values is None or places is None or len(places) != len(code.values) or len(places) > self.count(d):
             return f"its code is not that of {self.count(d)} of {d} numbers"
         return None
 
     def restore(self, code: Code, d: int) -> Floats:
-        """Return a vector that is zero but at the places of the code."""
+        """Return a vector that is zero except at the places of the code."""
         vector = np.zeros(d)
         vector[self._places(code, d)] = code.values
         return vector
 
     @staticmethod
     def _places(code: Code, d: int) -> NDArray[np.intp] | None:
-        """Return the places of the values; None if they are no places of a vector of length d."""
+        """Return the places of the values, or None if they are invalid for length d."""
         if code.places is not None:
             places = code.places.astype(np.intp)
             return places if (np.diff(places) > 0).all() and (not len(places) or places[-1] < d) else None
@@ -166,7 +168,7 @@ class _Chosen(Compression):
 
 @dataclass(frozen=True)
 class TopK(_Chosen):
-    """The share of the numbers that are largest in size, at least one.
+    """Operator that keeps a share of the numbers, those of largest size.
 
     Attributes
     ----------
@@ -183,14 +185,14 @@ class TopK(_Chosen):
     """
 
     def compress(self, vector: Floats, rng: np.random.Generator) -> Code:
-        """Return the largest numbers; of equal ones, any."""
+        """Return the largest numbers; ties are broken arbitrarily."""
         k = self.count(len(vector))
         return self._code(vector, np.argpartition(-np.abs(vector), k - 1)[:k])
 
 
 @dataclass(frozen=True)
 class RandomK(_Chosen):
-    """A share of the numbers, drawn at random, at least one.
+    """Operator that keeps a random share of the numbers.
 
     Attributes
     ----------
@@ -207,18 +209,18 @@ class RandomK(_Chosen):
     """
 
     def compress(self, vector: Floats, rng: np.random.Generator) -> Code:
-        """Return numbers at places that the generator draws."""
+        """Return numbers at random places."""
         return self._code(vector, rng.choice(len(vector), self.count(len(vector)), replace=False))
 
 
 @dataclass(frozen=True)
 class _Levels(Compression):
-    """Whole numbers from -levels to levels, of as many bits as that takes, and a scale."""
+    """Operator whose code is a scale and whole numbers from -levels to levels, of the bits that they need."""
 
     levels: int = 7
 
     def validate(self) -> None:
-        """Raise ValueError unless there is a level and at most 2^15."""
+        """Raise ValueError unless there are 1 to 2^15 levels."""
         check_whole("levels", self.levels, 1, 2**15)
 
     @property
@@ -230,7 +232,7 @@ class _Levels(Compression):
         return Code(bits=np.packbits(planes.astype(bool).ravel()), scale=min(scale, limits.NUMBER))
 
     def fault(self, code: Code, d: int) -> str | None:
-        """Return whether the length is wrong, or a level above the highest."""
+        """Return why the length is wrong or a level too high, or None."""
         if (
             code.bits is None
             or len(code.bits) != -(-d * self._n_bits // 8)
@@ -247,12 +249,12 @@ class _Levels(Compression):
 
 @dataclass(frozen=True)
 class Quantised(_Levels):
-    """QSGD with `levels` levels beside zero, divided by tau.
+    """QSGD with `levels` levels in addition to zero, divided by tau.
 
     Attributes
     ----------
     levels : int in [1, 32768], default=7
-        Number s of positive levels. With their signs and zero there are 2s + 1 values, by default of 4 bits each.
+        Number s of positive levels; with signs and zero there are 2s + 1 values (4 bits for 7).
 
     Examples
     --------
@@ -273,29 +275,29 @@ class Quantised(_Levels):
         return 1 / self.tau(d)
 
     def compress(self, vector: Floats, rng: np.random.Generator) -> Code:
-        """Round to levels at random; a zero vector has the norm zero, and levels of zero."""
+        """Round to levels at random; a zero vector has norm and levels of zero."""
         norm = float(np.linalg.norm(vector))
         sizes = np.abs(vector) * (self.levels / norm) if norm > 0 else np.zeros(len(vector))
         rounded = np.minimum(np.floor(sizes + rng.random(len(vector))), self.levels)
         return self._code((np.sign(vector) * rounded).astype(np.int64), norm)
 
     def restore(self, code: Code, d: int) -> Floats:
-        """Return ``|x| / (s tau)`` times the levels, with signs."""
+        """Return ``|x| / (s tau)`` times the signed levels."""
         return np.asarray(self._signed(code, d) * (code.scale / (self.levels * self.tau(d))))
 
 
 @dataclass(frozen=True)
 class Logarithmic(_Levels):
-    """Rounding of every number to the nearest of the largest size, its half, its quarter and so on, or to zero.
+    """Operator that rounds every number to the largest size, half of it, a quarter of it and so on, or to zero.
 
-    A number that is much smaller than the largest is rounded to its order of magnitude, where `Quantised` sends zero
-    or a whole level: changes of a model that has nearly settled differ by orders of magnitude.
+    A number that is much smaller than the largest keeps its order of magnitude, while `Quantised`
+    sends zero or a whole level: changes of a nearly converged model differ by orders of magnitude.
 
     Attributes
     ----------
     levels : int in [1, 32768], default=7
-        Number s of positive levels, each half of the one above. With their signs and zero there are 2s + 1 values, by
-        default of 4 bits each.
+        Number s of positive levels, each half of the one above. With signs and zero there are 2s +
+        1 values, by default of 4 bits each.
 
     Examples
     --------
@@ -309,29 +311,30 @@ class Logarithmic(_Levels):
     def delta(self, d: int) -> float:
         """Return ``max(1/d, 8/9 - (d - 1)/4^s)``.
 
-        At most a third of each number is lost, or of a small one ``|x|_max / 2^s``; of the largest nothing is.
+        Rounding changes each number by at most a third of it, or a small one by at most
+        ``|x|_max / 2^s``; the largest is exact.
         """
         return max(1 / d, 8 / 9 - (d - 1) * 0.25**self.levels)
 
     def compress(self, vector: Floats, rng: np.random.Generator) -> Code:
-        """Round to the nearest level; nothing is drawn at random."""
+        """Round to the nearest level, deterministically."""
         top = float(np.abs(vector).max(initial=0.0))
         if top == 0.0:
             return self._code(np.zeros(len(vector), dtype=np.int64), 0.0)
         shares = np.abs(vector) / top
-        _, halvings = np.frexp(shares / 0.75)  # from 3/4 to 3/2 of a level it is the nearest
+        _, halvings = np.frexp(shares / 0.75)  # A level is the nearest from 3/4 to 3/2 of it.
         level = np.maximum(self.levels - 1 + halvings.astype(np.int64), 1)
-        level[shares < math.ldexp(1.0, -self.levels)] = 0  # zero is nearer
+        level[shares < math.ldexp(1.0, -self.levels)] = 0  # Zero is nearer.
         return self._code(np.sign(vector).astype(np.int64) * level, top)
 
     def restore(self, code: Code, d: int) -> Floats:
-        """Return the halves of the scale, with signs."""
+        """Return the scale halved once per level below the highest, with signs."""
         signed = self._signed(code, d)
         return np.asarray(np.sign(signed) * np.ldexp(code.scale, np.abs(signed) - self.levels))
 
 
 def check_compression(value: object, optional: bool = False) -> None:
-    """Raise ValueError unless a parameter is an operator whose parameters are in their ranges, or None if optional."""
+    """Raise ValueError unless a parameter is an operator with valid parameters, or None if optional."""
     if value is None and optional:
         return
     if not isinstance(value, Compression):

@@ -1,29 +1,30 @@
-r"""Consensus ADMM: the alternating direction method of multipliers, with the neighbours as the only consensus.
+r"""Consensus ADMM: the alternating direction method of multipliers, with consensus between neighbours only.
 
-Of sites i with objectives f_i, and z_ij on every edge of the network that both its ends keep,
+With the objective f_i of site i, and a copy z_ij at both ends of every edge of the network,
 
-    minimise  sum_i f_i(w_i)   with   w_i = z_ij = w_j   on every edge
+    minimise  sum_i f_i(w_i)   subject to   w_i = z_ij = w_j   on every edge
 
-(Boyd, Parikh, Chu, Peleato, Eckstein, "Distributed optimization and statistical learning via the alternating direction
-method of multipliers", 2011, section 7; on the edges of a network: Shi, Ling, Yuan, Wu, Yin, "On the linear convergence
-of the ADMM in decentralized consensus optimization", IEEE Trans. Signal Processing 2014). In a round, with the
-over-relaxation ``a`` of (Boyd et al., 3.4.3):
+(Boyd, Parikh, Chu, Peleato, Eckstein, "Distributed optimization and statistical learning via the
+alternating direction method of multipliers", 2011, section 7; on the edges of a network: Shi, Ling,
+Yuan, Wu, Yin, "On the linear convergence of the ADMM in decentralized consensus optimization", IEEE
+Trans. Signal Processing 2014). In a round, with the over-relaxation ``a`` of (Boyd et al., 3.4.3):
 
     w_i  = argmin f_i(w) + rho/2 sum_j |w - z_ij + u_ij|^2       by Newton's method (local_svm.py)
     w_i is sent to all neighbours
     z_ij <- a (w_i + w_j)/2 + (1 - a) z_ij,    u_ij <- u_ij + a (w_i - w_j)/2
 
-With an operator of compression, neighbours get the changes of public copies p_i of the solutions (public_copies.py),
-which take the place of w_i and w_j in the last line: both ends of an edge know the same, and where the copies rest they
-are the solutions. The quantised ADMM of Elgabli, Park, Bedi, Ben Issaid, Bennis, Aggarwal ("Q-GADMM", IEEE Trans.
-Communications 2021), for sites in a chain that take turns, sends such changes, too, rounded at random.
+With a compression operator, neighbours receive the changes of public copies p_i of the solutions
+(public_copies.py), which replace w_i and w_j in the last line: both ends of an edge know the same
+copies, and once the copies stop changing they equal the solutions. The quantised ADMM of Elgabli,
+Park, Bedi, Ben Issaid, Bennis, Aggarwal ("Q-GADMM", IEEE Trans. Communications 2021), for sites in
+a chain that alternate, also sends such changes, rounded at random.
 
-The form with one z, the mean of all sites (Boyd et al., 7.1), needs a centre or a complete network: this one sends
-as many numbers over every edge of any network, and needs nothing else. The scaled multipliers u of both ends cancel
-out, so that an edge that closes leaves nothing behind.
+The form with one z, the mean of all sites (Boyd et al., 7.1), needs a centre or a complete network.
+This form sends as many numbers over every edge, on any network. The scaled multipliers u of both
+ends cancel, so that an edge that closes leaves nothing behind.
 
-It converges for ``0 < a < 2``; 1.5 to 1.8 are usual. The GADGET paper's Table 7 has a = 2.4 and 10.5, outside of that,
-and its ADMM runs at every site by itself, on its own rows, which solves another problem.
+It converges for ``0 < a < 2``; 1.5 to 1.8 are usual. Table 7 of the GADGET paper has a = 2.4 and
+10.5, outside of this range, and its ADMM runs at every site on its own rows only, another problem.
 """
 
 from __future__ import annotations
@@ -48,16 +49,17 @@ class ConsensusADMM(SiteAlgorithm):
     Attributes
     ----------
     rho : float, default=0.1
-        Penalty on the distance from the neighbours, positive; in the units of `alpha`.
+        Penalty on the distance from the neighbours, positive, in the units of `alpha`.
     over_relaxation : float in (0, 2), default=1.6
-        a; 1 is plain ADMM, and 1.5 to 1.8 are usual.
+        The parameter a; 1 is plain ADMM, and 1.5 to 1.8 are usual.
     tol : float, default=1e-5
-        Relative duality gap of a site's own problem up to which it solves it in a round.
+        Relative duality gap to which a site solves its own problem in a round.
     max_steps : int, default=100
-        Most steps of Newton's method that a site takes in a round, for each output.
+        Most Newton steps of a site per round and output.
     compression : Compression or None, default=None
-        Operator of ``dimargin.gossip.rounds.compression`` by which changes of the solutions are compressed; None sends
-        the solutions whole. On a9a (124 features) `Logarithmic()` takes a seventh of the bytes, in as many rounds.
+        Operator of ``dimargin.gossip.rounds.compression`` that compresses changes of the solutions;
+        None sends whole solutions. On a9a (124 features) `Logarithmic()` takes a seventh of the
+        bytes, in as many rounds.
 
     Examples
     --------
@@ -70,7 +72,7 @@ class ConsensusADMM(SiteAlgorithm):
     ... )
     >>> import warnings
     >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("ignore")  # there is no rule for stopping: all rounds are run
+    ...     warnings.simplefilter("ignore")  # Without a stopping rule, all rounds are run.
     ...     _ = machine.fit(X, y)
     >>> machine.duality_gap_ < 0.01
     True
@@ -105,8 +107,8 @@ class ConsensusSite(LocalSolves):
     ) -> None:
         super().__init__(rows, problem, seed, algorithm.compression, algorithm.tol, algorithm.max_steps)
         self.algorithm = algorithm
-        self._agreed: dict[str, Floats] = {}  # z of the edges
-        self._multipliers: dict[str, Floats] = {}  # u of this end of the edges
+        self._agreed: dict[str, Floats] = {}  # The z of every edge, by neighbour.
+        self._multipliers: dict[str, Floats] = {}  # The u of this end of every edge.
 
     @property
     def known(self) -> Collection[str]:
@@ -121,7 +123,7 @@ class ConsensusSite(LocalSolves):
         return curvature, rho * np.sum(differences, axis=0) if names else np.zeros(self.weights.shape)
 
     def exchange(self, name: str, theirs: Floats) -> None:
-        """Update what both ends of an edge agree on, and the multiplier of this end."""
+        """Update the common z of an edge, and the multiplier of this end."""
         relaxation, mean = self.algorithm.over_relaxation, (self.public + theirs) / 2
         if name not in self._agreed:
             self._agreed[name], self._multipliers[name] = mean, np.zeros(mean.shape)
@@ -130,7 +132,7 @@ class ConsensusSite(LocalSolves):
         self._multipliers[name] = self._multipliers[name] + relaxation * (self.public - theirs) / 2
 
     def left(self, name: str) -> None:
-        """Forget an edge; what it has brought in is gone with it."""
+        """Forget an edge and its contributions."""
         super().left(name)
         self._agreed.pop(name, None)
         self._multipliers.pop(name, None)

@@ -12,20 +12,18 @@ from dimargin.gossip.rounds.synchronous import Synchronous
 from dimargin.problems.hinge import HingeRows
 from dimargin.system.arrays import Floats
 
-_SHORTER = 0.999
-_LONGEST = 1e6  # norm of weights that are used, in those of the longest optimum
-
 
 class LinearRounds(Synchronous):
     """Site program that learns a linear machine of all rows.
 
-    The objective is the mean over all sites of ``f_i(w) = alpha/2 |w|^2 + m/N sum_j max(0, 1 - y_j w.x_j)``, where m is
-    the number of sites, N that of all rows, and the sum is over the rows of site i.
+    The objective is the mean over all sites of
+    ``f_i(w) = alpha/2 |w|^2 + m/N sum_j max(0, 1 - y_j w.x_j)``, where m is the number of sites, N
+    that of all rows, and the sum is over the rows of site i.
 
     Attributes
     ----------
     weights : ndarray of shape (n_outputs, n_features)
-        What the site has learnt at the end of the last round.
+        Weights of the site at the end of the last round.
     dual : ndarray of shape (n_outputs, n) or None
         Dual coefficients of the rows, in [0, 1].
     """
@@ -40,7 +38,7 @@ class LinearRounds(Synchronous):
 
     @property
     def average(self) -> Floats:
-        """The last iterate, since there is no average."""
+        """Last iterate; subclasses may average."""
         return self.weights
 
     @property
@@ -49,7 +47,7 @@ class LinearRounds(Synchronous):
         return self.problem.n_sites / self.problem.n_rows
 
     def gradient(self, weights: Floats, batch_size: int | None = None) -> Floats:
-        """Return a subgradient of the site's objective, of all its rows or of a batch, drawn with replacement."""
+        """Return a subgradient of the site's objective, for all its rows or a batch drawn with replacement."""
         n = self.rows.n_rows
         if batch_size is None or not n:
             return self.problem.alpha * weights - self.row_weight * self.rows.evaluate(weights).pull
@@ -58,16 +56,16 @@ class LinearRounds(Synchronous):
         return np.asarray(self.problem.alpha * weights - self.row_weight * pull)
 
     def shape_fault(self, vectors: Any) -> str | None:
-        """Return what is wrong with the shape of a neighbour's weights, or None."""
+        """Return why the shape of a neighbour's weights is wrong, or None."""
         if vectors.shape != self.weights.shape:
             return f"its weights have shape {vectors.shape}, expected {self.weights.shape}"
         return None
 
     def bounded(self, vectors: Floats) -> Floats:
-        """Return vectors that are shortened where they are far longer than any optimum.
+        """Return vectors, shortened if their norm exceeds a million times the largest norm of an optimum.
 
-        So no neighbour can bring this site to send what others refuse. They end up a little shorter than they have to,
-        so that the next site does not shorten them again for the rounding of their length.
+        This keeps neighbours from making this site send weights that others refuse.
         """
-        length, longest = float(np.linalg.norm(vectors)), _LONGEST * self.problem.alpha**-0.5
-        return vectors if length <= longest else np.asarray(vectors * (_SHORTER * longest / length))
+        length, longest = float(np.linalg.norm(vectors)), 1e6 * self.problem.alpha**-0.5
+        # The factor below one keeps the next site from shortening them again because of rounding.
+        return vectors if length <= longest else np.asarray(vectors * (0.999 * longest / length))

@@ -1,4 +1,4 @@
-"""Base class of site programs that solve a problem of their own rows in every round."""
+"""Base class of site programs that solve a problem on their own rows in every round."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from dimargin.system.arrays import Floats
 class LocalSolves(PublicCopies):
     """Site program that solves a problem on its own rows in every round, and sends neighbours the solution.
 
-    `distance` of a subclass is the term of the problem that draws the solution to those of the neighbours. `exchange`
-    goes by the public copies of the solutions, which both ends of an edge have; they are the solutions themselves where
-    nothing is compressed.
+    `distance` of a subclass is the term of the problem that draws the solution to those of the
+    neighbours. `exchange` uses the public copies of the solutions, which both ends of an edge have;
+    without compression they are the solutions.
 
     Parameters
     ----------
     rows, problem, seed, compression
         As in `PublicCopies`.
     tol : float
-        Relative duality gap of the site's problem up to which it is solved.
+        Relative duality gap to which the site's problem is solved.
     max_steps : int
-        Most steps of Newton's method in a round, for each output.
+        Most Newton steps per round and output.
     """
 
     state: ClassVar[tuple[str, ...]] = (*PublicCopies.state, "dual")
@@ -59,7 +59,7 @@ class LocalSolves(PublicCopies):
 
     @abstractmethod
     def exchange(self, name: str, theirs: Floats) -> None:
-        """Learn from the public copies of this site and of a neighbour, `theirs`, in this round."""
+        """Update the state of an edge by the public copies of this site and of a neighbour, `theirs`."""
 
     @property
     @abstractmethod
@@ -67,7 +67,7 @@ class LocalSolves(PublicCopies):
         """Neighbours with which the site has exchanged solutions."""
 
     def begin(self) -> None:
-        """Solve the problem of the site, unless it has neighbours, but does not know the solution of any of them."""
+        """Solve the site's problem, unless it has neighbours and knows no solution of them yet."""
         if self.known or not self.members:
             self._solve()
         self.publish(self.weights)

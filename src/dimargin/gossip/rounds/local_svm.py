@@ -1,17 +1,19 @@
-r"""The problem of one site in ADMM: hinge losses of its rows, and a weighted distance from a centre.
+r"""Solver for the problem of one site in ADMM: hinge losses of its rows, and a weighted distance from a centre.
 
     minimise  P(w) = sum_j h_j/2 (w_j - v_j)^2 + c sum_i max(0, 1 - y_i w.x_i)
 
-which is a linear support vector machine with its prior at v in place of zero. Its dual, over a in [0, c],
+which is a linear support vector machine with its prior at v instead of zero. Its dual, over a in
+[0, c],
 
     maximise  D(a) = sum_i a_i (1 - y_i v.x_i) - 1/2 |sum_i a_i y_i x_i / sqrt(h)|^2,   w = v + sum_i a_i y_i x_i / h
 
-is solved by the method of multipliers (the proximal point method on D), ``a <- clip(a + s (1 - y X w), 0, c)``, where w
-minimises a piecewise quadratic function, by Newton's method (semismooth Newton augmented Lagrangian; Li, Sun, Toh, SIAM
-J. Optimization 2018): its second derivative is ``h + s sum of x x'`` over the rows whose coefficient is inside of the
-box, a system of as many unknowns as there are features or such rows, whichever are fewer. It starts from the
-coefficients of the last time: in ADMM the centre moves less and less. Blocks of dual coordinates in turn, the other
-candidate, take hundreds of passes where rows are many more than features, since all blocks move the same weights.
+is solved by the method of multipliers (the proximal point method on D),
+``a <- clip(a + s (1 - y X w), 0, c)``, where w minimises a piecewise quadratic function, by
+Newton's method (semismooth Newton augmented Lagrangian; Li, Sun, Toh, SIAM J. Optimization 2018):
+its second derivative is ``h + s sum of x x'`` over the rows whose coefficient is inside the box, a
+system with one unknown per feature or per such row, whichever are fewer. It starts from the last
+coefficients, since in ADMM the centre moves less and less. Block coordinate descent on the dual
+takes hundreds of passes with many more rows than features, since all blocks move the same weights.
 """
 
 from __future__ import annotations
@@ -25,22 +27,17 @@ from numpy.typing import NDArray
 from dimargin.problems.hinge import HingeRows
 from dimargin.system.arrays import Floats
 
-_FIRST = 10.0  # s, in c
-_EXACT = 1e-2  # of the gap to reach, by how much a step of the multipliers may fall short
-_GROWTH = 3.0  # of s, from one step of the multipliers to the next
-_CONDITION, _LARGEST = 1e10, 1e6
-_ARMIJO = 1e-4
-_HALVINGS = 30
+_PENALTY_GROWTH = 3.0  # The penalty s grows by this factor from one step of the multipliers to the next.
 
 
 class LocalSVM:
-    """Solver of the problem of one site, which starts from the last solution.
+    """Solver of the problem of one site, warm-started from the last solution.
 
     Parameters
     ----------
     rows : HingeRows
     loss_weight : float
-        The weight c of the losses.
+        Weight c of the losses.
     curvature : ndarray of shape (n_features,)
         Weights h of the distance, positive.
     dual : ndarray of shape (n_outputs, n)
@@ -57,23 +54,24 @@ class LocalSVM:
     def __init__(self, rows: HingeRows, loss_weight: float, curvature: Floats, dual: Floats) -> None:
         self.rows, self.curvature, self.dual = rows, curvature, dual
         self._c = loss_weight
-        # of s: as far as Newton's system stays well-conditioned, and coefficients tell from the rounding of margins
-        well_conditioned = _CONDITION * float(curvature.min()) / max(float((rows.lengths**2).sum()), 1e-300)
-        self._largest = min(well_conditioned, _LARGEST * loss_weight)
-        self._first = min(_FIRST * loss_weight, self._largest)
-        self._starts = np.full(len(dual), self._first)  # s, to begin with; the last time tells more
+        # A larger penalty s would make Newton's system ill-conditioned (above 1e10), or
+        # coefficients less precise than the rounding of margins.
+        well_conditioned = 1e10 * float(curvature.min()) / max(float((rows.lengths**2).sum()), 1e-300)
+        self._max_penalty = min(well_conditioned, 1e6 * loss_weight)
+        self._min_start = min(10.0 * loss_weight, self._max_penalty)
+        self._starts = np.full(len(dual), self._min_start)  # The penalty at the start, adapted by each solution.
 
     def solve(self, centre: Floats, tolerance: float, max_steps: int) -> Floats:
         """Return the minimiser for a centre of shape (n_outputs, n_features).
 
-        The steps end, for each output, when the relative duality gap is at most `tolerance`, or after `max_steps`, of
-        Newton's method and of the multipliers.
+        For each output, stop when the relative duality gap is at most `tolerance`, or after
+        `max_steps` steps of Newton's method and of the multipliers together.
         """
         if not self.rows.n_rows:
             return centre.copy()
-        return np.array([self._one(q, v, tolerance, max_steps) for q, v in enumerate(centre)])
+        return np.array([self._solve_output(q, v, tolerance, max_steps) for q, v in enumerate(centre)])
 
-    def _one(self, q: int, centre: Floats, tolerance: float, max_steps: int) -> Floats:
+    def _solve_output(self, q: int, centre: Floats, tolerance: float, max_steps: int) -> Floats:
         X, signs, a, s, steps = self.rows.X, self.rows.signs[q], self.dual[q], self._starts[q], 0
         gain = 1 - signs * (X @ centre)
         pull = X.T @ (signs * a)
@@ -85,32 +83,33 @@ class LocalSVM:
             dual = float(a @ gain) - float((pull**2 / self.curvature).sum()) / 2
             if primal - dual <= tolerance * primal or steps >= max_steps:
                 break
-            enough = _EXACT * min(tolerance, 1e-4) * primal * min(1.0, self._c / s)  # what it lacks is multiplied by s
-            weights, steps = self._minimise(centre, signs, a, s, weights, enough, steps, max_steps)
+            # A step of the multipliers multiplies the error of the minimiser by s.
+            tol = 1e-2 * min(tolerance, 1e-4) * primal * min(1.0, self._c / s)
+            weights, steps = self._minimise(centre, signs, a, s, weights, tol, steps, max_steps)
             a = np.clip(a + s * (1 - signs * (X @ weights)), 0, self._c)
-            pull, s, steps = X.T @ (signs * a), min(s * _GROWTH, self._largest), steps + 1
-        self.dual[q], self._starts[q] = a, max(self._first, s / _GROWTH**3)
+            pull, s, steps = X.T @ (signs * a), min(s * _PENALTY_GROWTH, self._max_penalty), steps + 1
+        self.dual[q], self._starts[q] = a, max(self._min_start, s / _PENALTY_GROWTH**3)
         return np.asarray(weights)
 
     def _minimise(
-        self, centre: Floats, signs: Floats, a: Floats, s: float, weights: Floats, enough: float, steps: int, most: int
+        self, centre: Floats, signs: Floats, a: Floats, s: float, weights: Floats, tol: float, steps: int, limit: int
     ) -> tuple[Floats, int]:
-        """Return the minimiser of the augmented Lagrangian, and how many steps there were until then."""
+        """Return the minimiser of the augmented Lagrangian, up to a slope of `tol`, and the number of steps so far."""
         X, h = self.rows.X, self.curvature
         r = a + s * (1 - signs * (X @ weights))
-        while steps < most:
+        while steps < limit:
             p = np.clip(r, 0, self._c)
             gradient = h * (weights - centre) - X.T @ (signs * p)
-            direction = -self._solved(gradient, (r > 0) & (r < self._c), s)
+            direction = -self._solve_newton_system(gradient, (r > 0) & (r < self._c), s)
             slope = float(gradient @ direction)
-            if -slope <= enough:
+            if -slope <= tol:
                 break
             steps += 1
             along = -s * signs * (X @ direction)
             here, length = self._lagrangian(weights - centre, r, s), 1.0
-            for _ in range(_HALVINGS):
+            for _ in range(30):
                 there = self._lagrangian(weights + length * direction - centre, r + length * along, s)
-                if there <= here + _ARMIJO * length * slope:
+                if there <= here + 1e-4 * length * slope:  # This is Armijo's condition.
                     break
                 length /= 2
             weights, r = weights + length * direction, r + length * along
@@ -120,7 +119,7 @@ class LocalSVM:
         p = np.clip(r, 0, self._c)
         return float((self.curvature * difference**2).sum()) / 2 + float((p * r - p * p / 2).sum()) / s
 
-    def _solved(self, right: Floats, inside: NDArray[np.bool_], s: float) -> Floats:
+    def _solve_newton_system(self, right: Floats, inside: NDArray[np.bool_], s: float) -> Floats:
         """Return the solution of ``(h + s sum over rows inside of x x') u = right``."""
         X, h = self.rows.X[inside], self.curvature
         if not X.shape[0]:

@@ -1,19 +1,20 @@
-r"""Rules by which a site merges its vector with those of its neighbours, of whom some may lie within all bounds.
+r"""Rules by which a site merges its vector with those of its neighbours, some of whom may lie within all bounds.
 
-A rule gets the site's own vector ``x_i``, the vectors ``x_j`` that it has received, by the senders' names, and the
-senders' weights ``w_j`` (not negative; `metropolis_weights` of `dimargin.gossip.topology` are such, and are at most
-one together but in a round in which neighbours join). Where all vectors are equal it returns them unchanged. With at
-most f liars among the neighbours, and D the distance from x_i of the farthest vector of an honest neighbour:
+A rule gets the site's own vector ``x_i``, the received vectors ``x_j`` by the senders' names, and
+the senders' weights ``w_j`` (not negative; those of `metropolis_weights` in
+`dimargin.gossip.topology` sum to at most one, except in a round in which neighbours join). If all
+vectors are equal, it returns them unchanged. With at most f liars among the neighbours, and D the
+distance from x_i of the farthest vector of an honest neighbour:
 
 ============================  ==========================================================================================
 `Mean`                        one liar can move the site to any vector
-`TrimmedMean`                 every coordinate stays between the least and the largest of the honest sites
+`TrimmedMean`                 every coordinate stays between the smallest and the largest of the honest sites
 `ClippedMean`                 liars move the site by at most D times the sum of their weights
-`NearestMixing` of another    vectors farther off than the honest ones are not mixed in at all; then as that rule
+`NearestMixing`               vectors farther away than the honest ones are left out; then another rule applies
 ============================  ==========================================================================================
 
-None of these bounds is zero, and none can be: where honest sites have different rows, a liar that speaks as a site with
-very different rows would speak cannot be told from an honest one.
+None of these bounds is zero, and none can be: if honest sites have different rows, a liar that
+behaves like a site with very different rows cannot be distinguished from an honest one.
 """
 
 from __future__ import annotations
@@ -29,8 +30,6 @@ from scipy.spatial.distance import cdist
 from dimargin.gossip.rounds.parameter_checks import check_between, check_whole
 from dimargin.system.arrays import Floats
 
-_TINY = 1e-300  # a distance that is none
-
 
 class MergeRule(ABC):
     """Abstract base class of the rules, each a frozen dataclass of its parameters."""
@@ -43,14 +42,14 @@ class MergeRule(ABC):
         ----------
         own : ndarray of any shape
         received : mapping from name to ndarray of the same shape
-            The newest vector of every neighbour that has been heard.
+            The newest vector of every neighbour that has sent one.
         weights : mapping from name to float
             Weight of every neighbour in `received`; there may be others.
 
         Returns
         -------
         ndarray of the same shape
-            `own` where fewer than `least` vectors were received.
+            `own` if fewer than `least` vectors were received.
         """
 
     @property
@@ -64,7 +63,7 @@ class MergeRule(ABC):
 
 
 def check_merge(merge: object) -> None:
-    """Raise ValueError unless a parameter is a rule of merging whose own parameters are in their ranges."""
+    """Raise ValueError unless `merge` is a merge rule with valid parameters."""
     if not isinstance(merge, MergeRule):
         raise ValueError(
             f"merge must be a rule such as Mean(), TrimmedMean(f), ClippedMean(f) or NearestMixing(f), got {merge!r}"
@@ -88,7 +87,7 @@ class Mean(MergeRule):
     def __call__(self, own: Floats, received: Mapping[str, Floats], weights: Mapping[str, float]) -> Floats:
         """Return the weighted mean."""
         merged = own.copy()
-        for name in sorted(received):  # not in the order of arrival, in which the rounding would differ
+        for name in sorted(received):  # The order of arrival would change the rounding.
             merged += weights[name] * (received[name] - own)
         return merged
 
@@ -97,16 +96,17 @@ class Mean(MergeRule):
 class TrimmedMean(MergeRule):
     """Coordinate-wise mean without the f largest and the f smallest values of the neighbours.
 
-    The own value does not count among those that are trimmed, and is always averaged with the rest,
-    ``(x_i + sum of the k - 2f middle values) / (k - 2f + 1)`` for k neighbours: BRIDGE-T (C. Fang, Z. Yang,
-    W. Bajwa, "BRIDGE: Byzantine-resilient decentralized gradient descent", IEEE TSIPN 2022; of a server: D. Yin et al.,
-    "Byzantine-robust distributed learning: towards optimal statistical rates", ICML 2018). The weights are not used.
+    The own value is never trimmed, and is averaged with the remaining ones,
+    ``(x_i + sum of the k - 2f middle values) / (k - 2f + 1)`` for k neighbours: BRIDGE-T (C. Fang,
+    Z. Yang, W. Bajwa, "BRIDGE: Byzantine-resilient decentralized gradient descent", IEEE TSIPN
+    2022; with a server: D. Yin et al., "Byzantine-robust distributed learning: towards optimal
+    statistical rates", ICML 2018). The weights are not used.
 
     Attributes
     ----------
     f : int
-        Largest number of lying neighbours that the rule tolerates. At least 2f + 1 neighbours must be heard;
-        otherwise the site keeps its own vector.
+        Largest number of lying neighbours that the rule tolerates. At least 2f + 1 neighbours must
+        be heard; otherwise the site keeps its own vector.
 
     Examples
     --------
@@ -141,22 +141,23 @@ class TrimmedMean(MergeRule):
 class ClippedMean(MergeRule):
     r"""Weighted mean of differences that are clipped to a radius: self-centred clipping.
 
-    ``x_i + sum_j w_j (x_j - x_i) min(1, tau / |x_j - x_i|)`` (L. He, S. P. Karimireddy, M. Jaggi, "Byzantine-robust
-    decentralized learning via self-centered clipping", 2022, arXiv:2202.01545, ClippedGossip). Their theorem 1 needs
-    ``tau_i^2 = 1/delta_i sum_(j honest) w_j |x_i - x_j|^2``, with the sum of the liars' weights delta_i, which nobody
-    knows. The radius "auto" replaces it by the (f+1)-th largest distance, as their program does for one liar (the
-    second largest): the f largest distances are clipped to the next one, which is no longer than the largest of an
+    ``x_i + sum_j w_j (x_j - x_i) min(1, tau / |x_j - x_i|)`` (L. He, S. P. Karimireddy, M. Jaggi,
+    "Byzantine-robust decentralized learning via self-centered clipping", 2022, arXiv:2202.01545,
+    ClippedGossip). Their theorem 1 needs ``tau_i^2 = 1/delta_i sum_(j honest) w_j |x_i - x_j|^2``,
+    where delta_i is the unknown sum of the liars' weights. The radius "auto" replaces it by the
+    (f+1)-th largest distance, as their program does for one liar (the second largest): the f
+    largest distances are clipped to the next one, which does not exceed the largest distance of an
     honest neighbour, whatever f liars send.
 
-    The norm is over the whole array, of all outputs together.
+    The norm is that of the whole array, over all outputs.
 
     Attributes
     ----------
     f : int
-        Largest number of lying neighbours that the rule tolerates. Only the radius "auto" uses it, for which at least
-        f + 1 neighbours must be heard; otherwise the site keeps its own vector.
+        Largest number of lying neighbours that the rule tolerates. Only the radius "auto" uses it,
+        for which at least f + 1 neighbours must be heard; otherwise the site keeps its own vector.
     radius : "auto" or float, default="auto"
-        tau, the largest distance that is not clipped; "auto" is the (f+1)-th largest distance in this round.
+        Largest distance tau that is not clipped; "auto" is the (f+1)-th largest in this round.
 
     Examples
     --------
@@ -191,24 +192,25 @@ class ClippedMean(MergeRule):
         radius = sorted(distances.values())[-1 - self.f] if self.radius == "auto" else float(self.radius)
         merged = own.copy()
         for name in names:
-            merged += weights[name] * min(1.0, radius / max(distances[name], _TINY)) * differences[name]
+            merged += weights[name] * min(1.0, radius / max(distances[name], 1e-300)) * differences[name]
         return merged
 
 
 @dataclass(frozen=True)
 class NearestMixing(MergeRule):
-    """Another rule, for vectors each of which is first replaced by the mean of the vectors nearest to it.
+    """Rule that first replaces each vector by the mean of the vectors nearest to it, and then applies another rule.
 
-    Of n vectors, the own one included, each becomes the mean of the n - f that are nearest to it, itself included
-    (nearest neighbour mixing: Y. Allouah et al., "Fixing by mixing: a recipe for optimal Byzantine ML under
-    heterogeneity", AISTATS 2023, algorithm 2). Honest vectors come closer to one another, where rows differ from site
-    to site, and so leave less room for what liars may say. It takes n^2 distances.
+    Of n vectors, the own one included, each becomes the mean of the n - f that are nearest to it,
+    itself included (nearest neighbour mixing: Y. Allouah et al., "Fixing by mixing: a recipe for
+    optimal Byzantine ML under heterogeneity", AISTATS 2023, algorithm 2). If rows differ between
+    sites, this brings honest vectors together and leaves less room for lies, at n^2 distances.
 
     Attributes
     ----------
     f : int
-        Largest number of lying neighbours that the rule tolerates. At least f + 1 neighbours must be heard, and as many
-        as `rule` needs, which by default are 2f + 1. Otherwise the site keeps its own vector.
+        Largest number of lying neighbours that the rule tolerates. At least f + 1 neighbours must
+        be heard, and as many as `rule` needs, by default 2f + 1. Otherwise the site keeps its own
+        vector.
     rule : MergeRule, optional
         Rule that merges the mixed vectors; None is ``TrimmedMean(f)``.
 
@@ -225,27 +227,27 @@ class NearestMixing(MergeRule):
     rule: MergeRule | None = None
 
     @property
-    def _then(self) -> MergeRule:
+    def _next_rule(self) -> MergeRule:
         return TrimmedMean(self.f) if self.rule is None else self.rule
 
     @property
     def least(self) -> int:
-        """Return the larger of f + 1 and what the other rule needs."""
-        return max(self._then.least, self.f + 1)
+        """Return the larger of f + 1 and the number that the other rule needs."""
+        return max(self._next_rule.least, self.f + 1)
 
     def validate(self) -> None:
         """Raise ValueError unless f is a whole number that is not negative, and the other rule is valid."""
         check_whole("f", self.f, 0)
-        self._then.validate()
+        self._next_rule.validate()
 
     def __call__(self, own: Floats, received: Mapping[str, Floats], weights: Mapping[str, float]) -> Floats:
-        """Return what the other rule makes of the mixed vectors."""
+        """Mix the vectors, and return their merger by the other rule."""
         if len(received) < self.least:
             return own.copy()
         names = sorted(received)
         vectors = np.array([own, *(received[name] for name in names)]).reshape(len(names) + 1, -1)
         nearest = np.argsort(cdist(vectors, vectors), axis=1, kind="stable")[:, : len(vectors) - self.f]
-        # as differences, so that vectors that agree stay as they are
+        # Means of differences leave equal vectors unchanged.
         means = [x + (vectors[near] - x).mean(axis=0) for x, near in zip(vectors, nearest, strict=True)]
         mixed = [one.reshape(own.shape) for one in means]
-        return self._then(mixed[0], dict(zip(names, mixed[1:], strict=True)), weights)
+        return self._next_rule(mixed[0], dict(zip(names, mixed[1:], strict=True)), weights)

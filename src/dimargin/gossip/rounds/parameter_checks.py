@@ -1,4 +1,4 @@
-"""Checks of the parameters of algorithms, with errors that say what was expected."""
+"""Checks of the parameters of algorithms, whose errors name the expected values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 
 def check_between(name: str, value: Any, low: float, high: float = math.inf, high_included: bool = False) -> None:
-    """Raise ValueError unless a parameter is a number above `low` and below `high`, or equal to that if included."""
+    """Raise ValueError unless a parameter is a number above `low` and below `high`, or equal to `high` if included."""
     is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
     if not (is_number and low < value and (value <= high if high_included else value < high)):
         upper = f"{high:g}{']' if high_included else ')'}"

@@ -1,15 +1,15 @@
-"""Base class of site programs that send neighbours a vector of their own, whole or as changes of a public copy.
+"""Base class of site programs that send a vector to neighbours, whole or as changes of a public copy.
 
-Site i has a public copy ``p_i`` of its vector ``v_i``, and its neighbours keep the same copy, bit for bit. In a round
-it sends ``q_i = Q(v_i - p_i)``, and all of them set ``p_i <- p_i + q_i``. What the operator Q of compression
-(compression.py) leaves out is in the next difference: no error adds up (error feedback). A neighbour that joins later
-than in the first round gets the whole copy. Without an operator, whole vectors are sent, and the public copy is the
-vector.
+Site i has a public copy ``p_i`` of its vector ``v_i``, and its neighbours keep the same copy, bit
+for bit. In a round it sends ``q_i = Q(v_i - p_i)``, and all of them set ``p_i <- p_i + q_i``. The
+error of the compression operator Q (compression.py) is part of the next difference, and does not
+add up (error feedback). A neighbour that joins after the first round gets the whole copy. Without
+an operator, whole vectors are sent, and the public copy is the vector.
 
-Every message of an edge is used once and in order, however the network loses and repeats them (turns.py). Where a site
-has lost its memory and its clock, its first message may look like one that it sent before. So a change has a checksum
-of the copy that it leads to, and a neighbour whose copy has another one ends the exchange over the edge, which begins
-anew with whole copies.
+Every message of an edge is used once and in order, however the network loses and repeats messages
+(turns.py). If a site has lost its memory and its clock, its first message may look like one that it
+sent before. So each change has a checksum of the resulting copy, and a neighbour whose copy has
+another checksum ends the exchange over the edge, which restarts with whole copies.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Difference(Step, frozen=True, tag="difference", omit_defaults=True):
     """Message with the compressed change of the sender's public copy, or the whole copy."""
 
     code: Code | None = None
-    check: Annotated[int, Meta(ge=0, lt=2**16)] = 0  # of the copy after the change
+    check: Annotated[int, Meta(ge=0, lt=2**16)] = 0  # Checksum of the copy after the change.
     whole: Annotated[Array, Numbers((2,))] | None = None
 
 
@@ -46,7 +46,7 @@ class PublicCopies(LinearRounds):
     rows, problem, seed
         As in `LinearRounds`.
     compression : Compression or None
-        Operator by which changes are compressed; None sends whole vectors.
+        Operator that compresses changes; None sends whole vectors.
 
     Attributes
     ----------
@@ -69,22 +69,22 @@ class PublicCopies(LinearRounds):
         self._code: Code | None = None
 
     def publish(self, vector: Floats) -> None:
-        """Move the public copy to a vector, as far as the operator lets it; called once in a round, by `begin`."""
+        """Move the public copy towards a vector by a compressed change; called once in a round, by `begin`."""
         if self._compression is None:
             self.public = vector
             return
         self._code = self._compression.compress((vector - self.public).ravel(), self.rng)
-        self.public = self._changed(self.public, self._code, self._compression)
+        self.public = self._apply_change(self.public, self._code, self._compression)
 
-    def _changed(self, copy: Floats, code: Code, compression: Compression) -> Floats:
-        """Return a copy after a change, the same at both ends of an edge."""
+    def _apply_change(self, copy: Floats, code: Code, compression: Compression) -> Floats:
+        """Return a copy after a change; both ends of an edge compute the same."""
         return self.bounded(copy + compression.restore(code, copy.size).reshape(copy.shape))
 
     def outgoing(self, neighbour: str) -> Difference:
-        """Return the change of the public copy; in the first round of all it is one of zero.
+        """Return the change of the public copy, which is zero before the first round.
 
-        It is the whole copy for a neighbour that joins later, where nothing is compressed, and in the round in which
-        this site goes on after a restart.
+        Without compression, for a neighbour that joins later, and in the first round after a
+        restart of this site, return the whole copy instead.
         """
         is_first = self.edges[neighbour].sent == 0
         if self._code is None or (is_first and self.rounds > 0):
@@ -92,7 +92,7 @@ class PublicCopies(LinearRounds):
         return Difference(**self.head, code=self._code, check=_checksum(self.public))
 
     def fault(self, sender: str, message: Difference) -> str | None:
-        """Return what is wrong with a neighbour's message."""
+        """Return why a neighbour's message is invalid, or None."""
         if message.whole is not None:
             return self.shape_fault(message.whole)
         if message.code is None or self._compression is None:
@@ -100,17 +100,17 @@ class PublicCopies(LinearRounds):
         return self._compression.fault(message.code, self.weights.size)
 
     def update_copies(self, messages: Mapping[str, Difference]) -> dict[str, Floats]:
-        """Return the public copies of the neighbours that have sent these messages, after them.
+        """Update the public copies of neighbours by their messages, and return them.
 
-        The exchange with a neighbour whose copy is not the one that it has is ended, and its copy is left out.
+        If the checksum shows that a neighbour has another copy, end the exchange and omit its copy.
         """
         for name, message in messages.items():
             if message.whole is not None:
                 self.copies[name] = self.bounded(message.whole)
                 continue
-            assert message.code is not None and self._compression is not None  # `fault` has seen to it
+            assert message.code is not None and self._compression is not None  # Checked by `fault`.
             before = self.copies[name] if name in self.copies else np.zeros(self.weights.shape)
-            self.copies[name] = self._changed(before, message.code, self._compression)
+            self.copies[name] = self._apply_change(before, message.code, self._compression)
             if _checksum(self.copies[name]) != message.check:
                 self.leave(name)
         return {name: self.copies[name] for name in messages if name in self.copies}
@@ -121,5 +121,5 @@ class PublicCopies(LinearRounds):
 
 
 def _checksum(copy: Floats) -> int:
-    """Return 16 bits of the CRC-32 of a copy: another copy that has the same ones is found in a later round."""
+    """Return 16 bits of the CRC-32 of a copy; a wrong copy that has the same bits is found in a later round."""
     return zlib.crc32(copy.tobytes()) & 0xFFFF

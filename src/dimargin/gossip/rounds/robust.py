@@ -1,39 +1,43 @@
-r"""Decentralised subgradient descent with a rule of merging, for networks with Byzantine members.
+r"""Decentralised subgradient descent with a merge rule, for networks with Byzantine members.
 
-In round t site i steps along its own rows' subgradient, tells its neighbours where it has come to, and merges:
+In round t site i steps along its own rows' subgradient, sends the result to its neighbours, and
+merges:
 
     g_i = alpha w_i - m/N sum over its rows of margin below one of y x     (all rows, or a batch scaled up)
     v_i <- beta v_i + (1 - beta) g_i
-    u_i = w_i - eta_t v_i,  projected onto |w| <= 1/sqrt(alpha), where the optimum is;   eta_t = 1/(alpha t + 1/eta_0)
-    w_i <- merge(u_i; u_j of the neighbours), projected likewise
+    u_i = w_i - eta_t v_i,  projected onto the ball |w| <= 1/sqrt(alpha);   eta_t = 1/(alpha t + 1/eta_0)
+    w_i <- merge(u_i; u_j of the neighbours),  projected onto the same ball, which contains the optimum
 
-with m sites and N rows, so that the mean of the sites' objectives is that of all rows. With `Mean` this is
-decentralised (sub)gradient descent (X. Lian et al., NeurIPS 2017; adapt, then combine), with the rules of `merging` it
-is BRIDGE (Fang, Yang, Bajwa 2022) and ClippedGossip (He, Karimireddy, Jaggi 2022). The momentum is that of S. P.
-Karimireddy, L. He, M. Jaggi, "Learning from history for Byzantine robust optimization", ICML 2021, algorithm 2: with
-batches, it averages the noise in which liars hide. Without batches there is no noise, and it is zero by default.
+with m sites and N rows, so that the mean of the sites' objectives is that of all rows. With `Mean`
+this is decentralised (sub)gradient descent (X. Lian et al., NeurIPS 2017; adapt, then combine),
+with the rules of `merging` it is BRIDGE (Fang, Yang, Bajwa 2022) and ClippedGossip (He,
+Karimireddy, Jaggi 2022). The momentum is that of S. P. Karimireddy, L. He, M. Jaggi, "Learning from
+history for Byzantine robust optimization", ICML 2021, algorithm 2: with batches, it averages the
+noise in which liars hide. Without batches there is no noise, and it is zero by default.
 
-``gradient="tracked"`` steps against an estimate y_i of the gradient of all rows instead, to which sites help one
-another by flows over the edges, of which both ends hold the same with opposite signs (`TrackedSite`):
+``gradient="tracked"`` steps against an estimate y_i of the gradient of all rows instead. Sites
+improve it by flows over the edges, which both ends hold with opposite signs (`TrackedSite`):
 
     y_i = g_i + sum_j phi_ij,          phi_ij <- clip(phi_ij + w_ij (y_j - y_i), Phi_ij),          phi_ji = -phi_ij
 
-Unclipped, that is gradient tracking (Pu et al. 2021, as in gadget.py): the sum of all y_i is that of all g_i, and sites
-that agree are at the optimum of all rows, where "local" sites are drawn to their own. Gradient tracking as such gives a
-single liar any influence, and its running sums have no middle that a rule of merging could take. A flow that is clipped
-to the norm Phi_ij bounds it: f liars with d edges in all move the mean gradient of h honest sites by ``d Phi / h`` at
-most, whenever all honest sites have finished the same turns of the edges between them. Honest flows are at their ends
-what the multipliers of "all sites agree" are at the optimum, so that nothing is lost where Phi is as large as those (as
-with the penalty of J. Peng, W. Li, Q. Ling, "Byzantine-robust decentralized stochastic optimization over static and
-time-varying networks", Signal Processing 2021, whose subgradients are bounded multipliers). Rows at random need little:
-a site's gradient is off that of all rows by its share of sampling noise, and Phi_ij is a multiple of that, the smaller
-of both ends'.
+Unclipped, this is gradient tracking (Pu et al. 2021, as in gadget.py): the sum of all y_i is that
+of all g_i, and sites that agree are at the optimum of all rows, while "local" sites are drawn to
+their own rows. Plain gradient tracking gives a single liar unlimited influence, and its running
+sums have no middle value that a merge rule could take. A flow clipped to the norm Phi_ij bounds it:
+f liars with d edges in total move the mean gradient of h honest sites by at most ``d Phi / h``,
+whenever all honest sites have finished the same turns of the edges between them. In the limit,
+honest flows are the multipliers of the constraint "all sites agree" at the optimum, so that nothing
+is lost if Phi is as large as those (as with the penalty of J. Peng, W. Li, Q. Ling,
+"Byzantine-robust decentralized stochastic optimization over static and time-varying networks",
+Signal Processing 2021, whose subgradients are bounded multipliers). If rows are assigned at random,
+small flows suffice: a site's gradient differs from that of all rows by its sampling noise, and
+Phi_ij is a multiple of that, the smaller one of both ends.
 
-A vector that is longer than the optimum can be is refused with its sender; one that is a lie and no longer than that is
-left to the rule. A liar who announces fewer neighbours than it has raises its weight to 1 / (1 + deg_i) at most; one
-that brings nothing for three leases is left out, so that a slow liar makes every round as long as that. Where sites
-hold different classes, no rule can tell a liar from a site with other rows, and honest sites can be drawn to the rows
-of some of them.
+A vector that is longer than any optimum is refused with its sender; shorter lies are left to the
+rule. A liar that announces fewer neighbours than it has raises its weight to at most 1 / (1 +
+deg_i). A neighbour that sends nothing for three leases is left out, so that a slow liar can make
+every round as long as that. If sites hold different classes, no rule can distinguish a liar from a
+site with other rows, and honest sites can be drawn to the rows of some of them.
 """
 
 from __future__ import annotations
@@ -57,14 +61,11 @@ from dimargin.gossip.rounds.turns import Step
 from dimargin.problems.hinge import HingeRows, shrinkage_into_ball
 from dimargin.system.arrays import Floats
 
-_LARGEST_FLOW = limits.NUMBER / (2 * limits.SITES)  # so that the sum of all flows can be sent
-_FIRST = 10.0  # length of the first step, in those that the rows' mean square length allows for a smooth loss
-
 
 class Proposal(Step, frozen=True, tag="proposal"):
     """Message with the weights of a site after its own step, before it merges."""
 
-    weights: Annotated[Array, Numbers((2,))]  # of shape (n_outputs, n_features)
+    weights: Annotated[Array, Numbers((2,))]  # Weights of shape (n_outputs, n_features).
 
 
 class RobustSite(LinearRounds):
@@ -78,12 +79,12 @@ class RobustSite(LinearRounds):
         self.robust = settings
         self.running_mean = np.zeros_like(self.weights)
         self.velocity = np.zeros_like(self.weights)
-        self.kept = 0  # rounds in which too few neighbours were heard for the rule, so that nothing was merged
+        self.kept = 0  # Rounds without a merge, since too few neighbours were heard for the rule.
         self.proposal = self.weights
         self._inverse = self._inverse_first_step()
 
     def begin(self) -> None:
-        """Step along the own rows."""
+        """Take a step with the site's own rows."""
         beta, t = self.robust.momentum, self.rounds + 1
         self.velocity = beta * self.velocity + (1 - beta) * self.direction()
         self.proposal = self._projected(self.weights - self.velocity / (self.problem.alpha * t + self._inverse))
@@ -93,7 +94,7 @@ class RobustSite(LinearRounds):
         return Proposal(**self.head, weights=self.proposal)
 
     def fault(self, sender: str, message: Any) -> str | None:
-        """Refuse weights of another shape, and those that are longer than the optimum can be."""
+        """Return why weights have another shape or are longer than any optimum, or None."""
         if (fault := self.shape_fault(message.weights)) is not None:
             return fault
         longest = float(np.linalg.norm(message.weights, axis=-1).max(initial=0.0))
@@ -110,7 +111,7 @@ class RobustSite(LinearRounds):
 
     @property
     def average(self) -> Floats:
-        """Mean of the iterates, that of round t with weight t."""
+        """Mean of the iterates of all rounds t, weighted by t."""
         return self.running_mean
 
     def direction(self) -> Floats:
@@ -120,7 +121,7 @@ class RobustSite(LinearRounds):
     def _finish(self) -> Iterator[Action]:
         kept = self.kept
         yield from super()._finish()
-        if self.kept > kept == 0:  # it is said once
+        if self.kept > kept == 0:  # This is reported once.
             yield Report(
                 "too few for the merge rule", {"neighbours": len(self.members), "least": self.robust.merge.least}
             )
@@ -135,25 +136,26 @@ class RobustSite(LinearRounds):
     def _inverse_first_step(self) -> float:
         if self.robust.step_size != "auto":
             return 1 / float(self.robust.step_size)
-        return float((self.rows.lengths**2).mean()) / _FIRST if self.rows.n_rows else 0.0
+        # The first step is ten times as long as the mean squared length allows for a smooth loss.
+        return float((self.rows.lengths**2).mean()) / 10.0 if self.rows.n_rows else 0.0
 
 
 class TrackedProposal(Proposal, frozen=True, tag="tracked proposal"):
-    """Message with the sender's estimate of the gradient of all rows, too, and the largest flow that it allows."""
+    """Proposal with the sender's estimate of the gradient of all rows, and the largest flow that it allows."""
 
-    tracked: Annotated[Array, Numbers((2,))]  # of the shape of the weights
+    tracked: Annotated[Array, Numbers((2,))]  # Estimate, of the shape of the weights.
     largest_flow: Annotated[float, Meta(ge=0, le=limits.NUMBER)]
 
 
 class TrackedSite(RobustSite):
-    """Program of one site whose flows of gradients are clipped.
+    """Program of one site with clipped flows of gradients.
 
     Attributes
     ----------
     flows : dict from neighbour to ndarray of the shape of the weights
-        phi_ij, which is as much as a neighbour has told this site about the gradient of other rows.
+        Flow phi_ij: the contribution of a neighbour to the estimate of the gradient of all rows.
     tracked : ndarray of the same shape
-        y_i in this round.
+        Estimate y_i in this round.
     """
 
     kinds = (TrackedProposal,)
@@ -164,7 +166,8 @@ class TrackedSite(RobustSite):
         self.flows: dict[str, Floats] = {}
         self.tracked = np.zeros_like(self.weights)
         noise = math.sqrt(self.row_weight * float((rows.lengths**2).mean())) if rows.n_rows else 0.0
-        self._largest_flow = min(settings.flow * noise, _LARGEST_FLOW) if noise else 0.0
+        # The upper limit keeps the sum of all flows small enough to be sent.
+        self._largest_flow = min(settings.flow * noise, limits.NUMBER / (2 * limits.SITES)) if noise else 0.0
 
     def direction(self) -> Floats:
         """Return the estimate of the gradient of all rows."""
@@ -178,52 +181,50 @@ class TrackedSite(RobustSite):
         )
 
     def fault(self, sender: str, message: Any) -> str | None:
-        """Refuse an estimate of another shape, too."""
+        """Return why the weights or the estimate are invalid, or None."""
         return super().fault(sender, message) or self.shape_fault(message.tracked)
 
     def advance(self, messages: Mapping[str, Any]) -> None:
-        """Merge the proposals, and let gradients flow."""
+        """Merge the proposals, and update the flows."""
         for name, weight in self.metropolis(messages).items():
             message = messages[name]
             flow = self.flows.get(name, 0.0) + weight * (message.tracked - self.tracked)
-            largest = min(self._largest_flow, message.largest_flow)  # the same at both ends
+            largest = min(self._largest_flow, message.largest_flow)  # Both ends use the smaller one.
             self.flows[name] = flow * min(1.0, largest / max(float(np.linalg.norm(flow)), 1e-300))
         super().advance(messages)
 
     def left(self, name: str) -> None:
-        """Undo what has flowed over an edge; its other end does so as well."""
+        """Undo the flow over an edge; its other end does so as well."""
         self.flows.pop(name, None)
 
 
 @dataclass(frozen=True)
 class RobustGossip(SiteAlgorithm):
-    """Decentralised subgradient descent with a rule of merging that limits the influence of lying neighbours.
+    """Decentralised subgradient descent with a merge rule that limits the influence of lying neighbours.
 
     Attributes
     ----------
     merge : MergeRule, default=NearestMixing(1)
-        Rule by which a site merges its weights with those of its neighbours. Each rule has the number f of lying
-        neighbours that it tolerates, and needs a number of neighbours: 2f + 1 for `TrimmedMean` and, by default,
-        `NearestMixing`, f + 1 for `ClippedMean`. `Mean` trusts everybody.
+        Rule by which a site merges its weights with those of its neighbours. Each rule has the
+        number f of lying neighbours that it tolerates, and needs a number of neighbours: 2f + 1 for
+        `TrimmedMean` and, by default, `NearestMixing`, f + 1 for `ClippedMean`. `Mean` trusts
+        everybody.
     step_size : "auto" or float, default="auto"
-        eta_0, which bounds the first step, ``1 / (alpha + 1/eta_0)``. "auto" is ten divided by the mean squared norm of
-        the site's rows, with the constant feature of `fit_intercept` if there is one.
+        Bound eta_0 of the first step, ``1 / (alpha + 1/eta_0)``. "auto" is ten divided by the mean
+        squared norm of the site's rows, including the constant feature of `fit_intercept`.
     batch_size : int or None, default=None
         Number of rows for each subgradient, drawn with replacement; None uses all rows of the site.
     momentum : float in [0, 1), default=0.0
-        beta. Use 0.9 with batches, whose noise would otherwise hide liars.
+        Momentum beta. Use 0.9 with batches, whose noise would otherwise hide liars.
     gradient : {"local", "tracked"}, default="local"
-        Whether a site steps along the gradient of its own rows, or along an estimate of the gradient of all rows,
-        which doubles the bytes.
+        Whether a site uses the gradient of its own rows, or an estimate of the gradient of all
+        rows, which doubles the bytes.
     flow : float, default=0.1
         For tracked gradients: the norm to which the flow over an edge is clipped, as a multiple of
-        ``(m/N mean of |x|^2 over the site's rows)^(1/2)``, the sampling noise of the gradient of N/m rows. The smaller
-        bound of the two ends holds, and a site without rows has the bound zero. 0.1 suits rows at random, 0.3 has
-        served better where each site holds one class. ``math.inf`` is gradient tracking, which trusts everybody.
-
-    See Also
-    --------
-    dimargin_bench.gossip_rivals.lying : Makes some of the sites lie.
+        ``(m/N mean of |x|^2 over the site's rows)^(1/2)``, the sampling noise of the gradient of
+        N/m rows. The smaller bound of both ends holds; that of a site without rows is zero. 0.1
+        suits rows assigned at random, 0.3 worked better if each site holds one class. ``math.inf``
+        is plain gradient tracking, which trusts everybody.
 
     Examples
     --------
@@ -233,7 +234,7 @@ class RobustGossip(SiteAlgorithm):
     >>> from sklearn.datasets import make_classification
     >>> X, y = make_classification(1000, 8, class_sep=2.0, random_state=0)
     >>> machine = GossipSVMClassifier(RobustGossip(NearestMixing(2)), alpha=1e-2, max_iter=60, random_state=0)
-    >>> with warnings.catch_warnings(action="ignore"):  # it has no rule for stopping
+    >>> with warnings.catch_warnings(action="ignore"):  # It has no stopping rule.
     ...     machine = machine.fit(X, y)
     >>> machine.score(X, y) > 0.98
     True
@@ -250,7 +251,7 @@ class RobustGossip(SiteAlgorithm):
 
     @property
     def min_neighbours(self) -> int:
-        """Number of neighbours without which the rule of merging does nothing."""
+        """Number of neighbours that the merge rule needs."""
         return self.merge.least
 
     def validate(self) -> None:

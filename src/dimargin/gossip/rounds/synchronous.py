@@ -1,25 +1,28 @@
 r"""Base class of site programs that advance in common rounds, over a network that loses, repeats and delays messages.
 
-A local synchroniser: site i goes from one round to the next when it has this round's message of every neighbour that
-takes part. The message itself is the signal that its sender has finished the round (alpha-synchroniser: Awerbuch,
-"Complexity of network synchronization", Journal of the ACM 1985; there the network loses nothing, and acknowledgements
-and signals of safety are messages of their own). Two neighbours are at most one round apart; sites at the two ends of a
-network may be as many apart as the path between them has edges.
+This is a local synchroniser: a site starts the next round when it has this round's message of every
+participating neighbour. The message itself is the signal that its sender has finished the round
+(alpha-synchroniser: Awerbuch, "Complexity of network synchronization", Journal of the ACM 1985;
+there the network loses nothing, and acknowledgements and safety signals are separate messages). Two
+neighbours are at most one round apart; sites at the two ends of a network may be as many rounds
+apart as the path between them has edges.
 
-* Without faults every edge carries one message each way and round, in step with the rounds of the simulator.
-* A site that still waits when its timer ends says so to its neighbours, in a short message (`Waiting`) with the number
-  up to which it has each neighbour's messages. A neighbour sends it again what it lacks, so that a lost message costs
-  one more message and one short one; until then the neighbours hear that it lives.
-* A neighbour that is silent for a lease is left out (`left`), and sites go on without it, alone if need be. One that
-  lives but finishes no turn for three leases, in which it may open the edge anew, is left out, too, for two leases, and
-  twice as long every further time.
-* A neighbour that comes late, or returns, takes part at once (`joined`): both ends send each other the message of their
-  present round and wait for the other's. That happens in the middle of a round, since a message that one end sends
-  only after its round could close a circle of sites that all wait for one another. A site that begins or was
-  alone takes over the number of the round from the others, for step sizes that shrink.
+* Without faults every edge carries one message per direction and round of the simulator.
+* A site that still waits when its timer ends sends its neighbours a short message (`Waiting`) with
+  the number up to which it has each neighbour's messages. A neighbour then resends the missing
+  ones, so that a lost message costs one more message and one short one; until then the short
+  messages show that the site lives.
+* A neighbour that is silent for a lease is left out (`left`), and sites continue without it, alone
+  if necessary. A neighbour that lives but finishes no turn for three leases, in which it may reopen
+  the edge, is left out for two leases, and for twice as long every further time.
+* A neighbour that comes late, or returns, takes part immediately (`joined`): both ends send the
+  message of their current round and wait for the other's. This happens in the middle of a round,
+  since a message that one end sends only after its round could close a cycle of sites that all wait
+  for each other. A site that starts or was alone takes the number of the round from the others,
+  because step sizes may depend on it.
 
-Links must carry messages both ways. A site's clock must go on while the site is down, as it does in the simulator: the
-lives of its edges follow from it where the site has lost its memory.
+Links must carry messages both ways. A site's clock must run while the site is down, as it does in
+the simulator: the lives of its edges follow from the clock if the site has lost its memory.
 """
 
 from __future__ import annotations
@@ -38,23 +41,23 @@ from dimargin.gossip.program import Action, Report, Send, Wake
 from dimargin.gossip.programs.learner import LearnerSettings, Listener
 from dimargin.gossip.rounds.turns import Edge, Step, Turn, Waiting
 
-_PATIENCE = 3  # leases without a new message of a neighbour that is heard
-_LIVES_A_SECOND = 100  # of an edge, at most
-LONGEST_RUN = 10**7  # rounds that a site which begins believes others to have run
+_STUCK_LEASES = 3  # A neighbour that is heard but finishes no turn for so many leases is left out.
+LONGEST_RUN = 10**7  # A starting site takes at most this number of rounds from its neighbours.
 
 
 class Synchronous(Listener):
-    """Site program of an algorithm in rounds: of a round, `begin`, `outgoing` for every neighbour, then `advance`.
+    """Site program of an algorithm in rounds: `begin`, then `outgoing` for every neighbour, then `advance`.
 
-    Subclasses name the messages that they send, subclasses of `Step`, in `kinds`. They name in `state` the attributes
-    that a checkpoint has, each a number, text, array, or dictionary or list of them.
+    Subclasses list the messages that they send, subclasses of `Step`, in `kinds`. They list in
+    `state` the attributes for a checkpoint: numbers, texts, arrays, and dictionaries or lists of
+    these.
 
     Parameters
     ----------
     settings : LearnerSettings
         Its lease must be finite.
     seed : sequence of int
-        Seed of the draws.
+        Seed of the random numbers.
 
     Attributes
     ----------
@@ -71,46 +74,46 @@ class Synchronous(Listener):
     def __init__(self, settings: LearnerSettings, seed: tuple[int, ...] = (0,)) -> None:
         if not math.isfinite(settings.lease):
             raise ValueError(
-                f"lease must be finite, got {settings.lease}: sites that wait for one another need links both ways"
+                f"lease must be finite, got {settings.lease}: sites that wait for each other need links both ways"
             )
         self.settings = settings
         self.neighbourhood = Neighbourhood(settings.lease, settings.max_messages)
         self.rng = np.random.default_rng(seed)
         self.rounds = 0
         self.edges: dict[str, Edge] = {}
-        self._degree = 0  # as was said in this round
+        self._degree = 0  # The degree announced in this round.
         self._has_begun = self._is_late = False
         self._now = 0.0
 
     def __init_subclass__(cls) -> None:
-        """Let the kinds of messages of a subclass be known to what carries them."""
+        """Add `Waiting` to the messages of a subclass."""
         if "kinds" in cls.__dict__:
             cls.messages = (*cls.kinds, Waiting)
 
-    # ---- what an algorithm writes --------------------------------------------------------------------------------
+    # ---- methods that subclasses implement -----------------------------------------------------------------------
 
     def begin(self) -> None:
         """Prepare the messages of a round."""
 
     @abstractmethod
     def outgoing(self, neighbour: str) -> Step:
-        """Return this round's message to a neighbour, with `head`; it may be asked for at any time in the round."""
+        """Return this round's message to a neighbour, with `head`; may be called at any time in the round."""
 
     @abstractmethod
     def advance(self, messages: Mapping[str, Any]) -> None:
-        """Finish a round by the messages of the neighbours, none if the site is alone."""
+        """Finish a round with the messages of the neighbours; there are none if the site is alone."""
 
     def fault(self, sender: str, message: Any) -> str | None:
-        """Return why no correct site would send a message at all, or None."""
+        """Return why no correct site would send a message, or None."""
         return None
 
     def joined(self, name: str) -> None:
-        """Prepare for a neighbour that takes part from now on, beginning with this round."""
+        """Prepare for a neighbour that takes part from this round on."""
 
     def left(self, name: str) -> None:
-        """Undo what a neighbour has contributed, as far as that is possible."""
+        """Undo a neighbour's contributions as far as possible."""
 
-    # ---- what it may use -----------------------------------------------------------------------------------------
+    # ---- methods that subclasses may use -------------------------------------------------------------------------
 
     @property
     def head(self) -> dict[str, Any]:
@@ -123,16 +126,13 @@ class Synchronous(Listener):
         return sorted(name for name, edge in self.edges.items() if edge.is_open)
 
     def metropolis(self, messages: Mapping[str, Step]) -> dict[str, float]:
-        """Return the weight ``1 / (1 + max(deg_i, deg_j))`` of every neighbour, by the degrees that were announced.
-
-        Both ends of an edge have the same.
-        """
+        """Return the weight ``1 / (1 + max(deg_i, deg_j))`` of every neighbour, equal at both ends of an edge."""
         return {name: 1 / (1 + max(self._degree, message.degree)) for name, message in messages.items()}
 
     # ---- events --------------------------------------------------------------------------------------------------
 
     def start(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
-        """Send the messages of the first round, or go on in the one of the checkpoint."""
+        """Send the messages of the first round, or resume the round of the checkpoint."""
         self._now = now
         self.neighbourhood.change(neighbours)
         if self._has_begun:
@@ -148,9 +148,9 @@ class Synchronous(Listener):
         yield Wake(self.settings.interval)
 
     def wake(self, now: float, name: str) -> Iterator[Action]:
-        """Go to the next round if nothing is missing any more; else say so."""
+        """Start the next round if no message is missing; otherwise tell the neighbours which are."""
         self._now = now
-        yield from self._let_go()
+        yield from self._leave_out_silent()
         if self._is_complete:
             yield from self._finish()
         else:
@@ -158,10 +158,10 @@ class Synchronous(Listener):
         yield Wake(self.settings.interval)
 
     def receive(self, now: float, sender: str, message: Any) -> Iterator[Action]:
-        """Take a message, answer it where its sender waits, and go on at once if it was the last that was missing."""
+        """Take a message, answer it if its sender waits, and start the next round if it was the last missing one."""
         self._now = now
         near = self.neighbourhood
-        if sender not in near.names:  # it is told of this site, and tells of itself, once it is within reach
+        if sender not in near.names:  # Both sites send each other messages once they can reach each other.
             return
         yield from super().receive(now, sender, message)
         edge = self._edge(sender)
@@ -191,7 +191,7 @@ class Synchronous(Listener):
         return self.neighbourhood.judge(sender, is_new or not fits)
 
     def leave(self, name: str) -> None:
-        """Go on without a neighbour."""
+        """Continue without a neighbour."""
         self.neighbourhood.heard.pop(name, None)
         edge = self._edge(name)
         was_open = edge.is_open
@@ -203,8 +203,9 @@ class Synchronous(Listener):
     # ---- rounds --------------------------------------------------------------------------------------------------
 
     def _edge(self, name: str) -> Edge:
-        if name not in self.edges:  # in a life that none before a crash has had, if that has left no memory
-            self.edges[name] = Edge(life=min(1 + int(_LIVES_A_SECOND * self._now), limits.LIVES // 2))
+        if name not in self.edges:
+            # With at most 100 lives per second, this life is new even after a loss of memory.
+            self.edges[name] = Edge(life=min(1 + int(100 * self._now), limits.LIVES // 2))
         return self.edges[name]
 
     @property
@@ -212,39 +213,39 @@ class Synchronous(Listener):
         return all(edge.is_complete for edge in self.edges.values() if edge.is_open)
 
     def _finish(self) -> Iterator[Action]:
-        """Finish a round by the messages that have come, and begin the next."""
+        """Finish a round with the messages that have come, and start the next."""
         messages = {name: self.edges[name].inbox.pop(self.edges[name].sent) for name in self.members}
-        if messages and all(self.edges[name].sent == 1 for name in messages):  # it has begun, or was alone
+        if messages and all(self.edges[name].sent == 1 for name in messages):  # This site has started, or was alone.
             theirs = sorted(message.round for message in messages.values())
-            lead = theirs[(len(theirs) - 1) // 2]  # of two, the one that a single liar cannot raise
+            lead = theirs[(len(theirs) - 1) // 2]  # The lower median, so that one of two neighbours cannot raise it.
             self.rounds = max(self.rounds, min(lead, LONGEST_RUN))
         self.advance(messages)
         self.rounds += 1
         yield from self._next_round()
 
     def _next_round(self) -> Iterator[Action]:
-        """Send the messages of a new round, and a sign of life to those who take no part."""
+        """Send the messages of a new round, and a sign of life to neighbours that do not take part."""
         self._has_begun, self._is_late = True, False
         members = self.members
         self._degree = len(members)
         self.begin()
         for name in members:
             yield Send(name, self.edges[name].add(self.outgoing(name), self._now))
-        yield from self._call(closed_only=True)
+        yield from self._send_waiting(closed_only=True)
 
     def _wait(self) -> Iterator[Action]:
         self._is_late = True
-        yield from self._call()
+        yield from self._send_waiting()
 
-    def _call(self, closed_only: bool = False) -> Iterator[Action]:
+    def _send_waiting(self, closed_only: bool = False) -> Iterator[Action]:
         """Tell neighbours which of their messages have come."""
         for name in self.neighbourhood.spoken_to:
             edge = self._edge(name)
             if not (closed_only and edge.is_open):
                 yield Send(name, Waiting(edge.turn(), self.rounds, self._degree, self.settings.schema))
 
-    def _let_go(self) -> Iterator[Action]:
-        """Go on without neighbours that are silent, or heard but bring nothing new."""
+    def _leave_out_silent(self) -> Iterator[Action]:
+        """Continue without neighbours that are silent, or that send nothing new."""
         lease = self.settings.lease
         for name in self.neighbourhood.gone(self._now):
             if self._edge(name).is_open:
@@ -252,16 +253,16 @@ class Synchronous(Listener):
                 yield Report("silent", {"site": name, "seconds": lease})
         for name in self.members:
             edge = self.edges[name]
-            if not edge.is_complete and self._now - edge.waits_since > _PATIENCE * lease:
+            if not edge.is_complete and self._now - edge.waits_since > _STUCK_LEASES * lease:
                 self.leave(name)
                 edge.stuck += 1
                 edge.closed_until = self._now + lease * 2.0 ** min(edge.stuck, 60)
-                yield Report("stuck", {"site": name, "seconds": _PATIENCE * lease})
+                yield Report("stuck", {"site": name, "seconds": _STUCK_LEASES * lease})
 
     # ---- state ---------------------------------------------------------------------------------------------------
 
     def checkpoint(self) -> dict[str, Any]:
-        """Return the round, the edges with their messages, and what the algorithm has learnt."""
+        """Return the round, the edges with their messages, and the state of the algorithm."""
         return {
             "rounds": self.rounds,
             "degree": self._degree,
@@ -276,7 +277,7 @@ class Synchronous(Listener):
         Raises
         ------
         ValueError
-            An array has NaN or infinite values.
+            If an array has NaN or infinite values.
         """
         for name, value in state["learnt"].items():
             if not all(np.isfinite(array).all() for array in _arrays(value)):

@@ -1,10 +1,11 @@
-"""Turns of two neighbours, who send each other numbered messages in step over a link that loses and repeats them.
+"""Turns of two neighbours, which exchange numbered messages in step over a link that loses and repeats messages.
 
-Each end of an edge sends its message n + 1 once it has used the other's message n, so that one is at most one message
-ahead of the other. Either end may close the edge, as the other is silent, and open it anew; both then count from one
-again. Messages of before are told by the `life` of the sender's end, which grows whenever it closes the edge, and by
-the life of the receiver's end that the sender knows. Numbers belong to the edge, and not to the rounds of the sites: a
-site that comes late, and groups of sites that were apart for long, go on with one another at once.
+Each end of an edge sends its message n + 1 once it has used the other's message n, so that an end
+is at most one message ahead of the other. Either end may close the edge because the other is
+silent, and reopen it; both then count from one again. Earlier messages are recognised by the `life`
+of the sender's end, which grows whenever it closes the edge, and by the life of the receiver's end
+that the sender knows. Numbers belong to the edge, and not to the rounds of the sites: a site that
+comes late, and groups of sites that were separated, can exchange messages immediately.
 """
 
 from __future__ import annotations
@@ -24,26 +25,25 @@ Life = Annotated[int, Meta(ge=1, le=limits.LIVES)]
 class Turn(msgspec.Struct, frozen=True, array_like=True):
     """Part of every message of two neighbours, by which they keep step."""
 
-    life: Life = 1  # of the sender's end of the edge
-    knows: Annotated[int, Meta(ge=0, le=limits.LIVES)] = (
-        0  # of the receiver's end, as the sender knows it; 0 before it has heard from it
-    )
-    number: Count = 0  # of this message; 0 for a mere sign of life
-    acknowledged: Count = 0  # number up to which the sender has all messages of the receiver
-    is_ready: bool = True  # whether the sender hears the receiver and takes part, or would do so
+    life: Life = 1  # Life of the sender's end of the edge.
+    # Life of the receiver's end, as far as the sender knows; 0 before its first message arrives.
+    knows: Annotated[int, Meta(ge=0, le=limits.LIVES)] = 0
+    number: Count = 0  # Number of this message; 0 for a mere sign of life.
+    acknowledged: Count = 0  # Number up to which the sender has all messages of the receiver.
+    is_ready: bool = True  # Whether the sender hears the receiver, and takes part or is ready to.
 
 
 class Step(Message, frozen=True):
     """Base class of messages of rounds."""
 
     turn: Turn
-    round: Count  # of the sender
-    degree: Count  # neighbours with which the sender keeps step
-    schema: Digest  # of the sender
+    round: Count  # Round of the sender.
+    degree: Count  # Number of neighbours with which the sender exchanges messages in rounds.
+    schema: Digest  # Digest of the sender's schema.
 
 
 class Waiting(Step, frozen=True, tag="waiting"):
-    """Message of a site that waits: it lives, and lacks what comes after the number that it acknowledges."""
+    """Message of a site that lives and waits for the messages after the number that it acknowledges."""
 
 
 @dataclass
@@ -55,37 +55,37 @@ class Edge:
 
     life: int = 1
     knows: int = 0
-    is_met: bool = False  # whether the other end was heard since this one was closed, and may open it
+    is_met: bool = False  # Whether the other end was heard since this one was closed, and may reopen the edge.
     is_open: bool = False
-    sent: int = 0  # number of the newest message to the other end
-    received: int = 0  # number up to which all messages of the other end have come
-    kept: dict[int, Step] = field(default_factory=dict)  # the last two messages sent
-    inbox: dict[int, Step] = field(default_factory=dict)  # messages that the site has not used yet
-    sent_at: dict[int, float] = field(default_factory=dict)  # when each of `kept` was sent last
-    waits_since: float = 0.0  # for the other end's message of this turn, however often the edge was opened since
-    owes: bool = False  # whether the other end has brought no message of a turn since then
-    stuck: int = 0  # times that the edge was closed as the other end did not move, though it was heard
+    sent: int = 0  # Number of the newest message to the other end.
+    received: int = 0  # Number up to which all messages of the other end have come.
+    kept: dict[int, Step] = field(default_factory=dict)  # The last two messages sent.
+    inbox: dict[int, Step] = field(default_factory=dict)  # Messages that the site has not used yet.
+    sent_at: dict[int, float] = field(default_factory=dict)  # Time at which each message in `kept` was last sent.
+    waits_since: float = 0.0  # Start of the wait for the other end's message; reopening the edge does not change it.
+    owes: bool = False  # Whether the other end has sent no message of a turn since then.
+    stuck: int = 0  # Number of times the edge was closed because the other end was heard but made no progress.
     closed_until: float = 0.0
 
     def close(self) -> None:
-        """End the exchange at this end; the other hears of it by the life."""
+        """End the exchange at this end; the other end learns it from the life."""
         self._forget()
         self.life, self.is_met = min(self.life + 1, limits.LIVES), False
 
     def open(self, now: float) -> None:
-        """Begin to count at one."""
+        """Open the edge, and number messages from one."""
         self._forget()
         self.is_open = True
         self._wait(now)
 
     def _wait(self, now: float) -> None:
-        """Wait for the other end's message of this turn; one that opens the edge anew and again gains no time."""
+        """Wait for the other end's message of this turn; reopening the edge repeatedly gains it no time."""
         if not self.owes:
             self.waits_since = now
         self.owes = not self.is_complete
 
     def excuse(self) -> None:
-        """Forget for how long the other end has brought nothing, as it is left out for that."""
+        """Forget how long the other end has sent nothing, since it is left out for that."""
         self.owes = False
 
     def _forget(self) -> None:
@@ -95,7 +95,7 @@ class Edge:
         self.inbox.clear()
 
     def add(self, message: Step, now: float) -> Step:
-        """Give the next message its number, and return it as it is to be sent."""
+        """Number the next message, and return it for sending."""
         self.sent += 1
         self.kept = {number: old for number, old in self.kept.items() if number == self.sent - 1}
         self.kept[self.sent] = message
@@ -103,7 +103,7 @@ class Edge:
         return self.stamped(self.sent, now)
 
     def stamped(self, number: int, now: float) -> Step:
-        """Return a message that was kept, with what is to be said of the edge now."""
+        """Return a kept message with the current state of the edge."""
         self.sent_at[number] = now
         return msgspec.structs.replace(self.kept[number], turn=self.turn(number))
 
@@ -112,12 +112,12 @@ class Edge:
         return Turn(self.life, self.knows, number, self.received, self.is_open or self.is_met)
 
     def hear(self, turn: Turn, now: float) -> bool:
-        """Learn of the other end; return whether the exchange has ended, as one of both has closed or forgotten it."""
+        """Update this end by the other's turn; return whether either end has closed or forgotten the exchange."""
         if turn.life < self.knows:
             return False
         was_open, ended = self.is_open, False
         if turn.knows > self.life or (turn.knows == self.life and turn.acknowledged > self.sent):
-            self.life = min(turn.knows, limits.LIVES)  # this end does not remember what the other has had of it
+            self.life = min(turn.knows, limits.LIVES)  # This end has forgotten messages that the other received.
             self.close()
             ended = was_open
         if turn.life > self.knows:
@@ -129,13 +129,13 @@ class Edge:
         return ended
 
     def may_open(self, turn: Turn) -> bool:
-        """Return whether to open the edge, as both ends hear each other and want to."""
+        """Return whether to open the edge: both ends hear each other and are ready."""
         return not self.is_open and self.is_met and turn.is_ready and self.fits(turn)
 
     def fits(self, turn: Turn) -> bool:
-        """Return whether a message belongs to the present exchange.
+        """Return whether a message belongs to the current exchange.
 
-        One whose sender had not heard anything yet belongs to the first.
+        A message whose sender had not heard anything yet belongs to the first exchange.
         """
         is_first = turn.knows == 0 and self.life == turn.life == 1 and turn.number <= 1
         return turn.life == self.knows and (turn.knows == self.life or is_first)
@@ -153,11 +153,11 @@ class Edge:
         return None
 
     def is_new(self, turn: Turn) -> bool:
-        """Return whether a message has not come before."""
+        """Return whether a message comes for the first time."""
         return turn.number > self.received and turn.number not in self.inbox
 
     def missing(self, turn: Turn, before: float) -> list[int]:
-        """Return the numbers of the messages that the other end lacks, as it says, and that were sent `before`.
+        """Return the numbers of the messages that the other end lacks, and that were last sent `before` a time.
 
         Later ones may still be on their way.
         """
@@ -177,7 +177,7 @@ class Edge:
 
     @classmethod
     def restore(cls, state: dict[str, Any], kinds: tuple[type[Message], ...]) -> Edge:
-        """Make an `Edge` of the state that `checkpoint` returned, with messages of these kinds."""
+        """Return the edge whose state `checkpoint` returned, with messages of these kinds."""
         read = decoder(kinds)
         inside = {name: {n: read(data) for n, data in state[name]} for name in ("kept", "inbox")}
         return cls(**{**state, **inside})

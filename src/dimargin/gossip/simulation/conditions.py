@@ -14,8 +14,8 @@ class LinkFaults:
     Attributes
     ----------
     delay : (float, float)
-        Least and most seconds that a message takes, uniformly distributed; messages overtake one another where these
-        differ.
+        Smallest and largest number of seconds that a message takes, uniformly distributed; messages
+        overtake each other if these differ.
     loss, duplication : float
         Probabilities that a message vanishes, and that it arrives twice.
     """
@@ -27,7 +27,7 @@ class LinkFaults:
     def __post_init__(self) -> None:
         low, high = self.delay
         if not 0 <= low <= high < math.inf:
-            raise ValueError(f"delay must be two numbers with 0 <= least <= most, got {self.delay!r}")
+            raise ValueError(f"delay must be two finite numbers with 0 <= low <= high, got {self.delay!r}")
         for name, value in (("loss", self.loss), ("duplication", self.duplication)):
             if not 0 <= value <= 1:
                 raise ValueError(f"{name} must be a probability in [0, 1], got {value!r}")
@@ -35,10 +35,7 @@ class LinkFaults:
 
 @dataclass(frozen=True)
 class Outage:
-    """Outage of a site from `at` to `until` (for ever by default).
-
-    The site returns from its checkpoint, or without memory.
-    """
+    """Outage of a site from `at` to `until` (forever by default), after which it resumes or has lost its memory."""
 
     site: str
     at: float
@@ -48,9 +45,9 @@ class Outage:
 
 @dataclass(frozen=True)
 class NetworkSplit:
-    """Split of the network from `at` to `until`, when sites of different groups do not reach one another.
+    """Split of the network from `at` to `until` into groups that cannot reach each other.
 
-    Sites that are in no group form one more.
+    Sites that are in no group form another one.
     """
 
     groups: tuple[frozenset[str], ...]
@@ -66,7 +63,7 @@ class NetworkSplit:
 
 @dataclass(frozen=True)
 class Conditions:
-    """Conditions of a simulated network; by default synchronous rounds of a second without a fault.
+    """Conditions of a simulated network; by default synchronous rounds of one second without faults.
 
     Attributes
     ----------
@@ -74,7 +71,7 @@ class Conditions:
         Faults of all links that `links` does not name.
     links : mapping from (sender, receiver) to LinkFaults
     jitter : float
-        Share by which a timer may end later than it was set to: 0 keeps sites in step.
+        Largest share by which timers are late; 0 keeps sites in step.
     speeds : mapping from site to float
         Speeds of the sites' clocks; 1 by default.
     joins : mapping from site to float
@@ -98,7 +95,7 @@ class Conditions:
 
     @classmethod
     def asynchronous(cls, loss: float = 0.0, duplication: float = 0.0, **others: object) -> Conditions:
-        """Make conditions in which messages take up to a second and no two sites keep step."""
+        """Return conditions in which messages take up to a second and no two sites are in step."""
         return cls(LinkFaults((0.0, 1.0), loss, duplication), jitter=0.5, **others)  # type: ignore[arg-type]
 
     def cut(self, now: float, a: str, b: str) -> bool:

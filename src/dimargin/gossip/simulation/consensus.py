@@ -35,9 +35,9 @@ def agree(
     limits: Limits,
     random_state: int,
 ) -> CoreSetRun:
-    """Let sites agree on a core-set, on a network that stays as it is, until all of them have stopped.
+    """Run core-set consensus on a static network until all sites have stopped.
 
-    `site` is the number of every row's site, of shape (n,). The settings' `quiet_rounds` are replaced, as they follow
+    `site` is the number of every row's site, of shape (n,). The settings' `quiet_rounds` are set
     from the diameter. Raises ValueError if some site cannot reach all others.
     """
     graph = connected_graph(topology, n_sites, random_state)
@@ -49,7 +49,7 @@ def agree(
 def dealt(shards: Any, codes: Any, given: Any, n_sites: int) -> Any:
     """Return the site of every row.
 
-    Rows are in random order, and `given` has their places in the caller's order, which is that of `shards`.
+    Rows are in random order; `given` has their indices in the caller's order, that of `shards`.
     """
     if not isinstance(shards, str):
         shards = np.asarray(shards)
@@ -59,13 +59,10 @@ def dealt(shards: Any, codes: Any, given: Any, n_sites: int) -> Any:
     return deal(shards, codes, np.arange(len(given)), n_sites)
 
 
-_TINY = 1e-300  # rho that is rounding
-
-
 class Consensus(Strategy):
     """Strategy in which sites agree on the core-set of an L2-SVM, for one output after the other.
 
-    Its parameters are as in `dimargin.GossipSVMClassifier`.
+    Its parameters are those of `dimargin.GossipSVMClassifier`.
     """
 
     needs_rows = True
@@ -83,19 +80,16 @@ class Consensus(Strategy):
         """Train the machines; the history has one entry."""
         began, limits = time.perf_counter(), training.limits
         training.progress.level_begin(0, None)
-        (part,) = training.rows.merge(whole_of, training.rows.n_shards).collect(_itself)
+        (part,) = training.rows.merge(whole_of, training.rows.n_shards).collect(_identity)
         problem, transform, loss = part.problem, part.problem.kernel.transform, training.facts.loss
         assert isinstance(loss, SquaredHingeLoss)
         settings = CoreSetSettings.for_gap("margin", 2 * loss.C, limits.tol, transform.kernel, bool(transform.offset))
         codes = codes_of_labels(problem.labels)
         site = dealt(self.shards, codes, training.given, self.n_sites)
-        runs = [
-            agree(
-                problem.kernel.rows(np.arange(problem.n_rows)), signs, problem.weights, settings, site, self.n_sites,
-                self.topology, limits, training.random_state,
-            )
-            for signs in problem.labels
-        ]  # fmt: skip
+        rows = problem.kernel.rows(np.arange(problem.n_rows))
+        network = site, self.n_sites, self.topology
+        end = limits, training.random_state
+        runs = [agree(rows, signs, problem.weights, settings, *network, *end) for signs in problem.labels]
         return self._outcome(training, part, runs, time.perf_counter() - began)
 
     def _outcome(self, training: Training, part: Part, runs: list[CoreSetRun], seconds: float) -> Outcome:
@@ -106,15 +100,15 @@ class Consensus(Strategy):
             own[run.indices(run.best)] = run.best.weights
         precise = DualProblem.of(problem, problem.kernel.in_float64())
         margins = precise.margins(weights)
-        # the best multiple of the weights; sites know it too, but where kernel values are large they have lost it in
-        # the length that all points count as having
         status: Status = next((run.status for run in runs if run.status != "converged"), "converged")
         if isinstance(problem.loss, HardMarginLoss):
             dual = separating(precise, weights, margins, status)
         else:
             rho = (weights * (margins + problem.conjugate.curvature_right * weights)).sum(axis=1, keepdims=True)
-            dual = np.where(rho > _TINY, 1 / np.maximum(rho, _TINY), 0.0) * weights
-        objectives = precise.certified(dual)  # whose coefficients are rounded once more
+            # This is the best multiple of the weights. Sites know it too, but if kernel values are
+            # large it is lost to rounding in the common length of all points.
+            dual = np.where(rho > 1e-300, 1 / np.maximum(rho, 1e-300), 0.0) * weights
+        objectives = precise.certified(dual)
         reason = f"{status}: sites agreed on a core-set"
         if status == "converged" and objectives.worst_gap > limits.tol:
             status = "precision"
@@ -122,16 +116,22 @@ class Consensus(Strategy):
             reason = f"{status} after {max(run.history[-1]['round'] for run in runs)} rounds of {self.n_sites} sites"
         rounds = sum(run.history[-1]["round"] for run in runs)
         entry = {
-            "level": 0, "partitions": self.n_sites, "scope": "global", "seconds": seconds,
-            "kernel_evaluations": precise.kernel.evaluations, "objective": objectives.primal.tolist(),
-            "relative_gap": objectives.worst_gap, "core_set": int(np.count_nonzero(dual.any(axis=0))),
-            "rounds": rounds, "rows_shared": sum(run.rows_shared for run in runs),
+            "level": 0,
+            "partitions": self.n_sites,
+            "scope": "global",
+            "seconds": seconds,
+            "kernel_evaluations": precise.kernel.evaluations,
+            "objective": objectives.primal.tolist(),
+            "relative_gap": objectives.worst_gap,
+            "core_set": int(np.count_nonzero(dual.any(axis=0))),
+            "rounds": rounds,
+            "rows_shared": sum(run.rows_shared for run in runs),
             **{name: sum(run.history[-1][name] for run in runs) for name in ("messages", "bytes")},
-        }  # fmt: skip
+        }
         found = LevelModel.of(part, dual, objectives.intercept)
         training.progress.level_end(entry, lambda: found)
         return Outcome(found, objectives, "global", status, reason, max(1, rounds), [entry])
 
 
-def _itself(part: Part, _: None) -> Part:
+def _identity(part: Part, _: None) -> Part:
     return part

@@ -19,14 +19,14 @@ from dimargin.system.arrays import Floats
 
 @dataclass
 class CoreSetRun(SimulatedRun):
-    """Points of sites that agree on a core-set, and the core-sets that they have come to.
+    """Run of sites that agree on a core-set.
 
-    An entry of the history also has ``core_sets`` (how many different ones there are), ``radius_min``, ``radius_mean``,
-    ``radius_max`` (over the sites) and ``farthest`` (largest distance of any point from the centre of any site's ball).
-    Radii are of balls; a margin machine has none. The settings are `CoreSetSettings`.
+    An entry of the history also has ``core_sets`` (the number of different ones) and, for balls,
+    ``radius_min``, ``radius_mean``, ``radius_max`` (over the sites) and ``farthest`` (largest
+    distance of any point from the centre of any site's ball). The settings are `CoreSetSettings`.
     """
 
-    masses: Floats | None = None  # weights of the rows, of shape (n,); ones by default
+    masses: Floats | None = None  # Weights of the rows, of shape (n,); ones by default.
 
     def _program(self, number: int, name: str) -> CoreSetConsensus:
         own = self.rows_of(number)
@@ -37,12 +37,12 @@ class CoreSetRun(SimulatedRun):
 
     @property
     def chosen(self) -> list[Chosen]:
-        """Core-sets of the sites that have one; for a site that is down, the one that it had."""
+        """Core-sets of the sites that have one, also of sites that are down."""
         return [program.chosen for program in self.programs if program.chosen is not None]
 
     @property
     def has_model(self) -> bool:
-        """Return whether any site has a core-set, which it has after its first round."""
+        """Return whether any site has a core-set; sites have one after their first round."""
         return bool(self.chosen)
 
     @property
@@ -52,7 +52,7 @@ class CoreSetRun(SimulatedRun):
 
     @property
     def agreed_after(self) -> int | None:
-        """Round from which on all sites had the same core-set; None if they do not have it."""
+        """Round from which all sites had the same core-set, or None if they have not agreed."""
         rounds = [entry["round"] for entry in self.history if entry["core_sets"] > 1]
         return None if self.history[-1]["core_sets"] != 1 else max(rounds, default=0) + 1
 
@@ -76,11 +76,9 @@ class CoreSetRun(SimulatedRun):
         return measures
 
     def _farthest(self, one: Chosen) -> float:
-        """Return the distance of the farthest of all points from the centre of a ball."""
         return float(self._space.distances(self.indices(one), one.weights).max() ** 0.5)
 
     @cached_property
     def _space(self) -> Points:
-        """All points, in the space of the machine."""
         points: Points = self.settings.space(Named.of("", 0, self.X, self.signs, self.masses))
         return points

@@ -27,16 +27,16 @@ class SimulatedSite:
     """One site of a simulation."""
 
     make: Callable[[], SiteProgram]
-    neighbours: tuple[str, ...]  # that it can send to
-    speed: float  # of its clock
-    began: float | None = None  # when its clock did, which goes on while the site is down
-    program: SiteProgram | None = None  # that runs; None while the site is down
-    last: SiteProgram | None = None  # program that ran last, whether the site is up or not
-    gone: bool = False  # whether it is down for good
-    stopped: str | None = None  # reason why it has finished
-    state: bytes | None = None  # its last checkpoint
+    neighbours: tuple[str, ...]  # Sites to which it can send.
+    speed: float  # Speed of its clock.
+    began: float | None = None  # Start of its clock, which also runs while the site is down.
+    program: SiteProgram | None = None  # Running program; None while the site is down.
+    last: SiteProgram | None = None  # Program that ran last, whether the site is up or not.
+    gone: bool = False  # Whether it is down permanently.
+    stopped: str | None = None  # Reason why it has finished.
+    state: bytes | None = None  # Its last checkpoint.
     keeps_state: bool = False
-    timers: dict[str, int] = field(default_factory=dict)  # number of the newest timer of each name
+    timers: dict[str, int] = field(default_factory=dict)  # Number of the newest timer of each name.
 
 
 class Simulator:
@@ -44,14 +44,15 @@ class Simulator:
 
     Parameters
     ----------
-    programs : mapping from name to a function that makes a program
-        Makers of the programs. The program of a site that was down is made anew and given its checkpoint.
+    programs : mapping from name to function
+        Factories of the programs. A site that was down gets a new program, which is restored from
+        its checkpoint.
     graph : networkx graph, or function from seconds to one
-        Nodes 0, 1, ... are the sites in the order of `programs`. A function is called every second, and
-        the neighbours of the sites change with it.
+        Nodes 0, 1, ... are the sites in the order of `programs`. A function is called every second,
+        and changes the neighbours of the sites.
     conditions : Conditions
     random_state : int
-        Seed of delays, losses and jitter.
+        Seed of the delays, losses and jitter.
     largest : int
         Most bytes that a message may have.
 
@@ -63,7 +64,7 @@ class Simulator:
     counts : Counter
         "messages" and "bytes" sent, "delivered", "lost", "duplicated", "undecodable".
     reports : list of (float, str, Report)
-        What sites reported, with time and name.
+        Reports of sites, with time and name.
     """
 
     def __init__(
@@ -92,13 +93,13 @@ class Simulator:
             for name, make in programs.items()
         }
         for name in self._names:
-            self._at(self.conditions.joins.get(name, 0.0), self._begin, name)
+            self._schedule(self.conditions.joins.get(name, 0.0), self._start_site, name)
         for outage in self.conditions.outages:
-            self._at(outage.at, self._fall, outage.site, outage.until == math.inf)
+            self._schedule(outage.at, self._stop_site, outage.site, outage.until == math.inf)
             if outage.until < math.inf:
-                self._at(outage.until, self._return, outage.site, outage.loses_memory)
+                self._schedule(outage.until, self._restart_site, outage.site, outage.loses_memory)
         if self._graph is not None:
-            self._at(1.0, self._rewire)
+            self._schedule(1.0, self._rewire)
 
     def run(self, until: float = math.inf, watch: Callable[[Simulator], bool] | None = None) -> str:
         """Process events until the run ends.
@@ -108,17 +109,17 @@ class Simulator:
         until : float
             Seconds of the virtual clock at which to pause; `run` may be called again.
         watch : callable, optional
-            Called after everything of every whole second has happened; True ends the run.
+            Called after all events of every whole second; True ends the run.
 
         Returns
         -------
         {"stopped", "watch", "until", "silence"}
-            All sites have stopped, `watch` returned True, the time has come, or no event is left.
+            All sites have stopped, `watch` returned True, `until` is reached, or no event is left.
         """
         second = math.floor(self.now) + 1
         while self._events:
             time = self._events[0][0]
-            if time > self.now and self._all_stopped:  # not before, so that all end with the same round
+            if time > self.now and self._all_stopped:  # All sites end with the same round.
                 return "stopped"
             while watch is not None and time >= second and second <= until:
                 self.now = max(self.now, math.nextafter(second, 0))
@@ -128,9 +129,9 @@ class Simulator:
             if time >= until:
                 self.now = until
                 return "until"
-            _, _, happen, arguments = heapq.heappop(self._events)
+            _, _, handle, arguments = heapq.heappop(self._events)
             self.now = time
-            happen(*arguments)
+            handle(*arguments)
         return "stopped" if self._all_stopped else "silence"
 
     @property
@@ -140,7 +141,7 @@ class Simulator:
 
     # ---- events --------------------------------------------------------------------------------------------------
 
-    def _begin(self, name: str) -> None:
+    def _start_site(self, name: str) -> None:
         site = self.sites[name]
         site.program = site.last = site.make()
         site.timers = {}
@@ -148,13 +149,13 @@ class Simulator:
             site.began = self.now
         if site.state is not None:
             site.program.restore(unpack(site.state))
-        self._do(name, site, site.program.start(self._clock(site), site.neighbours))
+        self._carry_out(name, site, site.program.start(self._clock(site), site.neighbours))
 
     def _wake(self, name: str, timer: str, token: int) -> None:
         site = self.sites[name]
         if site.program is not None and site.timers.get(timer) == token:
             del site.timers[timer]
-            self._do(name, site, site.program.wake(self._clock(site), timer))
+            self._carry_out(name, site, site.program.wake(self._clock(site), timer))
 
     def _arrive(self, sender: str, name: str, data: bytes) -> None:
         site = self.sites[name]
@@ -169,20 +170,20 @@ class Simulator:
             self.counts["undecodable"] += 1
             self.reports.append((self.now, name, Report("undecodable", {"sender": sender, "reason": str(error)})))
             if isinstance(error, UnsoundError):
-                self._do(name, site, site.program.refuse(self._clock(site), sender, str(error)))
+                self._carry_out(name, site, site.program.refuse(self._clock(site), sender, str(error)))
             return
         self.counts["delivered"] += 1
-        self._do(name, site, site.program.receive(self._clock(site), sender, message))
+        self._carry_out(name, site, site.program.receive(self._clock(site), sender, message))
 
-    def _fall(self, name: str, for_good: bool) -> None:
+    def _stop_site(self, name: str, for_good: bool) -> None:
         self.sites[name].program = None
         self.sites[name].gone = for_good
 
-    def _return(self, name: str, loses_memory: bool) -> None:
+    def _restart_site(self, name: str, loses_memory: bool) -> None:
         site = self.sites[name]
         if loses_memory:
             site.state = None
-        self._begin(name)
+        self._start_site(name)
 
     def _rewire(self) -> None:
         assert self._graph is not None
@@ -191,12 +192,12 @@ class Simulator:
             if neighbours != site.neighbours:
                 site.neighbours = neighbours
                 if site.program is not None:
-                    self._do(name, site, site.program.neighbours_changed(self._clock(site), neighbours))
-        self._at(1.0, self._rewire)
+                    self._carry_out(name, site, site.program.neighbours_changed(self._clock(site), neighbours))
+        self._schedule(1.0, self._rewire)
 
     # ---- actions -------------------------------------------------------------------------------------------------
 
-    def _do(self, name: str, site: SimulatedSite, actions: Iterable[Action]) -> None:
+    def _carry_out(self, name: str, site: SimulatedSite, actions: Iterable[Action]) -> None:
         sends = []
         for action in actions:
             if type(action) is Send:
@@ -205,7 +206,7 @@ class Simulator:
                 token = next(self._order)
                 site.timers[action.name] = token
                 late = 1 + self.conditions.jitter * self._rng.random() if self.conditions.jitter else 1.0
-                self._at(action.after * late / site.speed, self._wake, name, action.name, token)
+                self._schedule(action.after * late / site.speed, self._wake, name, action.name, token)
             elif type(action) is Report:
                 self.reports.append((self.now, name, action))
             elif type(action) is Stop:
@@ -234,12 +235,12 @@ class Simulator:
         low, high = link.delay
         for _ in range(copies):
             delay = low if low == high else low + (high - low) * rng.random()
-            self._at(delay, self._arrive, name, send.to, data)
+            self._schedule(delay, self._arrive, name, send.to, data)
 
     # ---- helpers -------------------------------------------------------------------------------------------------
 
-    def _at(self, after: float, happen: Callable[..., None], *arguments: Any) -> None:
-        heapq.heappush(self._events, (self.now + after, next(self._order), happen, arguments))
+    def _schedule(self, after: float, handle: Callable[..., None], *arguments: Any) -> None:
+        heapq.heappush(self._events, (self.now + after, next(self._order), handle, arguments))
 
     def _clock(self, site: SimulatedSite) -> float:
         assert site.began is not None

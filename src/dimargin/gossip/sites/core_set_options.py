@@ -1,4 +1,4 @@
-"""Options of sites that agree on the few rows which determine a machine or a detector, and share these."""
+"""Options of sites that agree on the few rows that determine a machine or a detector, and share these rows."""
 
 from __future__ import annotations
 
@@ -22,11 +22,6 @@ from dimargin.kernels.row_transform import RowTransform
 from dimargin.problems.losses import MAX_PARAMETER, MIN_PARAMETER
 from dimargin.system.value_tree import Step
 
-_OWN = tuple(field.name for field in fields(CoreSetParameters))
-_BEYOND = 1e3  # times as long as rows within the limits, that rows appended later may be
-_DENSE = 1000  # features of LIBSVM text, above which rows stay sparse
-_QUIET = 4.0  # leases without news, after which sites have agreed
-
 
 @dataclass(frozen=True)
 class CoreSetOptions(SiteOptions, CoreSetParameters):
@@ -36,13 +31,13 @@ class CoreSetOptions(SiteOptions, CoreSetParameters):
 
     @property
     def min_labels(self) -> int:
-        """Least number of labels: two for the classifier, none for detectors."""
+        """Smallest number of labels: two for the classifier, zero for detectors."""
         return 2 if self.kind == "svm" else 0
 
     def __post_init__(self) -> None:
         if not (MIN_PARAMETER <= self.C <= MAX_PARAMETER or (self.kind != "one-class" and np.inf == self.C)):
             raise ValueError(
-                f"C must be in [{MIN_PARAMETER:g}, {MAX_PARAMETER:g}], or of svm and svdd infinite; got {self.C!r}"
+                f"C must be in [{MIN_PARAMETER:g}, {MAX_PARAMETER:g}], or infinite for svm and svdd; got {self.C!r}"
             )
         if not 1 <= self.degree <= MAX_DEGREE:
             raise ValueError(f"degree must be in [1, {MAX_DEGREE}], got {self.degree!r}")
@@ -52,12 +47,13 @@ class CoreSetOptions(SiteOptions, CoreSetParameters):
 
     def own_terms(self) -> dict[str, Any]:
         """Return the terms that only this program has."""
-        return {name: getattr(self, name) for name in _OWN}
+        return {field.name: getattr(self, field.name) for field in fields(CoreSetParameters)}
 
     def rows(self, X: Any, y: NDArray[Any], schema: Schema) -> CodedRows:
-        """Return rows scaled, with codes of their labels, and stored dense or sparse as the schema decides."""
+        """Return scaled rows with codes of their labels, dense or sparse as the schema decides."""
         X = schema.scaled(X)
-        if schema.terms["features_counted_from"] is not None and schema.n_features > _DENSE:
+        # Rows of LIBSVM text stay sparse if they have many features.
+        if schema.terms["features_counted_from"] is not None and schema.n_features > 1000:
             X = sp.csr_array(X)
         elif sp.issparse(X):
             X = X.toarray()
@@ -65,20 +61,26 @@ class CoreSetOptions(SiteOptions, CoreSetParameters):
         return CodedRows(X, codes.astype(np.float64))
 
     def learner(self, name: str, rows: Any, schema: Schema, n_rows: int, seed: tuple[int, ...]) -> CoreSetMachines:
-        """Return the learner of a site, which draws nothing at random."""
+        """Return the learner of a site, which is deterministic."""
         return CoreSetMachines(name, rows, self.settings(schema), self.identity)
 
     def settings(self, schema: Schema) -> CoreSetSettings:
-        """Return the settings under a schema, with bounds of what a correct site can send."""
+        """Return the settings under a schema, with bounds on the messages of correct sites."""
         agreed = CoreSetSettings.for_gap(
             "ball" if self.kind == "svdd" else "margin", self.C, self.tol, self._kernel(schema), self.kind == "svm"
         )
         codes = tuple(range(len(schema.labels))) if self.uses_labels else (1,)
         return replace(
-            agreed, codes=codes, interval=self.interval, lease=self.lease,
-            quiet_rounds=round(_QUIET * self.lease / self.interval), norm_bound=_BEYOND * max(longest_row(schema), 1.0),
-            mass_bounds=(1.0, 1.0), max_messages=self.max_messages * max(1, len(codes)), schema=schema.digest,
-        )  # fmt: skip
+            agreed,
+            codes=codes,
+            interval=self.interval,
+            lease=self.lease,
+            quiet_rounds=round(4.0 * self.lease / self.interval),  # Sites have agreed after four leases without news.
+            norm_bound=1e3 * max(longest_row(schema), 1.0),  # Rows appended later may be longer than those agreed on.
+            mass_bounds=(1.0, 1.0),
+            max_messages=self.max_messages * max(1, len(codes)),
+            schema=schema.digest,
+        )
 
     def _kernel(self, schema: Schema) -> Kernel:
         gamma = 1 / schema.n_features if self.gamma is None else self.gamma
@@ -87,21 +89,26 @@ class CoreSetOptions(SiteOptions, CoreSetParameters):
     # ---- model ---------------------------------------------------------------------------------------------------
 
     def machine(self, learner: CoreSetMachines, schema: Schema, counts: Mapping[str, int]) -> Step | None:
-        """Return the model's last step; None before there is a core-set for every output."""
+        """Return the model's last step, or None before there is a core-set for every output."""
         chosen = [machine.chosen for machine in learner.machines]
         found = [one for one in chosen if one is not None and np.isfinite(one.value)]
         if len(found) < len(chosen) or not all(map(learner.settings.is_separated, found)):
             return None
         bounds = np.array([learner.settings.bounds(one) for one in found])
         kernel = self._kernel(schema)
-        parameters = {name: getattr(self, name) for name in _OWN if name != "kind"} | {"gamma": kernel.gamma}
+        parameters = {name: value for name, value in self.own_terms().items() if name != "kind"}
+        parameters["gamma"] = kernel.gamma
         vectors = Named.united([one.points for one in found])
         transform = RowTransform.fit(vectors.X, kernel).in_float64()
         attributes = {
-            "support_": np.arange(len(vectors.names)), "support_vectors_": vectors.X, "_transform": transform,
-            **certificate(bounds[:, 1], bounds[:, 0]), "n_iter_": max(1, learner.steps),
-            "_n_given": sum(counts.values()), **width_of(schema),
-        }  # fmt: skip
+            "support_": np.arange(len(vectors.names)),
+            "support_vectors_": vectors.X,
+            "_transform": transform,
+            **certificate(bounds[:, 1], bounds[:, 0]),
+            "n_iter_": max(1, learner.steps),
+            "_n_given": sum(counts.values()),
+            **width_of(schema),
+        }
         if self.kind == "svm":
             own = self._classifier(found, vectors, learner, schema)
             return Step("machine", "CoreSetSVMClassifier", parameters, attributes | own)
@@ -118,14 +125,15 @@ class CoreSetOptions(SiteOptions, CoreSetParameters):
             signed = machine.settings.signs(one.points) * one.weights / -one.value
             row[[indices[name] for name in one.points.names]] = signed
         counts = np.bincount(vectors.labels.astype(np.int64), minlength=len(schema.labels))
+        classes, intercept = np.array(schema.labels), dual.sum(axis=1)
         return {
-            "classes_": np.array(schema.labels), "dual_coef_": dual, "intercept_": dual.sum(axis=1),
-            "n_support_": counts, "_router": None,
+            "classes_": classes, "dual_coef_": dual, "intercept_": intercept, "n_support_": counts, "_router": None
         }  # fmt: skip
 
     def _detector(self, one: Chosen, transform: RowTransform, learner: CoreSetMachines, n_rows: int) -> dict[str, Any]:
         x, X = one.weights, one.points.X
-        # no site knows what all rows are outside by: its mean is the one of the optimum, see `contamination`
+        # No site knows the excess of all rows: its mean at the optimum is used, see
+        # `contamination`.
         square = float(x @ KernelMatrix(transform, X).multiply(np.arange(len(x)), x[None])[0])
         own: dict[str, Any] = {"dual_coef_": x[None], "_square": square}
         if self.kind == "one-class":

@@ -1,4 +1,4 @@
-"""Options of sites that learn a linear machine by gossip, and share no row."""
+"""Options of sites that learn a linear machine by gossip, without sharing rows."""
 
 from __future__ import annotations
 
@@ -57,13 +57,18 @@ class GossipOptions(SiteOptions, GossipParameters):
         """Return the terms that only this program has."""
         band = {"theta": self.theta, "upsilon": self.upsilon} if self.loss_function == "odm" else {}
         return {
-            "loss": self.loss_function, "alpha": self.alpha, "gradient": self.gradient, "step_size": self.step_size,
-            "fit_intercept": self.fit_intercept, **band, **kernel_terms(self),
-        }  # fmt: skip
+            "loss": self.loss_function,
+            "alpha": self.alpha,
+            "gradient": self.gradient,
+            "step_size": self.step_size,
+            "fit_intercept": self.fit_intercept,
+            **band,
+            **kernel_terms(self),
+        }
 
     @property
     def loss(self) -> Loss:
-        """The loss of a row's margin."""
+        """Loss of a row's margin."""
         return loss_of(self.loss_function, self.theta, self.upsilon)
 
     @property
@@ -81,7 +86,7 @@ class GossipOptions(SiteOptions, GossipParameters):
         return 8 * (n_outputs * width + Sums.size((n_outputs, width)))
 
     def rows(self, X: Any, y: NDArray[Any], schema: Schema) -> HingeRows:
-        """Return rows scaled, with the signs of their labels."""
+        """Return scaled rows with the signs of their labels."""
         scaled = with_features(self, schema.scaled(X), schema) if self.is_kernel else schema.scaled(X)
         return HingeRows(scaled, schema.signs(y), self.loss)
 
@@ -90,41 +95,48 @@ class GossipOptions(SiteOptions, GossipParameters):
         return (KernelGadget if self.is_kernel else Gadget)(rows, self.settings(schema, n_rows), seed)
 
     def settings(self, schema: Schema, n_rows: int) -> GadgetSettings:
-        """Return the settings under a schema, with bounds of what a correct site can send."""
+        """Return the settings under a schema, with bounds on the messages of correct sites."""
         radius = FEATURE_ROW if self.is_kernel else max(longest_row(schema), 1.0)
-        # a smooth loss and its slope grow with margins, which are those of weights that are no worse than zero
+        # A smooth loss grows with margins, whose size is bounded for weights better than zero.
         steepness = HingeRows(np.zeros((0, 1)), np.zeros((1, 0)), self.loss).steepness
         rise = steepness * (1 + radius * np.sqrt(2 / self.alpha)) ** 2 if self.loss.smooth else 1.0
+        max_norm = 10 * np.sqrt(len(schema.labels)) * radius * rise / self.alpha  # Since |w| <= radius / alpha.
+        max_mass = 10 * rise * max(n_rows, 1) * radius**2 * max(self.lease / self.interval, 1.0)
         return GadgetSettings(
             **{field.name: getattr(self, field.name) for field in fields(GadgetParameters)},
-            interval=self.interval, lease=self.lease,
-            # |w| <= radius / alpha
-            norm_bound=min(10 * np.sqrt(len(schema.labels)) * radius * rise / self.alpha, limits.NUMBER),
-            mass_bound=min(
-                10 * rise * max(n_rows, 1) * radius**2 * max(self.lease / self.interval, 1.0), limits.NUMBER
-            ),
-            max_messages=self.max_messages, schema=schema.digest,
-        )  # fmt: skip
+            interval=self.interval,
+            lease=self.lease,
+            norm_bound=min(max_norm, limits.NUMBER),
+            mass_bound=min(max_mass, limits.NUMBER),
+            max_messages=self.max_messages,
+            schema=schema.digest,
+        )
 
     def machine(self, learner: Gadget, schema: Schema, counts: Mapping[str, int]) -> Step | None:
-        """Return the model's last step; None before the first step or without an estimate of the objective.
+        """Return the model's last step, or None before the first step or without an estimate of the objective.
 
-        There is no estimate while a neighbour's part is being undone.
+        There is no estimate while a neighbour's contribution is being undone.
         """
         weights = learner.weights
         if not (learner.steps and np.isfinite(weights).all() and np.isfinite(learner.objective).all()):
             return None
         n_constant = int(schema.has_intercept)
         intercept = weights[:, -1].copy() if schema.has_intercept else np.zeros(len(weights))
-        return Step(
-            "machine", "GossipSVMClassifier",
-            {"alpha": self.alpha, "gradient": self.gradient, "fit_intercept": self.fit_intercept,
-             "n_sites": len(counts), "loss_function": self.loss_function, "theta": self.theta,
-             "upsilon": self.upsilon},
-            {
-                "classes_": np.array(schema.labels), "coef_": weights[:, : weights.shape[1] - n_constant].copy(),
-                "intercept_": intercept, **certificate(learner.objective, learner.dual_objective),
-                "n_iter_": max(1, learner.rounds),
-                **({"n_features_in_": 2 * self.components} if self.is_kernel else width_of(schema)),
-            },
-        )  # fmt: skip
+        parameters = {
+            "alpha": self.alpha,
+            "gradient": self.gradient,
+            "fit_intercept": self.fit_intercept,
+            "n_sites": len(counts),
+            "loss_function": self.loss_function,
+            "theta": self.theta,
+            "upsilon": self.upsilon,
+        }
+        attributes = {
+            "classes_": np.array(schema.labels),
+            "coef_": weights[:, : weights.shape[1] - n_constant].copy(),
+            "intercept_": intercept,
+            **certificate(learner.objective, learner.dual_objective),
+            "n_iter_": max(1, learner.rounds),
+            **({"n_features_in_": 2 * self.components} if self.is_kernel else width_of(schema)),
+        }
+        return Step("machine", "GossipSVMClassifier", parameters, attributes)

@@ -1,8 +1,9 @@
-"""Kernel machines by gossip: sites learn a linear machine of random Fourier features that they draw alike.
+"""Kernel machines by gossip: sites learn a linear machine on random Fourier features that are equal at all sites.
 
-No row leaves a site, and none is in the model. Features depend on the agreed scaling, on the number of columns, and on
-terms of the schema: gamma, their number, and the seed. A digest of some of the seed's random numbers is a term too, so
-that sites refuse one another whose NumPy would draw others.
+No row leaves a site, and the model contains no rows. Features depend on the agreed scaling, on the
+number of columns, and on terms of the schema: gamma, the number of features, and the seed. A digest
+of random numbers from this seed is a term too, so that sites refuse each other if their versions of
+NumPy draw different numbers.
 """
 
 from __future__ import annotations
@@ -23,62 +24,61 @@ from dimargin.system.arrays import Floats
 from dimargin.system.value_tree import Step
 
 FEATURE_ROW = 2**0.5
-"""Length that no row of features exceeds: one, and the constant of an intercept."""
-
-_DRAWN, _DIGITS = 64, 6  # random numbers that sites compare, and their digits: the last ones may differ
+"""Largest norm of a row of features: random features have norm one, and the constant of the intercept is one."""
 
 
 class KernelGadget(Gadget):
-    """GADGET on random features, which may be others under a wider schema."""
+    """GADGET on random features, which differ under a wider schema."""
 
     def inherit(self, state: dict[str, Any], schema: Schema, before: Schema) -> None:
-        """Begin anew, as weights of other features say nothing."""
+        """Restart, since weights of other features are of no use."""
 
 
 def check_kernel(options: GossipParameters) -> None:
     """Raise ValueError for a parameter of the kernel out of its range."""
     if options.kernel not in ("linear", "rbf"):
-        raise ValueError(f"kernel must be 'linear' or 'rbf', which has random features; got {options.kernel!r}")
+        raise ValueError(f"kernel must be 'linear' or 'rbf', got {options.kernel!r}")
     if options.gamma is not None and not MIN_PARAMETER <= options.gamma <= MAX_PARAMETER:
         raise ValueError(f"gamma must be in [{MIN_PARAMETER:g}, {MAX_PARAMETER:g}], got {options.gamma!r}")
     if not 1 <= options.components <= limits.FEATURES // 2:
         raise ValueError(f"components must be in [1, {limits.FEATURES // 2}], got {options.components!r}")
     if options.feature_seed < 0:
-        raise ValueError(f"feature_seed must be a whole number of at least 0, got {options.feature_seed!r}")
+        raise ValueError(f"feature_seed must be a whole number not below 0, got {options.feature_seed!r}")
 
 
 def kernel_terms(options: GossipParameters) -> dict[str, Any]:
     """Return the terms that only kernel machines have."""
     if options.kernel == "linear":
         return {}
-    drawn = np.random.default_rng(options.feature_seed).normal(size=_DRAWN).round(_DIGITS) + 0.0
+    # Sites compare 64 random numbers to six digits, since the last digits may differ.
+    drawn = np.random.default_rng(options.feature_seed).normal(size=64).round(6) + 0.0
     return {
-        "kernel": options.kernel, "gamma": "1 / features" if options.gamma is None else options.gamma,
-        "components": options.components, "feature_seed": options.feature_seed,
+        "kernel": options.kernel,
+        "gamma": "1 / features" if options.gamma is None else options.gamma,
+        "components": options.components,
+        "feature_seed": options.feature_seed,
         "random_numbers": digest_of({"drawn": drawn}),
-    }  # fmt: skip
+    }
 
 
 def frequencies(options: GossipParameters, schema: Schema) -> Floats:
-    """Return the frequencies under a schema, of shape (n_features, components)."""
+    """Return the random frequencies under a schema, of shape (n_features, components)."""
     return fourier_frequencies(schema.n_features, options.components, _gamma(options, schema), options.feature_seed)
 
 
 def with_features(options: GossipParameters, scaled: Any, schema: Schema) -> Floats:
-    """Return the features of rows, which have been scaled, with a last one of one if there is an intercept."""
+    """Return the random features of scaled rows, with a last feature of one if there is an intercept."""
     X = scaled[:, : schema.n_features]
     features = fourier_features(X, frequencies(options, schema))
     return np.column_stack([features, np.ones(len(features))]) if schema.has_intercept else features
 
 
 def feature_step(options: GossipParameters, schema: Schema) -> Step:
-    """Return the step of a model that makes the features."""
-    parameters = {
-        "gamma": _gamma(options, schema), "n_components": options.components, "random_state": options.feature_seed
-    }  # fmt: skip
-    return Step(
-        "features", "FourierFeatures", parameters, {"frequencies_": frequencies(options, schema)} | width_of(schema)
-    )
+    """Return the step of a model that computes the random features."""
+    gamma, seed = _gamma(options, schema), options.feature_seed
+    parameters = {"gamma": gamma, "n_components": options.components, "random_state": seed}
+    attributes = {"frequencies_": frequencies(options, schema)} | width_of(schema)
+    return Step("features", "FourierFeatures", parameters, attributes)
 
 
 def _gamma(options: GossipParameters, schema: Schema) -> float:

@@ -1,6 +1,6 @@
 """Program of a real site, which learns from a data file and writes a model file and a status file.
 
-What learns knows nothing of files; they are read and written between two of its rounds.
+The learner knows nothing of files; they are read and written between two of its rounds.
 """
 
 from __future__ import annotations
@@ -24,58 +24,63 @@ from dimargin.gossip.sites.site_folder import SiteFolder
 from dimargin.system.value_tree import Step
 from dimargin.system.writing import write_file
 
-_TIMER = "files"
+_FILES_TIMER = "files"
 
 
 class LearningSite(Agreement):
-    """Agreement that reads rows from a file as they come, and writes the model and its status to files.
+    """Agreement that reads rows from a growing file, and writes the model and its status to files.
 
-    `content_of` makes the content of a model file of the steps of a model and notes. Raises ValueError or OSError if
-    the data cannot be read.
+    `content_of` returns the content of a model file from the steps of a model and notes. Raises
+    ValueError or OSError if the data cannot be read.
     """
 
     def __init__(
-        self, name: str, data: RowSource, folder: SiteFolder, options: SiteOptions,
-        content_of: Callable[[list[Step], dict[str, Any]], bytes], seed: int = 0,
-    ) -> None:  # fmt: skip
+        self,
+        name: str,
+        data: RowSource,
+        folder: SiteFolder,
+        options: SiteOptions,
+        content_of: Callable[[list[Step], dict[str, Any]], bytes],
+        seed: int = 0,
+    ) -> None:
         self.folder, self.options, self._data, self._content_of = folder, options, data, content_of
-        self.live: LiveSite | None = None  # which runs this program, for its counters
+        self.live: LiveSite | None = None  # Runner of this program, for its counters.
         self._first = first = data.read()
         self._terms = options.terms(first)
-        super().__init__(
-            name, first.X, self._labels(first), self._schema(first), options, options.n_sites, options.min_sites,
-            options.settle, max_messages=options.max_messages, seed=(seed, *name.encode()),
-        )  # fmt: skip
-        self._looked = 0.0
-        self._trouble = ""  # with the data
-        self._unwritten: dict[str, str] = {}  # files that could not be written the last time, with the reason
-        self._written = b""  # the model that is in the file
+        rows = first.X, self._labels(first), self._schema(first)
+        start = options.n_sites, options.min_sites, options.settle
+        limit, seeds = options.max_messages, (seed, *name.encode())
+        super().__init__(name, *rows, options, *start, max_messages=limit, seed=seeds)
+        self._last_read = 0.0
+        self._trouble = ""  # Error of the last read of the data.
+        self._unwritten: dict[str, str] = {}  # Reasons of failed writes, by file.
+        self._written = b""  # Content of the model file.
 
     def start(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
         """Start or resume learning, and set the timer for the files."""
         for remark in self._first.remarks:
             yield Report("data remark", {"file": str(self._data.path), "remark": remark})
         yield from super().start(now, neighbours)
-        yield Wake(1.0, _TIMER)
+        yield Wake(1.0, _FILES_TIMER)
 
     def wake(self, now: float, name: str) -> Iterator[Action]:
-        """Read and write the files that are due, every second; other timers are those of the agreement."""
-        if name != _TIMER:
+        """Read and write the files that are due, every second; pass other timers on to the agreement."""
+        if name != _FILES_TIMER:
             yield from super().wake(now, name)
             return
-        is_time = now - self._looked >= self.options.poll
+        is_time = now - self._last_read >= self.options.poll
         if is_time:
-            self._looked = now
+            self._last_read = now
             yield from self._take_rows(now)
-        if is_time or not os.path.exists(self.folder.model):  # False where Path.exists raises, as on a failing disk
+        if is_time or not os.path.exists(self.folder.model):  # Path.exists raises on a failing disk.
             yield from self._replace(self.folder.model, self.write_model)
         yield from self._replace(self.folder.status, self.write_status)
-        yield Wake(1.0, _TIMER)
+        yield Wake(1.0, _FILES_TIMER)
 
     # ---- files -------------------------------------------------------------------------------------------------
 
     def _replace(self, file: Path, write: Callable[[], None]) -> Iterator[Action]:
-        """Write a file, or report why it cannot be written now; the next time comes in a second or two."""
+        """Write a file, or report why it cannot be written; the next try comes in a second or two."""
         before = self._unwritten.pop(file.name, "")
         try:
             write()
@@ -88,7 +93,7 @@ class LearningSite(Agreement):
                 yield Report("trouble over", {"with": file.name})
 
     def _take_rows(self, now: float) -> Iterator[Action]:
-        """Add rows that were appended to the file; an error is reported once, and reading is tried again later."""
+        """Add rows that were appended to the file; report an error once, and read again later."""
         try:
             new = self._data.read()
             if new.X.shape[0]:
@@ -101,10 +106,10 @@ class LearningSite(Agreement):
                 yield Report("data refused", {"file": str(self._data.path), "reason": str(error)})
 
     def _labels(self, data: Rows) -> Any:
-        """Return the labels of the file, or ones where the program uses no labels."""
+        """Return the labels of the file, or ones if the program uses no labels."""
         if not self.options.uses_labels:
             return np.ones(data.X.shape[0], dtype=np.int64)
-        assert data.y is not None  # files without labels have been refused
+        assert data.y is not None  # Files without labels have been refused.
         return data.y
 
     def _schema(self, data: Rows) -> Schema:
@@ -120,21 +125,27 @@ class LearningSite(Agreement):
         with_files = self._trouble, *self._unwritten.values()
         all_trouble = *with_files, trouble, network.get("trouble"), _withheld(network), *self.similar_labels.values()
         facts = {
-            "site": self.name, "program": self.options.program, "shares": self.shares, "rows_shared": 0,
-            **self.status(), "bytes_in": sum(one["bytes_in"] for one in traffic),
-            "bytes_out": sum(one["bytes_out"] for one in traffic), "process": os.getpid(),
-            "converged": self._has_finished and not trouble, "network": network,
+            "site": self.name,
+            "program": self.options.program,
+            "shares": self.shares,
+            "rows_shared": 0,
+            **self.status(),
+            "bytes_in": sum(one["bytes_in"] for one in traffic),
+            "bytes_out": sum(one["bytes_out"] for one in traffic),
+            "process": os.getpid(),
+            "converged": self._has_finished and not trouble,
+            "network": network,
             "trouble": "; ".join(filter(None, all_trouble)),
-        }  # fmt: skip
+        }
         write_file(self.folder.status, json.dumps(facts, default=str).encode(), durable=False)
 
     @property
     def _has_finished(self) -> bool:
-        """Return whether the rule for stopping has held; the site goes on, for the others and for new rows."""
+        """Return whether the stopping rule has held; the site continues, for other sites and new rows."""
         return self.learner is not None and self.learner.has_finished
 
     def write_model(self, durable: bool = False) -> None:
-        """Replace the model file, if there is a model yet; remove it if there can be none, as rows have shown since."""
+        """Replace the model file if there is a model; remove it if rows have shown that there can be none."""
         machine = None if self.learner is None else self.options.machine(self.learner, self.schema, self.counts)
         if machine is None:
             if self.learner is not None and self.learner.trouble:
@@ -150,26 +161,29 @@ class LearningSite(Agreement):
 
     def _notes(self) -> dict[str, Any]:
         schema = self.schema
-        return {
-            "site": self.name,
-            "schema": {"digest": schema.digest, "terms": dict(schema.terms), "labels": list(schema.labels),
-                       "low": schema.low.tolist(), "high": schema.high.tolist(), "sites": self.counts},
-            "label": self._first.label, "zero_based": self._first.zero_based,
-        }  # fmt: skip
+        agreed = {
+            "digest": schema.digest,
+            "terms": dict(schema.terms),
+            "labels": list(schema.labels),
+            "low": schema.low.tolist(),
+            "high": schema.high.tolist(),
+            "sites": self.counts,
+        }
+        first = self._first
+        return {"site": self.name, "schema": agreed, "label": first.label, "zero_based": first.zero_based}
 
 
 def _withheld(network: dict[str, Any]) -> str:
-    """Return from whom messages are withheld, and why, of what a live site says of itself."""
-    return "; ".join(
-        f"a message to {name} is withheld: {reason}" for name, reason in network.get("withheld", {}).items()
-    )
+    """Return why messages are withheld from neighbours, according to the status of a live site."""
+    withheld = network.get("withheld", {})
+    return "; ".join(f"a message to {name} is withheld: {reason}" for name, reason in withheld.items())
 
 
 def json_log(name: str, write: Callable[[str], object]) -> Callable[[str, dict[str, Any]], None]:
-    """Return a log that writes one JSON object a line.
+    """Return a log that writes one JSON object per line.
 
-    It has the time by this site's own clock, the site, what happened, and the facts. A line that cannot be written, as
-    on a full disk, is left out; how many were is in the log once it can be written again.
+    The object has the time by this site's own clock, the site, what happened, and the facts. Lines
+    that cannot be written, as on a full disk, are left out and counted in a later line.
     """
     left_out = 0
 

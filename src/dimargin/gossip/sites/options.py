@@ -1,4 +1,4 @@
-"""Options that the owner of a site chooses, whatever the site learns."""
+"""Options that the owner of a site chooses for any kind of learner."""
 
 from __future__ import annotations
 
@@ -16,27 +16,24 @@ from dimargin.gossip.sites.row_source import Rows
 from dimargin.problems.objectives import relative
 from dimargin.system.value_tree import Step
 
-_MIN_MESSAGES = 200.0  # a second, of one neighbour, that nobody is refused for
-_TIMES_THE_INTERVAL = 20.0  # likewise, as a multiple of a site's own
-
 
 @dataclass(frozen=True)
 class SiteOptions(LearnerFactory):
-    """Abstract base class of options: those that all sites must share (`terms`), and those that each may choose.
+    """Abstract base class of options: those that all sites must share (`terms`), and those that each site may choose.
 
     For `n_sites`, `min_sites` and `settle` see `dimargin.gossip.programs.agreement.Agreement`.
     """
 
     program: ClassVar[str]
 
-    scale: bool = True  # whether features are scaled by the least and largest values of all sites
-    interval: float = 0.05  # seconds between rounds
-    lease: float = 2.0  # seconds of silence after which a neighbour counts as gone
+    scale: bool = True  # Whether features are scaled by the smallest and largest values of all sites.
+    interval: float = 0.05  # Seconds between rounds.
+    lease: float = 2.0  # Seconds of silence after which a neighbour counts as gone.
     n_sites: int | None = None
     min_sites: int = 1
     settle: float = 3.0
-    poll: float = 2.0  # seconds between reads of the data file, and between model files
-    identity: Identity | None = None  # where sites have certificates: rows that leave the site are signed
+    poll: float = 2.0  # Seconds between reads of the data file, and between writes of the model file.
+    identity: Identity | None = None  # Signs the rows that leave the site, if sites have certificates.
 
     @property
     def uses_labels(self) -> bool:
@@ -47,7 +44,7 @@ class SiteOptions(LearnerFactory):
         """Return the settings that must be the same at all sites."""
         return {
             "program": self.program,
-            # what LIBSVM text leaves out is zero, and has to stay zero
+            # Features that LIBSVM text omits are zero, and must stay zero.
             "scaling": "none" if not self.scale else "minmax" if data.zero_based is None else "maxabs",
             "features_counted_from": None if data.zero_based is None else int(not data.zero_based),
             **self.own_terms(),
@@ -55,13 +52,13 @@ class SiteOptions(LearnerFactory):
 
     @abstractmethod
     def own_terms(self) -> dict[str, Any]:
-        """Return the terms that only this program has, which decide what is learnt."""
+        """Return the terms that only this program has."""
 
     @abstractmethod
     def machine(self, learner: Any, schema: Schema, counts: Mapping[str, int]) -> Step | None:
-        """Return the model's last step, without its status; None while there is no model.
+        """Return the model's last step, without its status, or None while there is no model.
 
-        These options have made the learner, and `counts` are numbers of rows by site.
+        The learner is one of these options, and `counts` are numbers of rows by site.
         """
 
     def extra_steps(self, schema: Schema) -> list[Step]:
@@ -70,18 +67,18 @@ class SiteOptions(LearnerFactory):
 
     @property
     def max_messages(self) -> float:
-        """Messages per second that one neighbour may send before it is refused."""
-        return max(_MIN_MESSAGES, _TIMES_THE_INTERVAL / self.interval)
+        """Messages per second that one neighbour may send: 200, or 20 per round of this site if these are more."""
+        return max(200.0, 20.0 / self.interval)
 
 
 def longest_row(schema: Schema) -> float:
-    """Return the norm that no scaled row within the limits exceeds."""
+    """Return the largest norm of a scaled row within the limits."""
     limits = [np.abs((values - schema.shifts) * schema.factors) for values in (schema.low, schema.high)]
     return float(np.sqrt((np.maximum(*limits) ** 2).sum() + schema.has_intercept))
 
 
 def width_of(schema: Schema) -> dict[str, Any]:
-    """Return the attributes of any fitted step that describe its features."""
+    """Return the attributes that describe the features of a fitted step."""
     width: dict[str, Any] = {"n_features_in_": schema.n_features}
     if schema.feature_names is not None:
         width["feature_names_in_"] = np.array(schema.feature_names, dtype=object)
@@ -93,12 +90,14 @@ def certificate(primal: Any, dual: Any) -> dict[str, Any]:
 
     A site can only estimate them, since no site knows all rows.
     """
-    gap = float(relative(primal - dual, primal).max())
     single = len(primal) == 1
     return {
-        "objective_": float(primal[0]) if single else primal, "dual_objective_": float(dual[0]) if single else dual,
-        "duality_gap_": gap, "certificate_": "estimated", "history_": [],
-    }  # fmt: skip
+        "objective_": float(primal[0]) if single else primal,
+        "dual_objective_": float(dual[0]) if single else dual,
+        "duality_gap_": float(relative(primal - dual, primal).max()),
+        "certificate_": "estimated",
+        "history_": [],
+    }
 
 
 def scaler(schema: Schema, n_rows: int) -> list[Step]:

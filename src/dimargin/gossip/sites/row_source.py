@@ -1,4 +1,4 @@
-"""What a site asks of the place where its rows come from; `dimargin.io.data.GrowingFile` is one."""
+"""Interface of the sources of a site's rows, such as `dimargin.io.data.GrowingFile`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 
 class Rows(Protocol):
-    """Rows, as `dimargin.io.data.DataSet` has them."""
+    """Rows with the attributes of `dimargin.io.data.DataSet`."""
 
     @property
     def X(self) -> Any:  # noqa: D102
@@ -37,13 +37,13 @@ class Rows(Protocol):
 
 
 class RowSource(Protocol):
-    """Source of rows that may come to have more of them."""
+    """Growing source of rows."""
 
     @property
     def path(self) -> Path:
-        """Its place, for messages."""
+        """Path of the source, for messages."""
         ...
 
     def read(self) -> Rows:
-        """Return the rows that have come since the last call; raises ValueError or OSError where it cannot."""
+        """Return the rows that have come since the last call, or raise ValueError or OSError."""
         ...

@@ -14,12 +14,12 @@ class SiteFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.state = path / "state"  # from which a killed site resumes
-        self.status = path / "status.json"  # which is written every second
-        self.model = path / "model.dimargin"  # for ``dimargin predict``, which is replaced as a whole
+        self.state = path / "state"  # State from which a killed site resumes.
+        self.status = path / "status.json"  # Status, written every second.
+        self.model = path / "model.dimargin"  # Model for ``dimargin predict``, replaced atomically.
 
     def read_status(self) -> dict[str, Any]:
-        """Read the status that the site has written last, and the seconds since then as ``age``.
+        """Return the last status that the site has written, with the seconds since then as ``age``.
 
         Raises OSError if no site has run here, and ValueError if the file is damaged.
         """
