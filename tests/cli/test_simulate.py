@@ -215,7 +215,7 @@ def test_the_label_is_found_by_name_in_other_files(gossip, csv, tmp_path):
         (["--n-sites", "0"], "n_sites must be a whole number"),
         (["--loss", "2"], "loss must be a probability in [0, 1], got 2.0"),
         (["--duplication", "-1"], "duplication must be a probability in [0, 1], got -1.0"),
-        (["--delay", "2", "1"], "delay must be two numbers with 0 <= least <= most, got (2.0, 1.0)"),
+        (["--delay", "2", "1"], "delay must be two finite numbers with 0 <= low <= high, got (2.0, 1.0)"),
         (["--crash", "5", "--n-sites", "4"], "crash must be a share of the sites in (0, 1) or a whole number in [1,"),
         (["--crash", "1.5"], "got 1.5"),
         (["--gossip-rounds", "many"], "--gossip-rounds must be a number, got 'many'"),

@@ -15,19 +15,15 @@ import dimargin
 LAZY = [
     f"dimargin{room}"
     for room in (
-        *(
-            "",
-            ".baselines",
-            ".datasets",
-            ".estimators",
-            ".gossip",
-            ".gossip.rounds",
-            ".io",
-            ".io.data",
-            ".io.models",
-            ".io.libsvm",
-        ),
+        "",
+        ".estimators",
+        ".gossip",
+        ".gossip.rounds",
         ".gossip.simulation",
+        ".io",
+        ".io.data",
+        ".io.libsvm",
+        ".io.models",
     )
 ]
 HEAVY = ("sklearn", "pyarrow", "pandas", "matplotlib")
