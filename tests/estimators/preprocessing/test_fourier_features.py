@@ -40,7 +40,7 @@ def test_files_that_do_not_fit(tmp_path, change):
     machine[0].set_params(**change)
     save(machine, tmp_path / "model")
     if "n_components" in change:
-        with pytest.raises(ModelFileError, match="n_components must be a positive integer|FourierFeatures"):
+        with pytest.raises(ModelFileError, match=r"n_components must be a positive integer|FourierFeatures"):
             load(tmp_path / "model")
     else:  # what the features are of is in the frequencies
         assert_array_equal(load(tmp_path / "model").decision_function(X), machine.decision_function(X))
