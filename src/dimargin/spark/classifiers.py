@@ -70,8 +70,8 @@ class ODMClassifier(MarginEstimator, machine=machines.ODMClassifier):
     >>> odm = ODMClassifier(lam=1000.0, nLevels=2, strategy=DivideAndConquer(prediction="naive")).setSeed(1)
     >>> odm.getLam(), odm.getStrategy(), odm.getFeaturesCol()
     (1000.0, DivideAndConquer(prediction='naive'), 'features')
-    >>> print(odm.explainParam("stopLevel").partition(",")[0])
-    stopLevel: Level whose model is returned; 0 is the whole problem. Above it
+    >>> print(odm.explainParam("stopLevel").partition(". ")[0])
+    stopLevel: Level whose model is returned; 0 is the whole problem
     """
 
     model = ODMClassificationModel
