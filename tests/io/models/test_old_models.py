@@ -64,6 +64,7 @@ def test_an_old_text_model_predicts_the_same(name):
 
 
 def test_old_packed_values_come_back():
+    pytest.importorskip("pyspark", reason="values of Spark's checkpoints")
     spec = importlib.util.spec_from_file_location("make_old_models", DATA / "make_old_models.py")
     make = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(make)

@@ -59,7 +59,7 @@ def test_many_points(make, epsilon):
     X = {
         "normal": lambda: rng.normal(size=(20_000, 10)) + 5,
         "sphere": lambda: unit_sphere(20_000, 10),
-        "sparse": lambda: sp.random_array((20_000, 30), density=0.2, format="csr", rng=rng),
+        "sparse": lambda: sp.csr_array(rng.normal(size=(20_000, 30)) * (rng.random((20_000, 30)) < 0.2)),
         "float32": lambda: rng.normal(size=(20_000, 10)).astype(np.float32) + np.float32(5),
     }[make]()
     space = FeatureSpace(X)
