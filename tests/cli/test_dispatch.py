@@ -55,10 +55,6 @@ def test_commands_say_which_extra_they_need(csv, tmp_path):
     for command in (("gossip", csv), ("coreset",)):
         needed = f"dimargin: dimargin simulate {command[0]} {PEERS}"
         assert plain("simulate", *command) == (2, "", needed)
-    for name in ("gossip", "coreset"):
-        out = tmp_path / name
-        assert plain("bench", name, "--output", out) == (2, "", f"dimargin: dimargin bench {name} {PEERS}")
-        assert not out.exists()
 
 
 def test_a_site_says_what_it_is_and_how_it_is_without_the_extra(tmp_path):

@@ -340,11 +340,11 @@ FAILURES = {
     "svm-scale damaged": "damaged, line 2",
     "svm-scale table.csv": "table.csv: expected LIBSVM text",
     "svm-scale zero": "zero has a feature 0",
-    "svm-scale -r rows rows": "rows, line 1: 'x'",
+    "svm-scale -r rows rows": "rows, line 1: expected 'x'",
     "svm-scale -s none/r rows": "none",
     "export rows out": "rows is not a dimargin model file",
     "export scaled out": "scaled scales rows or encodes columns",
-    "export three out": "separates 3 classes one from the rest",
+    "export three out": "was fitted one-vs-rest for 3 classes",
     "export laplacian out": "the Laplacian kernel has no LIBSVM form",
 }
 

@@ -146,7 +146,7 @@ FEW_VALUES = {
 
 
 @pytest.mark.slow_after(1)
-@pytest.mark.filterwarnings("ignore:.* Its radius is zero", "ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore:The radius of the ball is zero", "ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("make", [CoreSetSVDD, OneClassCoreSetSVM])
 @pytest.mark.parametrize("rows", FEW_VALUES)
 @pytest.mark.parametrize("C", [0.02, 1.0, 100.0])
