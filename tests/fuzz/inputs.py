@@ -63,7 +63,7 @@ SOME_NUMBERS = [
 _BYTES = [b"\0", b"\n", b"\r", b"\r\n", b'"', b",", b":", b" ", b"#", b"\xff", b"\xef\xbb\xbf", b"\x80", b"-", b"e"]
 _PLACE = re.compile(
     r"line \d|row \d|column|is empty|no rows|no features?|expected|damaged|lacks|more than|memory|no model|no sound|"
-    r"format version|no dimargin model|compressed by|not a valid|"
+    r"format version|no dimargin model|compressed by|not a valid|for CSV only|"
     r"labels first|longer than|has a feature|Parquet|no LIBSVM|is a state|is not the state|UTF|codec"
 )
 _MEMORY = Path("/dev/shm")  # where writing a file takes microseconds
