@@ -6,7 +6,6 @@ import sys
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
@@ -55,11 +54,16 @@ def moved_to(name: str) -> str | None:
     return folder and f"{folder}.{last}"
 
 
-class _MovedFinder(MetaPathFinder, Loader):
+class _MovedFinder:  # It has no base class: importlib.abc takes as long to import as the rest.
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        return ModuleSpec(fullname, self) if fullname.startswith("dimargin.") and moved_to(fullname) else None
+        if not (fullname.startswith("dimargin.") and moved_to(fullname)):
+            return None
+        return ModuleSpec(fullname, self)  # type: ignore[arg-type]
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """Leave it to the import system to make a module, which `exec_module` replaces."""
 
     def exec_module(self, module: ModuleType) -> None:
         new = moved_to(module.__name__)
