@@ -32,7 +32,7 @@ _SIZES = {  # training rows, None for all
     "ijcnn1": (2000, 10_000, None),
     "skin_nonskin": (2000, 20_000, None),
 }
-_BEYOND_AUTO_EXACT = Sample(COVTYPE, 120_000, max_seeds=1)  # rows beyond 100,000, where "auto" chooses anew
+_BEYOND_AUTO_EXACT = Sample(COVTYPE, 120_000, max_seeds=1)  # Above 100,000 rows, "auto" chooses another strategy.
 _WITHOUT_LARGE = (
     *(Sample(name, n) for name, sizes in _SIZES.items() for n in sizes),
     Sample(COVTYPE, 2000),

@@ -17,7 +17,7 @@ from dimargin.problems.losses import MAX_PARAMETER
 
 ANSWERS = 64  # parcels that one message acknowledges at most; more wait for the next
 _PATIENCE = 4  # rounds in which the answer to a parcel may come before its rows are sent again
-_MAX_ANSWERS = 64 * ANSWERS  # that wait
+_MAX_ANSWERS = 64 * ANSWERS  # So many answers may wait.
 _MEMORY = 64  # rounds after which an answer is expected no more
 
 _Places = Annotated[Array, Numbers(low=0, high=limits.COUNT, dtype="<i8")]

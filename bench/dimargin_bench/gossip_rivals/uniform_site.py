@@ -18,7 +18,7 @@ from dimargin.problems.hinge import HingeRows, shrinkage_into_ball
 from dimargin.system.arrays import Floats
 
 LARGEST_SUM = 1e60  # size of a number that a neighbour may add to the mass
-MIN_WEIGHT = 1e-60  # of the mass, below which it tells no weights: sums over it are finite, as are their squares
+MIN_WEIGHT = 1e-60  # A smaller mass gives no weights, because sums divided by it may overflow.
 
 
 @dataclass(frozen=True)

@@ -32,15 +32,22 @@ def test_a_kernel_machine_of_sites_and_its_file(tmp_path):
     assert again[1].get_params() == machine[1].get_params()
 
 
-@pytest.mark.parametrize("change", [{"n_components": 51}, {"n_components": 0}, {"gamma": 0.5, "random_state": "x"}])
-def test_files_that_do_not_fit(tmp_path, change):
+@pytest.mark.parametrize(
+    ("change", "refused"),
+    [
+        ({"n_components": 51}, "FourierFeatures"),
+        ({"n_components": 0}, "n_components must be a positive integer, got 0"),
+        ({"gamma": 0.5, "random_state": "x"}, None),
+    ],
+)
+def test_files_that_do_not_fit(tmp_path, change, refused):
     X, y = make_circles(100, noise=0.1, factor=0.4, random_state=0)
     sites = GossipSVMClassifier(n_sites=2, alpha=1e-2, tol=0.1, random_state=0)
     machine = make_pipeline(FourierFeatures(8.0, 50, 5), sites).fit(X, y)
     machine[0].set_params(**change)
     save(machine, tmp_path / "model")
-    if "n_components" in change:
-        with pytest.raises(ModelFileError, match=r"n_components must be a positive integer|FourierFeatures"):
+    if refused is not None:
+        with pytest.raises(ModelFileError, match=refused):
             load(tmp_path / "model")
     else:  # what the features are of is in the frequencies
         assert_array_equal(load(tmp_path / "model").decision_function(X), machine.decision_function(X))
