@@ -1,4 +1,4 @@
-"""The speed rows of TARGETS.md with this version and with another one, in turn: is anything slower?
+"""The speed records of bench/targets with this version and with another one, in turn: is anything slower?
 
 Usage: bench_versions.py [--before PYTHON] [NAME ...] [--rounds R]
 

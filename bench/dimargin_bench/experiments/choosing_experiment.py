@@ -144,7 +144,7 @@ _PARTS = (
         name="libsvm",
         title="Beside LIBSVM",
         about="SVC has an intercept, and SVMClassifier by default none. The largest sample of covtype is left out: on "
-        "fewer rows of it, 100,000, LIBSVM took more than seven minutes (bench/TARGETS.md).",
+        "fewer rows of it, 100,000, LIBSVM took more than seven minutes (bench/targets).",
         data=_WITHOUT_LARGE,
         quick_data=_QUICK,
         methods=(_SVM[0], _LIBSVM),
