@@ -22,7 +22,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from bench_dc import TRAINING_ROWS, early
 from bench_exact import local_gamma, problem
-from common import describe, heading, load, scaled
+from common import describe, heading, load, scaled, split
 
 import dimargin as dm
 
@@ -34,14 +34,6 @@ def work(make):
     """Register a function that prepares data and returns what is timed."""
     WORKS[make.__name__] = make
     return make
-
-
-def training_rows(name, n=None, seed=0):
-    """80% of the rows, or n of them, at random, and the others."""
-    X, y = load(name)
-    order = np.random.default_rng(seed).permutation(len(y))
-    train, test = np.split(order, [n or len(y) * 4 // 5])
-    return *scaled(X[train], X[test]), y[train], y[test]
 
 
 def fit_of(machine, X, y):
@@ -76,7 +68,7 @@ def exact_odm_1e5():
 
 
 def diodm(name):
-    X, _, y, _ = training_rows(name)
+    X, _, y, _ = split(name)
     options = {"gamma": local_gamma(X, np.random.default_rng(0)), "lam": 1e4, **WIDE}
     return fit_of(dm.ODMClassifier(strategy=dm.DiODM(early_stop=False), n_levels=2, **options), X, y)
 
@@ -99,7 +91,7 @@ def hinge_ijcnn1():
 
 @work
 def hinge_covtype_40000():
-    X, _, y, _ = training_rows("covtype.libsvm.binary", 40_000)
+    X, _, y, _ = split("covtype.libsvm.binary", 40_000)
     return fit_of(dm.SVMClassifier(C=32.0, gamma=32.0, fit_intercept=True, tol=0.03, random_state=0), X, y)
 
 
@@ -119,19 +111,19 @@ def predict_ijcnn1():
 
 @work
 def dc_early_covtype():
-    X, _, y, _ = training_rows("covtype.libsvm.binary", TRAINING_ROWS, seed=1)
+    X, _, y, _ = split("covtype.libsvm.binary", TRAINING_ROWS, seed=1)
     return fit_of(early(tol=1e-2), X, y)
 
 
 @work
 def landmark_susy():
-    X, _, y, _ = training_rows("SUSY-30k")
+    X, _, y, _ = split("SUSY-30k")
     return fit_of(dm.ODMClassifier(strategy="landmark", n_landmarks=1000, gamma=0.5, lam=1e5, **WIDE), X, y)
 
 
 @work
 def landmark_skin():
-    X, _, y, _ = training_rows("skin_nonskin")
+    X, _, y, _ = split("skin_nonskin")
     return fit_of(dm.ODMClassifier(strategy="landmark", n_landmarks=300, gamma=32.0, lam=1e6, **WIDE), X, y)
 
 
@@ -160,7 +152,7 @@ def usps_against_the_rest():
 
 @work
 def tuning_cod_rna():
-    X, _, y, _ = training_rows("cod-rna")
+    X, _, y, _ = split("cod-rna")
     return fit_of(dm.ODMClassifierCV(random_state=0), X, y)
 
 
@@ -172,7 +164,7 @@ def svdd_and_balls():
 
 @work
 def core_set_machine():
-    X, _, y, _ = training_rows("cod-rna", 20_000)
+    X, _, y, _ = split("cod-rna", 20_000)
     return fit_of(dm.CoreSetSVMClassifier(gamma=8.0, C=1.0, random_state=0), X, y)
 
 
