@@ -216,17 +216,3 @@ def test_two_do_not_write_the_same_file(offer, cache):
         with pytest.raises(FetchError, match=r"toy\.bz2\.part is being written by another process"):
             fetch("toy")
     assert fetch("toy").train.read_bytes() == LONG
-
-
-def test_files_that_are_there_are_not_fetched(offer, cache):
-    offer(TRAIN, TEST)
-    cache.mkdir()
-    for name, content in (("toy.bz2", TRAIN), ("toy.t.bz2", TEST)):
-        (cache / name).write_bytes(content)
-    assert fetch("toy").train == cache / "toy.bz2" and load("toy").X.shape == (2, 3)
-
-
-def test_what_is_not_public_cannot_be_fetched(cache):
-    with pytest.raises(FileNotFoundError, match=r"cifar and cifar.t are missing: not public .*kriz/cifar.html. Put"):
-        fetch("cifar")
-    assert not cache.exists()

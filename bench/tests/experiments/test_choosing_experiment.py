@@ -2,24 +2,25 @@
 
 from dataclasses import replace
 
+from experiment_methods import made_up
+
 from dimargin_bench.experiments import experiment
 from dimargin_bench.experiments.choosing_answers import is_auto_fast, is_boosting_better
-from dimargin_bench.experiments.declarations import Cell, Sample
-from dimargin_bench.experiments.experiment_run import DataFacts, PartResults, Record
-from dimargin_bench.experiments.outcome import DONE, RAISED, Outcome
+from dimargin_bench.experiments.declarations import Sample
+from dimargin_bench.experiments.outcome import RAISED, Outcome
 
 
 def results(part, **data):
     """Results of a part of the experiment: for each data set the accuracy and the seconds of some methods."""
     (declared,) = experiment("choosing").chosen([part])
-    methods = {method.name.split()[-1]: method for method in declared.methods}
-    found = PartResults(declared, [DataFacts(name, name, 10, 5, 2, 2, "") for name in data])
-    for name, scores in data.items():
-        for method, (accuracy, *seeds) in scores.items():
-            for seed, seconds in enumerate(seeds):
-                outcome = Outcome(DONE, {"accuracy": accuracy, "seconds": seconds})
-                found.records.append(Record(Cell(name, methods[method], {}, seed), "", outcome))
-    return found
+    names = {method.name.split()[-1]: method.name for method in declared.methods}
+    cells = {
+        (name, names[method], "", seed): {"accuracy": accuracy, "seconds": seconds}
+        for name, scores in data.items()
+        for method, (accuracy, *seeds) in scores.items()
+        for seed, seconds in enumerate(seeds)
+    }
+    return made_up(declared, cells)
 
 
 def test_auto_is_compared_with_strategies_that_reach_the_best_accuracy():

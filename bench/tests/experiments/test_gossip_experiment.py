@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 import pytest
+from experiment_methods import made_up
 
 from dimargin_bench.experiments import experiment
-from dimargin_bench.experiments.declarations import Cell, Sample
-from dimargin_bench.experiments.experiment_run import DataFacts, Options, PartResults, Record, run_experiment
-from dimargin_bench.experiments.outcome import DONE, Outcome
+from dimargin_bench.experiments.declarations import Sample
+from dimargin_bench.experiments.experiment_run import Options, run_experiment
 
 pytest.importorskip("networkx")
 pytest.importorskip("msgspec")
@@ -16,11 +16,7 @@ pytest.importorskip("msgspec")
 def results(name, figures):
     """Results of a part, on one data set: for each method and case some metrics."""
     (declared,) = experiment("gossip").chosen([name])
-    methods = {method.name: method for method in declared.methods}
-    found = PartResults(declared, [DataFacts("a9a", "a9a", 10, 5, 2, 2, "")])
-    for (method, case), metrics in figures.items():
-        found.records.append(Record(Cell("a9a", methods[method], {}, 0, case), "", Outcome(DONE, metrics)))
-    return found
+    return made_up(declared, {("a9a", *names, 0): metrics for names, metrics in figures.items()})
 
 
 def test_what_a_percent_costs_is_the_first_run_that_is_near_enough():
