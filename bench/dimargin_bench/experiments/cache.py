@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ def described(cell: Cell) -> str:
         return f"{type(error).__name__}: {error}"
     # the space in front, which BaseEstimator's repr of many lines has, would differ with the width of a terminal
     text = estimator.__repr__(N_CHAR_MAX=_LONGEST) if hasattr(estimator, "get_params") else type(estimator).__name__
+    text = re.sub(r" at 0x[0-9a-f]+>", ">", text)  # A function's address is another one in every process.
     return f"{type(estimator).__module__}.{' '.join(text.split())}"
 
 
