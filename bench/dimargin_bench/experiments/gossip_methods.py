@@ -160,21 +160,18 @@ DIST_EVAL = Method(
     "dist-eval", filtered, "LIBLINEAR at each site alone, and a consensus filter for every query", simulated=_NETWORK,
     threads="one", ends_early=True,
 )  # fmt: skip
+_LINEAR = (
+    ("liblinear", Liblinear(), "LIBLINEAR"),
+    ("svm-perf", SVMPerf(alpha=ALPHA, fit_intercept=True), "cutting planes"),
+    ("pegasos", Pegasos(alpha=ALPHA, fit_intercept=True, batch_size=100), "Pegasos"),
+)
 SEPARATE = tuple(
     Method(f"{name}, each site", partial(at_sites, estimator), f"{what} at each site alone, and the mean of all", "one")
-    for name, estimator, what in (
-        ("liblinear", Liblinear(), "LIBLINEAR"),
-        ("svm-perf", SVMPerf(alpha=ALPHA, fit_intercept=True), "cutting planes"),
-        ("pegasos", Pegasos(alpha=ALPHA, fit_intercept=True, batch_size=100), "Pegasos"),
-    )
+    for name, estimator, what in _LINEAR
 )
 CENTRAL = tuple(
     Method(name, partial(alone, estimator), f"{what} with all rows in one place", "one", ends_early=True)
-    for name, estimator, what in (
-        ("liblinear", Liblinear(), "LIBLINEAR"),
-        ("svm-perf", SVMPerf(alpha=ALPHA, fit_intercept=True), "cutting planes"),
-        ("pegasos", Pegasos(alpha=ALPHA, fit_intercept=True, batch_size=100), "Pegasos"),
-    )
+    for name, estimator, what in _LINEAR
 )
 
 # ---- other learners at each site alone, as in the paper's Tables 5 and 6 ---------------------------------------------
