@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from sklearn.base import clone
 from sklearn.ensemble import AdaBoostClassifier, HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import SGDClassifier
 from sklearn.neural_network import MLPClassifier
@@ -70,7 +71,8 @@ def attacked(algorithm: Any, attack: Any, **parameters: Any) -> GossipSVMClassif
 
 def alone(estimator: Any, random_state: int, shards: str = "", **rounds: Any) -> Any:
     """Make a machine of all rows in one place, which knows no rounds nor sites."""
-    return _seeded(estimator, random_state)
+    seed = {"random_state": random_state} if "random_state" in estimator.get_params() else {}
+    return clone(estimator).set_params(**seed)
 
 
 def at_sites(estimator: Any, random_state: int, shards: str = "random", **rounds: Any) -> PseudoDistributed:
@@ -81,10 +83,6 @@ def at_sites(estimator: Any, random_state: int, shards: str = "random", **rounds
 def filtered(random_state: int, shards: str = "random", **rounds: Any) -> DistEval:
     """Make Dist-Eval with LIBLINEAR at each site, on a ring."""
     return DistEval(Liblinear(), n_sites=N_SITES, topology="ring", shards=shards, random_state=random_state)
-
-
-def _seeded(estimator: Any, random_state: int) -> Any:
-    return estimator.set_params(random_state=random_state) if "random_state" in estimator.get_params() else estimator
 
 
 def _sites(name: str, algorithm: Any, about: str, **parameters: Any) -> Method:
