@@ -16,7 +16,7 @@ rows in 16 parts (hinge), one round reached 97.5% on ijcnn1 and 95.1% on cod-rna
 coefficients; the optimum has 98.2 and 95.3%. Both variants took four and three rounds to a gap of 1e-3.
 Rounds are for parts that are far from each other: in one place, solving the whole problem from the same start
 was cheaper in every measurement. With few support vectors (10,000 rows of ijcnn1 in 4 parts) two more rounds
-took 0.82 n^2 kernel values and the whole problem 0.29; with many (16,000 rows of cod-rna in 16 parts) one
+took 0.98 n^2 kernel values and the whole problem 0.27; with many (16,000 rows of cod-rna in 16 parts) one
 more round took 18.9 and the whole problem 2.5. The first round therefore only provides a start: its last
 part, too, is solved to `level_tol`, and is left out if it would have more than a third of the rows. Figures
 are those of bench/scripts/bench_cited.py. See docs/algorithms.md#cascades.
