@@ -10,8 +10,8 @@ import msgspec
 import numpy as np
 import scipy.sparse as sp
 
-from dimargin.gossip import limits
 from dimargin.gossip.identity import Identity
+from dimargin.gossip.limits import LIMITS
 from dimargin.gossip.messages import encode, pack
 from dimargin.gossip.program import Send
 from dimargin.gossip.programs.agreement import Agreement
@@ -181,9 +181,9 @@ def _judge(world, believed):
 
 def _is_sound(site):
     program = site.program
-    assert len(program.rows) <= limits.SITES and len(program.schema.labels) <= limits.LABELS
+    assert len(program.rows) <= LIMITS.sites and len(program.schema.labels) <= LIMITS.labels
     assert program.rows[site.name] == [1, 12], "somebody else has said how many rows there are"
-    assert len(site.site._traffic) <= limits.SITES + 1
+    assert len(site.site._traffic) <= LIMITS.sites + 1
     learner = program.learner
     if learner is None:
         return

@@ -19,8 +19,9 @@ from typing import Any
 
 import numpy as np
 
+from dimargin.gossip.limits import LIMITS
 from dimargin.gossip.live import LiveSite
-from dimargin.gossip.messages import LARGEST, Array, Message
+from dimargin.gossip.messages import Array, Message
 from dimargin.gossip.program import Report, Send, SiteProgram, Stop, Wake
 
 PATIENCE = 60.0  # seconds until a condition that never comes true is given up
@@ -210,7 +211,7 @@ class World(ABC):
         self.folder = folder
 
     @abstractmethod
-    def start(self, name: str, program: str, largest: int = LARGEST, **parameters: Any) -> None:
+    def start(self, name: str, program: str, largest: int = LIMITS.message, **parameters: Any) -> None:
         """Run a program of `PROGRAMS`; one that ran under this name goes on from its checkpoint."""
 
     @abstractmethod
@@ -315,7 +316,7 @@ class Threads(RealTime):
         super().__init__(folder)
         self._reasons: dict[str, str] = {}
 
-    def start(self, name, program, largest=LARGEST, **parameters):
+    def start(self, name, program, largest=LIMITS.message, **parameters):
         said = self._said.setdefault(name, [])
         before = len(said)
         plug = Plug()
@@ -357,7 +358,7 @@ class Processes(RealTime):
         super().__init__(folder)
         self._readers: list[threading.Thread] = []
 
-    def start(self, name, program, largest=LARGEST, **parameters):
+    def start(self, name, program, largest=LIMITS.message, **parameters):
         said = self._said.setdefault(name, [])
         before = len(said)
         what = json.dumps([name, program, largest, parameters, self.seeds.of(name), str(self.folder)])
@@ -422,7 +423,7 @@ class Simulation(World):
                 joins=dict.fromkeys(self.NAMES, never),
                 outages=tuple(Outage(name, never) for name in self.NAMES),
             ),
-            largest=LARGEST,
+            largest=LIMITS.message,
         )
 
     def _graph(self):
@@ -433,7 +434,7 @@ class Simulation(World):
         graph.add_edges_from((one, other) for one in up for other in up if one < other)
         return graph
 
-    def start(self, name, program, largest=LARGEST, **parameters):
+    def start(self, name, program, largest=LIMITS.message, **parameters):
         self._simulator._largest = min(largest, self._simulator._largest)
         self._makes[name] = lambda: PROGRAMS[program](name, **parameters)
         self._up.add(name)

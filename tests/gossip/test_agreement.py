@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler
 from sklearn.svm import LinearSVC
 
-from dimargin.gossip import limits
+from dimargin.gossip.limits import LIMITS
 from dimargin.gossip.messages import pack, unpack
 from dimargin.gossip.programs.agreement import Agreement, Card
 from dimargin.gossip.programs.gadget_settings import GadgetSettings
@@ -539,7 +539,7 @@ def test_a_damaged_card_is_refused_by_name():
 
 
 def test_rows_wider_than_a_message_are_refused():
-    X = sp.csr_array((np.ones(1), ([0], [limits.FEATURES])), shape=(1, limits.FEATURES + 1))
+    X = sp.csr_array((np.ones(1), ([0], [LIMITS.features])), shape=(1, LIMITS.features + 1))
     with pytest.raises(ValueError, match="rows have 4194305 features, expected at most 4194304"):
         Schema.of(X, np.array(["a"]), TERMS)
-    assert Schema.of(X[:, 1:], np.array(["a"]), TERMS).n_features == limits.FEATURES
+    assert Schema.of(X[:, 1:], np.array(["a"]), TERMS).n_features == LIMITS.features

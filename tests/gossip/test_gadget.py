@@ -16,6 +16,7 @@ from dimargin.gossip.messages import pack, unpack
 from dimargin.gossip.program import Report, Send
 from dimargin.gossip.programs.gadget import Exchange, Gadget
 from dimargin.gossip.programs.gadget_settings import GadgetSettings
+from dimargin.gossip.programs.local_gadget import gadget_of
 from dimargin.gossip.simulation.conditions import Conditions, LinkFaults, NetworkSplit, Outage
 from dimargin.gossip.simulation.gossip_run import GossipRun, deal
 from dimargin.gossip.simulation.simulator import Simulator
@@ -451,7 +452,7 @@ def test_a_checkpoint_goes_on_bit_by_bit(rows, batch_size):
         again.restore(unpack(pack(program.checkpoint())))
         assert_array_equal(again._steps.centre, program._steps.centre)
         assert again._steps.centre.any() and again._steps.damping == program._steps.damping
-        again._step_by_all(), program._step_by_all()
+        again._step(), program._step()
         for attribute in ("weights", "average", "dual", "steps", "rounds"):
             assert_array_equal(getattr(again, attribute), getattr(program, attribute))
         assert_array_equal(again._push_sum.mass, program._push_sum.mass)
@@ -527,7 +528,7 @@ def test_no_site_tells_weights_that_others_refuse(rows, gradient):
     X, y = rows
     settings = GadgetSettings(alpha=ALPHA, gradient=gradient, norm_bound=20 * ALPHA**-0.5)
     for wrong in (1e40, 1e100):
-        program = Gadget(HingeRows(X[:50, :7], y[None, :50]), settings)
+        program = gadget_of(HingeRows(X[:50, :7], y[None, :50]), settings)
         exchange(program)
         program._push_sum.mass[: program.weights.size] = wrong
         program.weights = np.full_like(program.weights, wrong)

@@ -28,7 +28,7 @@ from hostile_sites import (
 )  # fmt: skip
 from numpy.testing import assert_array_equal
 
-from dimargin.gossip import limits
+from dimargin.gossip.limits import LIMITS
 from dimargin.gossip.messages import decoder, pack, unpack
 from dimargin.gossip.program import Report, Send, Wake
 from dimargin.gossip.programs.agreement import Agreement
@@ -116,7 +116,7 @@ def test_counters_that_are_none(counter, value):
 @pytest.mark.parametrize("counter", ["knows", "life"])
 def test_counters_at_their_limit_do_not_silence_a_site(counter):
     north, south, said = three()
-    said["exchange"]["mass"][counter] = limits.LIVES
+    said["exchange"]["mass"][counter] = LIMITS.lives
     north.hear("eve", packed(said["exchange"]))
     north.program.learner.leave("eve")
     go_on(north, south)
@@ -230,9 +230,9 @@ def test_thousands_of_names_fill_no_table_and_no_log():
     for k in range(20_000):
         north.hear(f"eve{k}", lie if k % 2 else b"noise")
     status = north.site.status()
-    assert len(status["traffic"]) <= limits.SITES + 1 and status["traffic"]["(others)"]["messages_in"] > 18_000
-    assert len(refused(north, "eve1")) and len(north.program.status()["refused"]) <= limits.SITES
-    assert max(Counter(what for what, _ in north.said).values()) <= limits.LINES + 1
+    assert len(status["traffic"]) <= LIMITS.sites + 1 and status["traffic"]["(others)"]["messages_in"] > 18_000
+    assert len(refused(north, "eve1")) and len(north.program.status()["refused"]) <= LIMITS.sites
+    assert max(Counter(what for what, _ in north.said).values()) <= LIMITS.lines + 1
     go_on(north, south)
     lines = len(north.said)
     north.wake(north.now + 60)
@@ -253,9 +253,9 @@ def test_sites_that_are_made_up_leave_no_room_but_take_none_either():
     for half in range(2):
         made_up = {f"site{half}-{k}": [1, 1] for k in range(1000)}
         north.hear("eve", packed(said["card"] | {"rows": made_up}))
-    assert len(north.program.rows) == limits.SITES and not refused(north)
+    assert len(north.program.rows) == LIMITS.sites and not refused(north)
     go_on(north, south)
-    assert len(south.program.rows) <= limits.SITES
+    assert len(south.program.rows) <= LIMITS.sites
 
 
 def test_labels_that_are_too_many_together():
@@ -269,11 +269,11 @@ def test_labels_that_are_too_many_together():
 
 def test_who_brings_something_new_all_the_time_is_refused():
     north, south, said = three(agreed=False)
-    for k in range(limits.WIDENINGS + 1):
+    for k in range(LIMITS.widenings + 1):
         high = values_of(said["card"]["high"]) + k
         north.hear("eve", packed(said["card"] | {"high": array(high)}))
         north.now += 0.1
-        assert bool(refused(north)) == (k == limits.WIDENINGS)
+        assert bool(refused(north)) == (k == LIMITS.widenings)
     assert "widened the schema 1024 times" in refused(north)
     go_on(north, south)
 
@@ -300,7 +300,7 @@ def test_a_core_set_that_no_message_holds_ends_nobody():
 def test_features_that_no_message_holds():
     text = CoreSetOptions(kind="svdd", **QUICK), GossipOptions(alpha=0.01, **QUICK)
     wide = Schema({"fit_intercept": True}, None, (0, 1, 2), np.zeros(10**6), np.ones(10**6))
-    assert text[0].message_size(wide) < limits.MESSAGE < text[1].message_size(wide)
+    assert text[0].message_size(wide) < LIMITS.message < text[1].message_size(wide)
     one, X = Schema.of(np.zeros((1, 1)), np.zeros(1), {}), np.zeros((1, 1))
     program = Agreement("north", X, np.zeros(1), one, GOSSIP)
     assert "expected at most 67108864" in program._size_fault(wide) and program._size_fault(one) is None

@@ -219,7 +219,7 @@ def test_a_state_that_is_as_it_was_is_not_written_again(tmp_path, monkeypatch):
         def wake(self, now, name):
             return [Send("b", Number("a", self.count)), Wake(0.001)]
 
-    monkeypatch.setattr(live, "_SYNC_EVERY", 0.02)
+    monkeypatch.setattr(LiveSite, "sync_every", 0.02)
     path = tmp_path / "a.state"
     with Running(Talking("a"), state=path) as running:
         wait_for(lambda: len(running.wire.sent) >= 10)
@@ -239,7 +239,7 @@ class Disk:
     def __init__(self, monkeypatch):
         self.error, self._write = None, live.write_state
         monkeypatch.setattr(live, "write_state", self.write)
-        monkeypatch.setattr(live, "_RETRY_AFTER", 0.02)
+        monkeypatch.setattr(LiveSite, "retry_after", 0.02)
 
     def write(self, path, body, sync):
         if self.error is not None:

@@ -35,7 +35,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from dimargin.gossip import limits
+from dimargin.gossip.limits import LIMITS
 from dimargin.gossip.messages import Array, Count, Message, Numbers
 from dimargin.gossip.neighbourhood import Neighbourhood
 from dimargin.gossip.program import Action, Report, Send, SiteProgram, Wake
@@ -47,7 +47,7 @@ from dimargin.system.arrays import Floats
 Variant = Literal["mu", "um", "rw"]
 VARIANTS: tuple[Variant, ...] = ("mu", "um", "rw")
 WEIGHTINGS = ("rows", "sites")
-_OLDEST = limits.COUNT // 2  # updates of a model, which take longer than any run
+_OLDEST = LIMITS.count // 2  # updates of a model, which take longer than any run
 
 
 class WalkingModel(Message, frozen=True, tag="walking model"):

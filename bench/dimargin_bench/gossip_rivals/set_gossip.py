@@ -33,7 +33,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from dimargin.gossip import limits
+from dimargin.gossip.limits import LIMITS
 from dimargin.gossip.messages import Message
 from dimargin.gossip.neighbourhood import Neighbourhood
 from dimargin.gossip.program import Action, Report, Send, SiteProgram, Stop, Wake
@@ -273,7 +273,7 @@ class SetGossipSite(SiteProgram):
         """Number of rows that fit into a message."""
         X = self.points.X
         values = 8 * X.size if isinstance(X, np.ndarray) else _PRESENT * X.nnz
-        label, name = 8, limits.NAME + 8  # with the number of the row
+        label, name = 8, LIMITS.name + 8  # with the number of the row
         return max(1, int(_PARCEL // (values / max(1, X.shape[0]) + label + name)))
 
     # ---- checkpoints ---------------------------------------------------------------------------------------------

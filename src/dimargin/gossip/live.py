@@ -14,19 +14,15 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from dimargin.gossip import limits
+from dimargin.gossip.limits import LIMITS
 from dimargin.gossip.links import Event, Failed, Link, Neighbours, Received, Trouble
 from dimargin.gossip.messages import MessageError, UnsoundError, decoder, encode, pack
 from dimargin.gossip.program import Action, Report, Send, SiteProgram, Stop, Wake
 from dimargin.gossip.queues import Allowance, Inbox, Outbox, Timers
 from dimargin.gossip.state_file import StateError, read_state, write_state
 from dimargin.system.writing import is_transient
-
-_SYNC_EVERY = 5.0  # Seconds between two syncs of the state to the disk: a loss of power loses no more.
-_RETRY_AFTER = 1.0  # Seconds until a state that could not be written is written again.
-_TRAFFIC_COUNTS = ("messages_in", "bytes_in", "messages_out", "bytes_out", "lost", "dropped", "undecodable")
 
 
 class LiveSite:
@@ -71,6 +67,9 @@ class LiveSite:
     StateError
         If the folder of `state` does not exist.
     """
+
+    sync_every: ClassVar[float] = 5.0  # Seconds between syncs of the state to the disk: a loss of power loses no more.
+    retry_after: ClassVar[float] = 1.0  # Seconds until a state that could not be written is written again.
 
     def __init__(
         self,
@@ -347,7 +346,7 @@ class LiveSite:
         except OSError as error:
             if not (self._written or is_transient(error)):
                 raise  # The site has just started, in a folder where it may not write: its owner is there to read this.
-            self._next_try = self._clock() + _RETRY_AFTER
+            self._next_try = self._clock() + self.retry_after
             self._report_trouble("state", f"{self._state} cannot be written: {error.strerror or error}")
             return False
         self._report_trouble("state", "")
@@ -357,7 +356,7 @@ class LiveSite:
         if self._state is None:
             return
         now = self._clock()
-        sync = sync or now - self._synced >= _SYNC_EVERY
+        sync = sync or now - self._synced >= self.sync_every
         content = {"site": self._link.name, "incarnation": self._incarnation, "program": self._program.checkpoint()}
         body = pack(content)
         is_kept = body == self._written and (not sync or (self._is_durable and self._state.exists()))
@@ -371,9 +370,12 @@ class LiveSite:
         return self._clock() - self._began
 
     def _traffic_of(self, name: str) -> Counter[str]:
-        if name not in self._traffic and len(self._traffic) >= limits.SITES:
+        if name not in self._traffic and len(self._traffic) >= LIMITS.sites:
             name = "(others)"  # No site can have this name.
-        return self._traffic.setdefault(name, Counter(dict.fromkeys(_TRAFFIC_COUNTS, 0)))
+        if name not in self._traffic:
+            counts = ("messages_in", "bytes_in", "messages_out", "bytes_out", "lost", "dropped", "undecodable")
+            self._traffic[name] = Counter(dict.fromkeys(counts, 0))
+        return self._traffic[name]
 
     def _report_flood(self) -> None:
         if (flooded := self._inbox.flooded) > self._flooded:
@@ -402,7 +404,7 @@ class LiveSite:
 
     def _log_limited(self, what: str, facts: dict[str, Any]) -> None:
         """Log an event that may recur, within a limited number of lines of each kind."""
-        lines = self._lines.setdefault(what, Allowance(limits.LINES, limits.LINES_A_SECOND))
+        lines = self._lines.setdefault(what, Allowance(LIMITS.lines, LIMITS.lines_per_second))
         if lines.take(self._now()):
             if left_out := lines.forget():
                 self._log("lines left out", {"about": what, "lines": left_out})

@@ -26,11 +26,11 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from dimargin.gossip import limits
+from dimargin.gossip.limits import LIMITS
 from dimargin.gossip.messages import Array, Count, Numbers
 from dimargin.system.arrays import Floats
 
-Life = Annotated[int, Meta(ge=0, le=limits.LIVES)]
+Life = Annotated[int, Meta(ge=0, le=LIMITS.lives)]
 
 
 class Mass(msgspec.Struct, frozen=True):
@@ -40,7 +40,7 @@ class Mass(msgspec.Struct, frozen=True):
     knows: Life  # Life of the receiver's end, as far as the sender knows; 0 before its first message arrives.
     sequence: Count  # Number of the message on this edge.
     heard: Count  # Sequence of the last message that the sender has received from the receiver.
-    sent: Annotated[Array, Numbers(low=-limits.SUM, high=limits.SUM)]  # Sum of all shares since the edge started.
+    sent: Annotated[Array, Numbers(low=-LIMITS.sum, high=LIMITS.sum)]  # Sum of all shares since the edge started.
 
 
 @dataclass
@@ -150,7 +150,7 @@ class PushSum:
         edge, news = self.edge(sender), self.news(sender, mass)
         if self._has_lost_memory(edge, mass):
             self._undo(edge)
-            edge.life = min(mass.knows + 1, limits.LIVES)
+            edge.life = min(mass.knows + 1, LIMITS.lives)
             return False
         if mass.life > edge.knows:
             if edge.knows:  # The other end has undone the edge.
@@ -185,7 +185,7 @@ class PushSum:
         edge = self.edges.get(neighbour)
         if edge is not None:
             self._undo(edge)
-            edge.life = min(edge.life + 1, limits.LIVES)
+            edge.life = min(edge.life + 1, LIMITS.lives)
 
     def _undo(self, edge: Edge) -> None:
         self.mass = self.mass + (edge.sent - edge.received)
@@ -214,6 +214,6 @@ class PushSum:
         if not all(one.shape == found.mass.shape and np.isfinite(one).all() for one in sums):
             raise ValueError("its sums are NaN or infinite, or of different lengths")
         for name, edge in list(found.edges.items()):
-            if max(edge.life, edge.knows) > limits.LIVES or max(edge.sequence, edge.heard) > limits.COUNT:
+            if max(edge.life, edge.knows) > LIMITS.lives or max(edge.sequence, edge.heard) > LIMITS.count:
                 found._undo(found.edges.pop(name))
         return found

@@ -36,9 +36,8 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any
 
-from dimargin.gossip import limits
+from dimargin.gossip.limits import LIMITS
 from dimargin.gossip.links import Event, Failed, Link, LinkError, Neighbours, Received, Trouble
-from dimargin.gossip.messages import LARGEST
 from dimargin.gossip.shortage import Shortage
 from dimargin.gossip.tls_certificates import Tls, check_certificate
 from dimargin.gossip.zenoh_sender import ROUND, Sender
@@ -97,7 +96,7 @@ class ZenohLink(Link):
         tls: Tls | None = None,
         neighbours: Collection[str] | None = None,
         lease: float = 2.0,
-        largest: int = LARGEST,
+        largest: int = LIMITS.message,
         router: bool = False,
     ) -> None:
         listen = checked_addresses(name, swarm, listen, connect, tls, neighbours, lease, largest, router)
@@ -364,7 +363,7 @@ class ZenohLink(Link):
             elif len(marks) < _MAX_MARKS:
                 marks.add(mark)
                 self._met[mark] = None
-                if len(self._met) > 16 * limits.SITES:
+                if len(self._met) > 16 * LIMITS.sites:
                     del self._met[next(iter(self._met))]
             after = self._names()
             if before != after:
@@ -382,11 +381,11 @@ class ZenohLink(Link):
         """Return whether the tables have room for a name, after removing sites that have gone if they are full."""
         if name in self._alive or name in self._heard:
             return True
-        if len({*self._alive, *self._heard}) >= limits.SITES:
+        if len({*self._alive, *self._heard}) >= LIMITS.sites:
             for gone in [one for one in {*self._alive, *self._heard, *self._numbers} if not self._alive.get(one)]:
                 for table in (self._alive, self._heard, self._numbers, self._dropped):
                     table.pop(gone, None)
-        return len(name) <= limits.NAME and len({*self._alive, *self._heard}) < limits.SITES
+        return len(name) <= LIMITS.name and len({*self._alive, *self._heard}) < LIMITS.sites
 
     def _give_way(self, mark: str) -> None:
         with self._lock:

@@ -23,7 +23,7 @@ from msgspec import Meta
 from msgspec.structs import asdict
 from numpy.typing import NDArray
 
-from dimargin.gossip import limits
+from dimargin.gossip.limits import LIMITS
 from dimargin.gossip.messages import Array, Count, Message, Numbers, SiteName, Text
 from dimargin.gossip.neighbourhood import Neighbourhood
 from dimargin.gossip.program import Action, Report, Send, SiteProgram, Wake
@@ -32,27 +32,26 @@ from dimargin.gossip.schema import Schema, similar_labels, sorted_labels
 from dimargin.problems.hinge import stacked
 
 _CARD_TIMER = "card"
-_MAX_NAMED_SITES = 5  # A warning names at most so many sites with a label.
 
-_Number = Meta(ge=-limits.COUNT, le=limits.COUNT)
+_Number = Meta(ge=-LIMITS.count, le=LIMITS.count)
 _Label = Text | Annotated[int, _Number] | Annotated[float, _Number]
 _Limits = Annotated[Array, Numbers()]
-_Sites = Meta(max_length=limits.SITES)
+_Sites = Meta(max_length=LIMITS.sites)
 
 
 class Card(Message, frozen=True, tag="card"):
     """Message with a site's knowledge of the rows of all sites; the first five fields are as in `Schema`."""
 
-    terms: Annotated[dict[Text, Text | int | float | bool | None], Meta(max_length=limits.TERMS)]
-    feature_names: Annotated[list[Text], Meta(max_length=limits.FEATURES)] | None
-    labels: Annotated[list[_Label], Meta(max_length=limits.LABELS)]
+    terms: Annotated[dict[Text, Text | int | float | bool | None], Meta(max_length=LIMITS.terms)]
+    feature_names: Annotated[list[Text], Meta(max_length=LIMITS.features)] | None
+    labels: Annotated[list[_Label], Meta(max_length=LIMITS.labels)]
     low: _Limits
     high: _Limits
     # The version and the number of rows of every site, by name; the version grows with every count.
     rows: Annotated[dict[SiteName, Annotated[list[Count], Meta(min_length=2, max_length=2)]], _Sites]
     sealed: bool  # Whether the sender learns under this schema.
     # Labels of the sender's own rows; former versions do not send them.
-    own_labels: Annotated[list[_Label], Meta(max_length=limits.LABELS)] = []  # noqa: RUF012
+    own_labels: Annotated[list[_Label], Meta(max_length=LIMITS.labels)] = []  # noqa: RUF012
 
     def schema(self) -> Schema:
         """Return the schema of the card; raise ValueError if it is invalid."""
@@ -226,8 +225,8 @@ class Agreement(SiteProgram):
             size = self._factory.message_size(self.schema.union(other))
         except ValueError as error:
             return f"its schema cannot be united with the one here: {error}"
-        if size > limits.MESSAGE:
-            return f"its features and labels make messages of {size} bytes, expected at most {limits.MESSAGE}"
+        if size > LIMITS.message:
+            return f"its features and labels make messages of {size} bytes, expected at most {LIMITS.message}"
         return None
 
     def _update_learner_neighbours(self, now: float) -> Iterator[Action]:
@@ -241,8 +240,8 @@ class Agreement(SiteProgram):
         else:
             united = before.union(other, limits=card.sealed or not self.sealed)
         is_new = united.digest != before.digest
-        if is_new and self._widened[sender] >= limits.WIDENINGS:
-            yield from self.refuse(now, sender, f"its cards have widened the schema {limits.WIDENINGS} times")
+        if is_new and self._widened[sender] >= LIMITS.widenings:
+            yield from self.refuse(now, sender, f"its cards have widened the schema {LIMITS.widenings} times")
             return
         self._widened[sender] += is_new
         self.schema, self.rows = united, self._updated_counts(sender, card)
@@ -271,8 +270,9 @@ class Agreement(SiteProgram):
 
     def _with_sites(self, label: str) -> str:
         sites = sorted(name for name, labels in self._labels_of.items() if label in labels)
-        more = f" and {len(sites) - _MAX_NAMED_SITES} more" if len(sites) > _MAX_NAMED_SITES else ""
-        return f"{label!r} ({', '.join(sites[:_MAX_NAMED_SITES]) or 'a site that is not a neighbour'}{more})"
+        named, left_out = sites[:5], len(sites) - 5
+        more = f" and {left_out} more" if left_out > 0 else ""
+        return f"{label!r} ({', '.join(named) or 'a site that is not a neighbour'}{more})"
 
     def _updated_counts(self, sender: str, card: Card) -> dict[str, list[int]]:
         """Return the numbers of rows of all sites, updated by a card.
@@ -283,7 +283,7 @@ class Agreement(SiteProgram):
         rows = dict(self.rows)
         for name, (version, count) in card.rows.items():
             is_known_directly = name == self.name or (name != sender and name in self._cards)
-            if is_known_directly or (name not in rows and len(rows) >= limits.SITES):
+            if is_known_directly or (name not in rows and len(rows) >= LIMITS.sites):
                 continue
             if name == sender or version > rows.get(name, [0, 0])[0]:
                 rows[name] = [version, count]
@@ -376,7 +376,7 @@ class Agreement(SiteProgram):
             name: [version, count] for name, (version, count) in state["rows"].items() if _is_count(version, count)
         }
         version, count = counts.pop(self.name, [0, -1])
-        self.rows = dict(islice(counts.items(), limits.SITES - 1))
+        self.rows = dict(islice(counts.items(), LIMITS.sites - 1))
         self.rows[self.name] = [version + (count != len(self.y)), len(self.y)]
         if state["learner"] is not None:
             self.learner = self._new_learner()
@@ -388,4 +388,4 @@ class Agreement(SiteProgram):
 
 def _is_count(*numbers: Any) -> bool:
     """Return whether all numbers are valid counts that can still grow."""
-    return all(isinstance(number, int) and 0 <= number < limits.COUNT for number in numbers)
+    return all(isinstance(number, int) and 0 <= number < LIMITS.count for number in numbers)

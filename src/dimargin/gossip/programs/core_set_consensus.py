@@ -45,12 +45,11 @@ from dimargin.gossip.messages import decoder, encode
 from dimargin.gossip.neighbourhood import Neighbourhood
 from dimargin.gossip.program import Action, Report, Send, Stop, Wake
 from dimargin.gossip.programs.candidates import Candidates, Name, Named, points_of, unsound
-from dimargin.gossip.programs.core_set_settings import LIMITS, Chosen, CoreSetSettings, rank
+from dimargin.gossip.programs.core_set_settings import Chosen, CoreSetSettings, rank
 from dimargin.gossip.programs.learner import Listener
 from dimargin.gossip.programs.row_signatures import RowSignatures
+from dimargin.solvers.loop import Limits
 from dimargin.system.arrays import Floats
-
-_ANSWER_ROUNDS = 4  # A neighbour that has not answered after so many rounds is sent the points again.
 
 
 @dataclass(frozen=True)
@@ -70,9 +69,9 @@ class Spoken:
     """
 
     theirs: str = ""
-    heard: int = -_ANSWER_ROUNDS - 1
+    heard: float = -np.inf
     sent: str = ""
-    sent_at: int = -_ANSWER_ROUNDS - 1
+    sent_at: float = -np.inf
 
 
 class CoreSetConsensus(Listener):
@@ -86,7 +85,7 @@ class CoreSetConsensus(Listener):
     shares = "rows"
     messages = (Candidates,)
     settings: CoreSetSettings
-    limits = LIMITS
+    limits = Limits(max_iter=100_000)  # Limits of an improvement, which ends by itself.
 
     def __init__(
         self,
@@ -240,7 +239,7 @@ class CoreSetConsensus(Listener):
 
     def _may_lack(self, name: str, digest: str) -> bool:
         """Return whether to send the core-set to a neighbour, which lacks it as far as this site knows."""
-        spoken, settings, patience = self._exchange(name), self.settings, _ANSWER_ROUNDS
+        spoken, settings, patience = self._exchange(name), self.settings, self.settings.answer_rounds
         if np.isfinite(settings.lease):  # Answers come, but late if a round takes the neighbour as long as this site.
             seconds = max(settings.lease / 2, min(2 * self._longest_round, 60.0))
             patience = max(patience, round(seconds / settings.interval))

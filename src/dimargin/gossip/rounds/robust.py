@@ -50,7 +50,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from msgspec import Meta
 
-from dimargin.gossip import limits
+from dimargin.gossip.limits import LIMITS
 from dimargin.gossip.messages import Array, Numbers
 from dimargin.gossip.program import Action, Report
 from dimargin.gossip.programs.algorithm import Problem, SiteAlgorithm
@@ -144,7 +144,7 @@ class TrackedProposal(Proposal, frozen=True, tag="tracked proposal"):
     """Proposal with the sender's estimate of the gradient of all rows, and the largest flow that it allows."""
 
     tracked: Annotated[Array, Numbers((2,))]  # Estimate, of the shape of the weights.
-    largest_flow: Annotated[float, Meta(ge=0, le=limits.NUMBER)]
+    largest_flow: Annotated[float, Meta(ge=0, le=LIMITS.number)]
 
 
 class TrackedSite(RobustSite):
@@ -167,7 +167,7 @@ class TrackedSite(RobustSite):
         self.tracked = np.zeros_like(self.weights)
         noise = math.sqrt(self.row_weight * float((rows.lengths**2).mean())) if rows.n_rows else 0.0
         # The upper limit keeps the sum of all flows small enough to be sent.
-        self._largest_flow = min(settings.flow * noise, limits.NUMBER / (2 * limits.SITES)) if noise else 0.0
+        self._largest_flow = min(settings.flow * noise, LIMITS.number / (2 * LIMITS.sites)) if noise else 0.0
 
     def direction(self) -> Floats:
         """Return the estimate of the gradient of all rows."""

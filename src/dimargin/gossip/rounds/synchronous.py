@@ -35,13 +35,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dimargin.gossip import limits
+from dimargin.gossip.limits import LIMITS
 from dimargin.gossip.neighbourhood import Neighbourhood
 from dimargin.gossip.program import Action, Report, Send, Wake
 from dimargin.gossip.programs.learner import LearnerSettings, Listener
 from dimargin.gossip.rounds.turns import Edge, Step, Turn, Waiting
 
-_STUCK_LEASES = 3  # A neighbour that is heard but finishes no turn for so many leases is left out.
 LONGEST_RUN = 10**7  # A starting site takes at most this number of rounds from its neighbours.
 
 
@@ -205,7 +204,7 @@ class Synchronous(Listener):
     def _edge(self, name: str) -> Edge:
         if name not in self.edges:
             # With at most 100 lives per second, this life is new even after a loss of memory.
-            self.edges[name] = Edge(life=min(1 + int(100 * self._now), limits.LIVES // 2))
+            self.edges[name] = Edge(life=min(1 + int(100 * self._now), LIMITS.lives // 2))
         return self.edges[name]
 
     @property
@@ -247,17 +246,18 @@ class Synchronous(Listener):
     def _leave_out_silent(self) -> Iterator[Action]:
         """Continue without neighbours that are silent, or that send nothing new."""
         lease = self.settings.lease
+        patience = 3 * lease  # A neighbour that is heard but finishes no turn for so long is left out.
         for name in self.neighbourhood.gone(self._now):
             if self._edge(name).is_open:
                 self.leave(name)
                 yield Report("silent", {"site": name, "seconds": lease})
         for name in self.members:
             edge = self.edges[name]
-            if not edge.is_complete and self._now - edge.waits_since > _STUCK_LEASES * lease:
+            if not edge.is_complete and self._now - edge.waits_since > patience:
                 self.leave(name)
                 edge.stuck += 1
                 edge.closed_until = self._now + lease * 2.0 ** min(edge.stuck, 60)
-                yield Report("stuck", {"site": name, "seconds": _STUCK_LEASES * lease})
+                yield Report("stuck", {"site": name, "seconds": patience})
 
     # ---- state ---------------------------------------------------------------------------------------------------
 

@@ -9,15 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dimargin.gossip import limits
+from dimargin.gossip.limits import LIMITS
 from dimargin.gossip.programs.exchange import Difference, Exchange, Sums
 from dimargin.gossip.programs.gadget import Gadget
 from dimargin.gossip.programs.gadget_settings import GadgetSettings
-from dimargin.gossip.programs.learner_parameters import COMPRESSIONS, GadgetParameters, GossipParameters
+from dimargin.gossip.programs.learner_parameters import GadgetParameters, GossipParameters
+from dimargin.gossip.programs.local_gadget import gadget_of
 from dimargin.gossip.schema import Schema
 from dimargin.gossip.sites.kernel_gossip import (
-    FEATURE_ROW,
-    KernelGadget,
     check_kernel,
     feature_step,
     kernel_terms,
@@ -41,8 +40,8 @@ class GossipOptions(SiteOptions, GossipParameters):
             raise ValueError(f"alpha must be in [{MIN_PARAMETER:g}, {MAX_PARAMETER:g}], got {self.alpha!r}")
         if self.loss_function not in LOSSES:
             raise ValueError(f"loss_function must be one of {', '.join(LOSSES)}, got {self.loss_function!r}")
-        if self.compression not in COMPRESSIONS:
-            raise ValueError(f"compression must be one of {', '.join(COMPRESSIONS)}, got {self.compression!r}")
+        if self.compression not in ("none", "quantised"):
+            raise ValueError(f"compression must be none or quantised, got {self.compression!r}")
         if self.compression != "none" and self.gradient != "tracked":
             raise ValueError(f"compression must be none for local gradients, got {self.compression!r}")
         if not 0 <= self.theta < 1:
@@ -92,11 +91,12 @@ class GossipOptions(SiteOptions, GossipParameters):
 
     def learner(self, name: str, rows: Any, schema: Schema, n_rows: int, seed: tuple[int, ...]) -> Gadget:
         """Return the learner of a site."""
-        return (KernelGadget if self.is_kernel else Gadget)(rows, self.settings(schema, n_rows), seed)
+        return gadget_of(rows, self.settings(schema, n_rows), seed)
 
     def settings(self, schema: Schema, n_rows: int) -> GadgetSettings:
         """Return the settings under a schema, with bounds on the messages of correct sites."""
-        radius = FEATURE_ROW if self.is_kernel else max(longest_row(schema), 1.0)
+        # The norm of a row of random features is one, and the constant of the intercept is one.
+        radius = 2**0.5 if self.is_kernel else max(longest_row(schema), 1.0)
         # A smooth loss grows with margins, whose size is bounded for weights better than zero.
         steepness = HingeRows(np.zeros((0, 1)), np.zeros((1, 0)), self.loss).steepness
         rise = steepness * (1 + radius * np.sqrt(2 / self.alpha)) ** 2 if self.loss.smooth else 1.0
@@ -106,10 +106,11 @@ class GossipOptions(SiteOptions, GossipParameters):
             **{field.name: getattr(self, field.name) for field in fields(GadgetParameters)},
             interval=self.interval,
             lease=self.lease,
-            norm_bound=min(max_norm, limits.NUMBER),
-            mass_bound=min(max_mass, limits.NUMBER),
+            norm_bound=min(max_norm, LIMITS.number),
+            mass_bound=min(max_mass, LIMITS.number),
             max_messages=self.max_messages,
             schema=schema.digest,
+            inherits_weights=not self.is_kernel,
         )
 
     def machine(self, learner: Gadget, schema: Schema, counts: Mapping[str, int]) -> Step | None:

@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from dimargin.gossip import limits
+from dimargin.gossip.limits import LIMITS
 from dimargin.gossip.messages import digest_of
-from dimargin.gossip.programs.gadget import Gadget
 from dimargin.gossip.programs.learner_parameters import GossipParameters
 from dimargin.gossip.schema import Schema
 from dimargin.gossip.sites.options import width_of
@@ -23,16 +22,6 @@ from dimargin.problems.losses import MAX_PARAMETER, MIN_PARAMETER
 from dimargin.system.arrays import Floats
 from dimargin.system.value_tree import Step
 
-FEATURE_ROW = 2**0.5
-"""Largest norm of a row of features: random features have norm one, and the constant of the intercept is one."""
-
-
-class KernelGadget(Gadget):
-    """GADGET on random features, which differ under a wider schema."""
-
-    def inherit(self, state: dict[str, Any], schema: Schema, before: Schema) -> None:
-        """Restart, since weights of other features are of no use."""
-
 
 def check_kernel(options: GossipParameters) -> None:
     """Raise ValueError for a parameter of the kernel out of its range."""
@@ -40,8 +29,8 @@ def check_kernel(options: GossipParameters) -> None:
         raise ValueError(f"kernel must be 'linear' or 'rbf', got {options.kernel!r}")
     if options.gamma is not None and not MIN_PARAMETER <= options.gamma <= MAX_PARAMETER:
         raise ValueError(f"gamma must be in [{MIN_PARAMETER:g}, {MAX_PARAMETER:g}], got {options.gamma!r}")
-    if not 1 <= options.components <= limits.FEATURES // 2:
-        raise ValueError(f"components must be in [1, {limits.FEATURES // 2}], got {options.components!r}")
+    if not 1 <= options.components <= LIMITS.features // 2:
+        raise ValueError(f"components must be in [1, {LIMITS.features // 2}], got {options.components!r}")
     if options.feature_seed < 0:
         raise ValueError(f"feature_seed must be a whole number not below 0, got {options.feature_seed!r}")
 
