@@ -18,10 +18,11 @@ from authority import Authority  # noqa: E402
 from contract_transport import LEASE, PATIENCE, Processes  # noqa: E402
 from line import Line  # noqa: E402
 
-from dimargin.gossip import zenoh_link, zenoh_settings  # noqa: E402
+from dimargin.gossip import zenoh_link  # noqa: E402
 from dimargin.gossip.links import Failed, LinkError, Neighbours, Received, Trouble  # noqa: E402
 from dimargin.gossip.tls_certificates import Tls  # noqa: E402
 from dimargin.gossip.zenoh_link import ZenohLink  # noqa: E402
+from dimargin.gossip.zenoh_settings import SessionSettings  # noqa: E402
 
 SWARM = "w"
 MARK = f"{1:020d}-{1:x}"
@@ -250,7 +251,7 @@ def test_others_get_no_connection_in_either_direction(members, authority, other_
 
 def test_strangers_who_say_nothing_are_dropped_in_the_end(members, authority, monkeypatch):
     """After an hour, here after a third of a second: sooner they would keep members out."""
-    monkeypatch.setattr(zenoh_settings, "_HANDSHAKE_TIMEOUT", "tls_handshake_timeout_ms=300")
+    monkeypatch.setattr(SessionSettings, "handshake_seconds", 0.3)
     carol = members.join("carol", tls=tls_of(authority, "carol"))
     host, _, port = carol.listening[0].partition("/")[2].rpartition(":")
     with socket.create_connection((host, int(port)), timeout=5.0) as stranger:

@@ -100,19 +100,16 @@ class PushSum:
         return self.edges[neighbour]
 
     def shares(
-        self,
-        neighbours: Collection[str],
-        keep: float | None = None,
-        rounded: Callable[[str, Floats, Floats], Floats] | None = None,
+        self, neighbours: Collection[str], rounded: Callable[[str, Floats, Floats], Floats] | None = None
     ) -> dict[str, Mass]:
-        """Split the mass evenly among these neighbours and this site, or keep the share `keep` of it here.
+        """Split the mass evenly among these neighbours and this site.
 
         `rounded`, if given, is called with a neighbour, the exact sum of its shares, and the latest
         share. It returns the sum that the message will carry; the difference stays here.
         """
         if not neighbours:
             return {}
-        kept = 1 / (len(neighbours) + 1) if keep is None else keep
+        kept = 1 / (len(neighbours) + 1)
         share = self.mass * ((1 - kept) / len(neighbours))
         given = {}
         for neighbour in neighbours:

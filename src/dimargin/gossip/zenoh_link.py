@@ -41,11 +41,8 @@ from dimargin.gossip.links import Event, Failed, Link, LinkError, Neighbours, Re
 from dimargin.gossip.shortage import Shortage
 from dimargin.gossip.tls_certificates import Tls, check_certificate
 from dimargin.gossip.zenoh_sender import ROUND, Sender
-from dimargin.gossip.zenoh_settings import NAME, SETTLING, checked_addresses, session_settings, with_free_port
+from dimargin.gossip.zenoh_settings import NAME, SessionSettings, with_free_port
 from dimargin.system.descriptors import is_descriptor_free, share_hung_up
-
-_MARK_PATTERN = re.compile(r"\d{20}-[0-9a-f]{1,32}")
-_MAX_MARKS = 16  # Most signs of life of one name at a time; a site that succeeds its killed self needs two.
 
 
 class _NameTakenError(LinkError):
@@ -99,11 +96,10 @@ class ZenohLink(Link):
         largest: int = LIMITS.message,
         router: bool = False,
     ) -> None:
-        listen = checked_addresses(name, swarm, listen, connect, tls, neighbours, lease, largest, router)
+        self._settings = SessionSettings(name, swarm, listen, tuple(connect), tls, neighbours, lease, largest, router)
         self._zenoh = _import_zenoh()
-        self.name, self.largest = name, largest
-        self._swarm, self._lease, self._router, self._tls = swarm, lease, router, tls
-        self._listen, self._connect = listen, tuple(connect)
+        self.name, self.largest, self._swarm, self._lease = name, largest, swarm, lease
+        self._listen = self._settings.addresses
         self._wanted = None if neighbours is None else frozenset(neighbours)
         self._lock = threading.RLock()
         self._life = 0  # Number of sessions opened so far.
@@ -133,8 +129,8 @@ class ZenohLink(Link):
             a site may succeed its killed self.
         """
         self._deliver = deliver
-        if self._tls is not None:
-            check_certificate(self.name, self._tls)
+        if self._settings.tls is not None:
+            check_certificate(self.name, self._settings.tls)
         self._join()
         threading.Thread(target=self._watch, daemon=True).start()
 
@@ -248,7 +244,7 @@ class ZenohLink(Link):
                 now = time.monotonic()
                 silent = {peer: silent.get(peer, now) for peer in self._silent_peers()}
                 is_deaf = any(now - since > 1.5 * self._lease for since in silent.values())
-                needs_descriptors = self._tls is not None and bool(self._listen)
+                needs_descriptors = self._settings.tls is not None and bool(self._listen)
                 is_free = not needs_descriptors or is_descriptor_free()
                 is_due = shortage.is_due(now, is_free, self.neighbours(), share_hung_up)
                 if self._session is None or is_deaf or is_due:
@@ -293,10 +289,7 @@ class ZenohLink(Link):
             try:
                 listen = tuple(with_free_port(address) for address in listen)
                 config = self._zenoh.Config()
-                settings = session_settings(
-                    self.name, self._swarm, listen, self._connect, self._tls, self._lease, self.largest, self._router
-                )
-                for key, value in settings.items():
+                for key, value in self._settings.configuration(listen).items():
                     config.insert_json5(key, json.dumps(value))
                 session = self._zenoh.open(config)
             except (self._zenoh.ZError, OSError) as error:
@@ -307,7 +300,7 @@ class ZenohLink(Link):
                 reason = str(error).split(" at /")[0].rpartition(": ")[2]
                 if "already in use" in reason:
                     reason += "; end the program or site that listens there, or choose another port"
-                where = ", ".join(listen or self._connect)
+                where = ", ".join(listen or self._settings.connect)
                 raise LinkError(f"site {self.name} cannot open its link ({where}): {reason}") from error
             self._listen = listen
             return session
@@ -315,7 +308,8 @@ class ZenohLink(Link):
 
     def _wait_for_name(self) -> None:
         now = time.monotonic()
-        settled = now + (SETTLING * self._lease if self._connect else 0.0)  # The other sites are found one by one.
+        others = self._settings.connect  # Through these, the other sites are found one by one.
+        settled = now + (self._settings.settling * self._lease if others else 0.0)
         deadline = now + 1.5 * self._lease + 0.5  # A killed site's sign of life may outlive it by the lease.
         while (taken := self._is_taken()) or time.monotonic() < settled:
             if taken and time.monotonic() > deadline:
@@ -348,7 +342,7 @@ class ZenohLink(Link):
     def _receive_sign_of_life(self, life: int, sample: Any) -> None:
         """Handle a sign of life, or its end; runs in a thread of Zenoh and must not call Zenoh."""
         parts = str(sample.key_expr).split("/")
-        if len(parts) != 4 or not NAME.fullmatch(parts[2]) or not _MARK_PATTERN.fullmatch(parts[3]):
+        if len(parts) != 4 or not NAME.fullmatch(parts[2]) or not re.fullmatch(r"\d{20}-[0-9a-f]{1,32}", parts[3]):
             return
         name, mark = parts[2:]
         with self._lock:
@@ -360,7 +354,7 @@ class ZenohLink(Link):
             before = self._names()
             if sample.kind != self._zenoh.SampleKind.PUT:
                 marks.discard(mark)
-            elif len(marks) < _MAX_MARKS:
+            elif len(marks) < 16:  # A site that succeeds its killed self needs two.
                 marks.add(mark)
                 self._met[mark] = None
                 if len(self._met) > 16 * LIMITS.sites:
