@@ -92,6 +92,8 @@ LIES = {
             for n in (1025, 200_000)
         ),
         LABELS_OF_TWO_KINDS,
+        (lambda m: m | {"low": array(np.zeros(2))}, "limits have the shapes"),
+        (lambda m: m | {"low": array(np.full(3, np.nan))}, "low has NaN"),
     ]),
     "card without labels": (CORE_SET_TEXT, [LABELS_OF_TWO_KINDS]),
     "card of core-sets": (CORE_SET, [(_without_gamma, "gamma is 'missing' there and None here")]),

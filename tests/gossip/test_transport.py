@@ -19,7 +19,7 @@ from dimargin.gossip import live
 from dimargin.gossip.links import Failed, Link, LinkError, Neighbours, Received, Trouble
 from dimargin.gossip.live import LiveSite
 from dimargin.gossip.messages import MessageError, encode
-from dimargin.gossip.program import Report, Send, Wake
+from dimargin.gossip.program import Send, Wake
 from dimargin.gossip.state_file import StateError, read_state, write_state
 
 needs_zenoh = pytest.mark.skipif(importlib.util.find_spec("zenoh") is None, reason="eclipse-zenoh is not installed")
@@ -342,20 +342,18 @@ def test_every_start_is_an_incarnation_and_the_end_is_remembered(tmp_path):
     assert os.listdir(tmp_path) == ["a.state"] and running.wire.closed
 
 
-def damaged(data):
-    yield "cut", data[:-1], "damaged"
-    yield "empty", b"", "not the state file of a site"
-    yield "foreign", b"\x7fELF" + data, "not the state file of a site"
-    yield "turned bit", data[:-3] + bytes([data[-3] ^ 1]) + data[-2:], "damaged"
-    yield "other version", data[:13] + b"\x63" + data[14:], "version 99"
-
-
 def test_a_damaged_state_is_refused_with_the_name_of_its_file(tmp_path):
     path = tmp_path / "a.state"
     with Running(Site("a"), state=path):
         pass
     whole = path.read_bytes()
-    for _, data, reason in damaged(whole):
+    for data, reason in (
+        (whole[:-1], "damaged"),
+        (b"", "not the state file of a site"),
+        (b"\x7fELF" + whole, "not the state file of a site"),
+        (whole[:-3] + bytes([whole[-3] ^ 1]) + whole[-2:], "damaged"),
+        (whole[:13] + b"\x63" + whole[14:], "version 99"),
+    ):
         path.write_bytes(data)
         wire = Wire()
         with pytest.raises(StateError, match=rf"a\.state.*{reason}"):
@@ -450,27 +448,51 @@ def test_beyond_the_bandwidth_only_the_newest_message_to_each_neighbour_waits():
     assert running.facts("held back") == [{"to": "b", "dropped": 1}]
 
 
+class Gated(Site):
+    """Holds still until its gate opens, at whatever it is woken for or hears; knows what it has heard at every wake."""
+
+    def __init__(self, name):
+        super().__init__(name)
+        self.gate, self.heard, self.heard_before_wake = threading.Event(), [], []
+
+    def wake(self, now, name):
+        self.gate.wait()
+        self.heard_before_wake.append(len(self.heard))
+        return [Wake(0.0)]
+
+    def receive(self, now, sender, message):
+        self.gate.wait()
+        self.heard.append(message.value)
+        return []
+
+
+class Busy(Gated):
+    """Has a timer that is late."""
+
+    def start(self, now, neighbours):
+        return [Wake(0.0)]
+
+
+@contextlib.contextmanager
+def held_up(program, wire=None):
+    with Running(program, wire) as running, contextlib.ExitStack() as stack:
+        stack.callback(program.gate.set)
+        yield running
+
+
 def test_a_flood_costs_the_oldest_messages_and_is_told():
-    gate = threading.Event()
-
-    class Slow(Site):
-        def receive(self, now, sender, message):
-            gate.wait()
-            return [Report("heard", {"value": message.value})]
-
-    with Running(Slow("a")) as running, contextlib.ExitStack() as stack:
-        stack.callback(gate.set)
+    program = Gated("a")
+    with held_up(program) as running:
         running.wire.deliver(Received("b", encode(Number("b", -1))))  # holds it up until the gate opens
         wait_for(lambda: running.site.status()["traffic"])
         running.wire.deliver(Neighbours(("b", "c")))
         running.wire.deliver(Received("c", encode(Number("c", -2))))  # whom the flood of b does not push out
         for value in range(6000):
             running.wire.deliver(Received("b", encode(Number("b", value))))
-        gate.set()
-        wait_for(lambda: running.facts("heard") and running.facts("heard")[-1]["value"] == 5999)
+        program.gate.set()
+        wait_for(lambda: program.heard and program.heard[-1] == 5999)
         wait_for(lambda: running.facts("neighbours")[-1]["names"] == ["b", "c"])
-        status = running.site.status()
-    heard = [facts["value"] for facts in running.facts("heard")]
+        status, heard = running.site.status(), program.heard
     assert heard[:2] == [-1, -2] and heard[2:] == list(range(6000 - len(heard) + 2, 6000))
     assert status["flooded"] == 6002 - len(heard) > 1000
     assert running.facts("flooded")
@@ -478,46 +500,17 @@ def test_a_flood_costs_the_oldest_messages_and_is_told():
 
 def test_a_site_whose_timers_are_late_hears_all_neighbours_between_two_of_them():
     """One message between two rounds is not enough: those of several neighbours would wait longer and longer."""
-    gate, heard_before_wake = threading.Event(), []
-
-    class Late(Site):
-        def __init__(self, name):
-            super().__init__(name)
-            self.heard = 0
-
-        def start(self, now, neighbours):
-            return [Wake(0.0)]
-
-        def wake(self, now, name):
-            gate.wait()
-            heard_before_wake.append(self.heard)
-            return [Wake(0.0)]
-
-        def receive(self, now, sender, message):
-            self.heard += 1
-            return []
-
-    with Running(Late("a")) as running:
+    program = Busy("a")
+    with held_up(program) as running:
         for value in range(40):
             running.wire.deliver(Received("bcde"[value % 4], encode(Number("bcde"[value % 4], value))))
-        gate.set()
-        wait_for(lambda: len(heard_before_wake) > 3)
-    assert heard_before_wake[1] == 40
+        program.gate.set()
+        wait_for(lambda: len(program.heard_before_wake) > 3)
+    assert program.heard_before_wake[1] == 40
 
 
 def test_the_largest_messages_in_a_flood_take_no_more_than_twice_their_size():
-    gate = threading.Event()
-
-    class Slow(Site):
-        def wake(self, now, name):
-            gate.wait()
-            return []
-
-        def start(self, now, neighbours):
-            return [Wake(0.0)]
-
-    with Running(Slow("a"), Wire(largest=1000)) as running, contextlib.ExitStack() as stack:
-        stack.callback(gate.set)
+    with held_up(Busy("a"), Wire(largest=1000)) as running:
         for _ in range(10):
             running.wire.deliver(Received("b", bytes(900)))
         assert running.site.status()["flooded"] >= 7
