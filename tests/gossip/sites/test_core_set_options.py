@@ -6,7 +6,8 @@ import networkx as nx
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.datasets import load_iris
+import site_files
+from site_files import sites
 from sklearn.preprocessing import MinMaxScaler
 from text_files import write_csv
 
@@ -14,23 +15,12 @@ import dimargin
 from dimargin.gossip.simulation.conditions import Conditions, LinkFaults, Outage
 from dimargin.gossip.simulation.simulator import Simulator
 from dimargin.gossip.sites.core_set_options import CoreSetOptions
-from dimargin.gossip.sites.learning_site import LearningSite
 from dimargin.gossip.sites.site_folder import SiteFolder
 from dimargin.gossip.topology import make_graph
 from dimargin.io.data.growing_file import GrowingFile
-from dimargin.io.models.model_values import content_of_site
 
 FAST = {"interval": 1.0, "lease": 5.0, "settle": 3.0, "poll": 2.0}
 DETECTORS = {"svdd": dimargin.CoreSetSVDD, "one-class": dimargin.OneClassCoreSetSVM}
-
-
-def sites(tmp_path, parts, options, suffix="csv"):
-    def make(name):
-        (tmp_path / name).mkdir(exist_ok=True)
-        data = GrowingFile(tmp_path / f"{name}.{suffix}", needs_label=options.uses_labels)
-        return LearningSite(name, data, SiteFolder(tmp_path / name), options, content_of_site)
-
-    return {name: lambda name=name: make(name) for name in parts}
 
 
 def run(tmp_path, parts, options, until=200, topology="ring", conditions=None, suffix="csv"):
@@ -57,9 +47,7 @@ def names(simulator, output=0):
 
 @pytest.fixture
 def flowers():
-    X, y = load_iris(return_X_y=True)
-    order = np.random.default_rng(0).permutation(150)
-    return X[order], np.array(["setosa", "versicolor", "virginica"])[y[order]]
+    return site_files.flowers()
 
 
 @pytest.mark.slow_after(1)

@@ -9,8 +9,8 @@ import sys
 import numpy as np
 import pandas
 import pytest
+import site_files
 from numpy.testing import assert_allclose
-from sklearn.datasets import load_iris
 from sklearn.svm import LinearSVC
 from text_files import write_csv
 
@@ -20,12 +20,11 @@ from dimargin.gossip.simulation.conditions import Conditions, Outage
 from dimargin.gossip.simulation.simulator import Simulator
 from dimargin.gossip.sites import learning_site
 from dimargin.gossip.sites.gossip_options import GossipOptions
-from dimargin.gossip.sites.learning_site import LearningSite, json_log
+from dimargin.gossip.sites.learning_site import json_log
 from dimargin.gossip.sites.site_folder import SiteFolder
 from dimargin.gossip.topology import make_graph
 from dimargin.io.data import DataFileError, read_data
 from dimargin.io.data.growing_file import GrowingFile
-from dimargin.io.models.model_values import content_of_site
 
 OPTIONS = GossipOptions(alpha=1e-2, interval=1.0, lease=5.0, settle=3.0, poll=2.0)
 
@@ -40,20 +39,11 @@ def write_libsvm(path, X, y, mode="w"):
 
 @pytest.fixture
 def flowers():
-    X, y = load_iris(return_X_y=True)
-    order = np.random.default_rng(0).permutation(150)
-    return X[order], np.array(["setosa", "versicolor", "virginica"])[y[order]]
+    return site_files.flowers()
 
 
-def sites(tmp_path, parts, options=OPTIONS, suffix="csv"):
-    def make(name):
-        folder = tmp_path / name
-        folder.mkdir(exist_ok=True)
-        return LearningSite(
-            name, GrowingFile(tmp_path / f"{name}.{suffix}"), SiteFolder(folder), options, content_of_site
-        )
-
-    return {name: lambda name=name: make(name) for name in parts}
+def sites(tmp_path, names, suffix="csv"):
+    return site_files.sites(tmp_path, names, OPTIONS, suffix)
 
 
 def test_what_is_odd_about_the_file_is_reported_once(tmp_path, flowers):
