@@ -1,6 +1,8 @@
 """What anybody may send, an honest site survives: it goes on, refuses the sender, and repeats nothing of it."""
 
+import errno
 import math
+import os
 import random
 from collections import Counter
 from pathlib import Path
@@ -28,6 +30,7 @@ from hostile_sites import (
 )  # fmt: skip
 from numpy.testing import assert_array_equal
 
+from dimargin.gossip import state_file
 from dimargin.gossip.limits import LIMITS
 from dimargin.gossip.messages import decoder, pack, unpack
 from dimargin.gossip.program import Report, Send, Wake
@@ -350,14 +353,17 @@ def test_a_program_that_fails_at_a_message_goes_on_without_its_sender():
     assert not hopeless.hear("eve", Number("eve", 2))
 
 
-def test_an_error_of_this_site_itself_is_nobodys_fault(tmp_path):
+def test_an_error_of_this_site_itself_is_nobodys_fault(tmp_path, monkeypatch):
     class Full(Fragile):
         def receive(self, now, sender, message):
             yield Send("south", Number("north", 1))
 
+    def refuse(path, body, sync):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
     one = Listening("north", Full("north"), state=tmp_path / "state")
-    one.site._save = lambda sync=False: (_ for _ in ()).throw(OSError("no space left"))
-    with pytest.raises(OSError, match="no space left"):
+    monkeypatch.setattr(state_file, "write_state", refuse)
+    with pytest.raises(PermissionError):
         one.hear("eve", Number("eve", 1))
 
 

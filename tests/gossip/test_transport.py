@@ -15,12 +15,12 @@ import pytest
 from contract_transport import WORLDS, Counting, Number, Site
 from waiting import wait_for
 
-from dimargin.gossip import live
+from dimargin.gossip import state_file
 from dimargin.gossip.links import Failed, Link, LinkError, Neighbours, Received, Trouble
 from dimargin.gossip.live import LiveSite
 from dimargin.gossip.messages import MessageError, encode
 from dimargin.gossip.program import Send, Wake
-from dimargin.gossip.state_file import StateError, read_state, write_state
+from dimargin.gossip.state_file import SavedState, StateError, read_state, write_state
 
 needs_zenoh = pytest.mark.skipif(importlib.util.find_spec("zenoh") is None, reason="eclipse-zenoh is not installed")
 
@@ -173,7 +173,7 @@ class Running:
     """A site in a thread of its own, which ends with the test."""
 
     def __init__(self, program, wire=None, **options):
-        self.wire, self.said, self.stop = wire or Wire(), [], threading.Event()
+        self.program, self.wire, self.said, self.stop = program, wire or Wire(), [], threading.Event()
         self.site = LiveSite(program, self.wire, log=lambda what, facts: self.said.append((what, facts)), **options)
         self.result = None
         self.thread = threading.Thread(target=self._run)
@@ -219,7 +219,7 @@ def test_a_state_that_is_as_it_was_is_not_written_again(tmp_path, monkeypatch):
         def wake(self, now, name):
             return [Send("b", Number("a", self.count)), Wake(0.001)]
 
-    monkeypatch.setattr(LiveSite, "sync_every", 0.02)
+    monkeypatch.setattr(SavedState, "sync_every", 0.02)
     path = tmp_path / "a.state"
     with Running(Talking("a"), state=path) as running:
         wait_for(lambda: len(running.wire.sent) >= 10)
@@ -227,8 +227,8 @@ def test_a_state_that_is_as_it_was_is_not_written_again(tmp_path, monkeypatch):
         wait_for(lambda: len(running.wire.sent) >= sent + 100)
         after = os.stat(path)
         assert (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns)
-        running.site._program.count += 1
-        wait_for(lambda: read_state(path)["program"]["count"] == 1 and running.site._is_durable)
+        running.program.count += 1
+        wait_for(lambda: read_state(path)["program"]["count"] == 1)
         path.unlink()
         wait_for(path.exists)
 
@@ -237,9 +237,9 @@ class Disk:
     """A disk on which states can be written, unless it has an error."""
 
     def __init__(self, monkeypatch):
-        self.error, self._write = None, live.write_state
-        monkeypatch.setattr(live, "write_state", self.write)
-        monkeypatch.setattr(LiveSite, "retry_after", 0.02)
+        self.error, self._write = None, state_file.write_state
+        monkeypatch.setattr(state_file, "write_state", self.write)
+        monkeypatch.setattr(SavedState, "retry_after", 0.02)
 
     def write(self, path, body, sync):
         if self.error is not None:
@@ -258,8 +258,8 @@ def test_a_state_that_cannot_be_written_ends_nothing_and_nothing_is_told_of_it(t
         wait_for(lambda: len(seen) >= 5)
         disk.error = getattr(errno, code)
         wait_for(lambda: running.facts("trouble"))
-        before, count = len(seen), running.site._program.count
-        wait_for(lambda: running.site._program.count >= count + 50)
+        before, count = len(seen), running.program.count
+        wait_for(lambda: running.program.count >= count + 50)
         assert len(seen) <= before + 1  # one may have been on its way
         assert running.facts("trouble") == [{"with": "state", "reason": running.site.status()["trouble"]}]
         assert (
@@ -271,7 +271,7 @@ def test_a_state_that_cannot_be_written_ends_nothing_and_nothing_is_told_of_it(t
         wait_for(lambda: len(seen) >= before + 5)
         assert running.facts("trouble over") == [{"with": "state"}] and not running.site.status()["trouble"]
     assert all(data == encode(Number("a", count)) for count, data in seen)
-    assert running.result == "told to stop" and read_state(path)["program"]["count"] == running.site._program.count
+    assert running.result == "told to stop" and read_state(path)["program"]["count"] == running.program.count
 
 
 def test_a_place_where_no_state_can_be_is_refused_at_the_start_and_a_full_disk_is_not(tmp_path, monkeypatch):
@@ -282,7 +282,7 @@ def test_a_place_where_no_state_can_be_is_refused_at_the_start_and_a_full_disk_i
     assert isinstance(running.result, PermissionError) and running.wire.closed
     disk.error = errno.ENOSPC
     with Running(Counting("a"), state=path) as running:
-        wait_for(lambda: running.site._program.count > 3)
+        wait_for(lambda: running.program.count > 3)
         disk.error = None
         wait_for(path.exists)
     assert running.result == "told to stop"
@@ -335,7 +335,7 @@ def test_every_start_is_an_incarnation_and_the_end_is_remembered(tmp_path):
     path = tmp_path / "a.state"
     for incarnation in range(3):
         with Running(Site("a"), state=path) as running:
-            running.site._program.count += 1
+            running.program.count += 1
         assert read_state(path) == {"site": "a", "incarnation": incarnation, "program": {"count": incarnation + 1}}
         assert os.stat(path).st_mode & 0o777 == (0o640 if incarnation else 0o600)
         os.chmod(path, 0o640)
@@ -388,7 +388,7 @@ def test_a_state_without_an_end_or_too_deep_is_refused(tmp_path):
 def test_what_a_kill_has_left_half_written_is_no_harm(tmp_path):
     path, part = tmp_path / "a.state", tmp_path / ".a.state.0badcafe.part"
     with Running(Site("a"), state=path) as running:
-        running.site._program.count = 7
+        running.program.count = 7
     part.write_bytes(path.read_bytes()[:20])
     with Running(Site("a"), state=path) as running:
         pass
@@ -539,7 +539,7 @@ def test_undecodable_messages_are_told_now_and_then_and_all_counted():
 def test_a_link_that_has_failed_ends_the_run_and_what_was_learnt_is_kept(tmp_path):
     path = tmp_path / "a.state"
     with Running(Site("a"), state=path) as running:
-        running.site._program.count = 5
+        running.program.count = 5
         running.wire.deliver(Failed(LinkError("the name is taken")))
         wait_for(lambda: running.result is not None)
     assert isinstance(running.result, LinkError) and running.wire.closed

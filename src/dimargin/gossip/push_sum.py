@@ -6,14 +6,12 @@ each neighbour, and adds the shares that it receives. The sum of all masses stay
 contributions, and at every site the ratio of both parts tends to the weighted mean
 ``sum_i n_i q_i / sum_i n_i``, on any connected graph, directed or not.
 
-In the paper the mass in a lost message is lost for ever. Here a message carries the *sum* of all
-shares that one site ever sent the other (running sums; Hadjicostis, Vaidya, Dominguez-Garcia, IEEE
-TAC 2016), and the receiver adds the difference from the sum that it received before. The next
-message makes up for a lost one, and a repeated one adds nothing. Both ends of an edge can undo what
-went over it (`PushSum.forget`): the mean of the remaining sites is then exact, so that a site that
-has gone, or was dropped for false messages, leaves no trace. A contribution may change at any time:
-its change is added to the mass (dynamic average consensus), so that the mean of changing
-contributions is tracked. See docs/algorithms.md#push-sum.
+A message carries the *sum* of all shares that one site ever sent the other (running sums;
+Hadjicostis, Vaidya, Dominguez-Garcia, IEEE TAC 2016), and the receiver adds the difference from the
+sum that it received before: the next message makes up for a lost one, and a repeated one adds
+nothing. Both ends of an edge can undo what went over it (`PushSum.forget`), so that a site that has
+gone, or was dropped for false messages, leaves no trace in the mean. A change of a contribution is
+added to the mass (dynamic average consensus). See docs/algorithms.md#push-sum.
 """
 
 from __future__ import annotations

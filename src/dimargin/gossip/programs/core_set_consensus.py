@@ -8,15 +8,11 @@ algorithm 2):
     C_i <- a better core-set of S than C_0, if there is one;  else C_0
 
 so that radii never fall. If the network is strongly connected, at least over time, all sites end
-with the same set: a site that has a better one sends it to the others. Corrections of the paper
-(docs/algorithms.md#core-set-consensus):
+with the same set: a site that has a better one sends it to the others. Sets are ordered by radii
+rounded to 12 digits, then by the names of their points (site and row), since sets of equal radius
+may differ; docs/algorithms.md#core-set-consensus has the other corrections of the paper. A site with
+several points always keeps all of them in S.
 
-* The paper assumes that sets of equal radius are equal. They are not at first (all radii are zero)
-  or if points have no weight: hence the order by radii rounded to 12 digits, then by names.
-* Points are sent with their names (site and row), and not in a space that has a coordinate for each
-  of them: equal points of different names are two points, and a name identifies one point.
-* A site with several points always keeps all of them in S; with only the random few of the paper's
-  first step, consensus would be on the core-set of those.
 * Sites that hear each other do not send points that the other has: a message without points says
   "still this core-set", by its digest. A neighbour that does not answer, as on a directed edge, is
   sent the points in every round.
