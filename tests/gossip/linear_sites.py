@@ -33,6 +33,18 @@ def optimum(X, y, alpha=ALPHA, power=1):
     return objective(X, y, machine.fit(X, y).coef_[0], alpha, power)
 
 
+def pegasos(X, y, n_steps, batch_size=None, seed=(0, 0), projection=False):
+    """Shalev-Shwartz et al. 2007, figures 1 and 2."""
+    rng, w = np.random.default_rng(seed), np.zeros(X.shape[1])
+    for t in range(1, n_steps + 1):
+        chosen = np.arange(len(y)) if batch_size is None else rng.integers(len(y), size=batch_size)
+        active = chosen[y[chosen] * (X[chosen] @ w) < 1]
+        w = (1 - 1 / t) * w + (y[active] @ X[active]) / (ALPHA * t * len(chosen))
+        if projection:
+            w = min(1, 1 / (np.sqrt(ALPHA) * np.linalg.norm(w))) * w
+    return w
+
+
 def learning(
     rows, n_sites=6, topology="ring", shards="random", conditions=None, seed=0, loss="hinge", tol=1e-12, **settings
 ):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from fuzz.listening import heard
-from linear_sites import ALPHA, excess, learning, objective
+from linear_sites import ALPHA, excess, learning, objective, pegasos
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dimargin.estimators.certificate import hinge_objectives
@@ -37,24 +37,12 @@ def optimum(rows):
     return linear_sites.optimum(*rows)
 
 
-def pegasos(X, y, alpha, n_steps, batch_size=None, seed=(0, 0), projection=False):
-    """Shalev-Shwartz et al. 2007, figures 1 and 2."""
-    rng, w = np.random.default_rng(seed), np.zeros(X.shape[1])
-    for t in range(1, n_steps + 1):
-        chosen = np.arange(len(y)) if batch_size is None else rng.integers(len(y), size=batch_size)
-        active = chosen[y[chosen] * (X[chosen] @ w) < 1]
-        w = (1 - 1 / t) * w + (y[active] @ X[active]) / (alpha * t * len(chosen))
-        if projection:
-            w = min(1, 1 / (np.sqrt(alpha) * np.linalg.norm(w))) * w
-    return w
-
-
 @pytest.mark.parametrize("batch_size", [None, 1, 10])
 @pytest.mark.parametrize("projection", [False, True])
 def test_one_site_is_pegasos(rows, batch_size, projection):
     run = learning(rows, 1, gradient="local", step_size="pegasos", batch_size=batch_size, projection=projection)
     found = run.run(100)
-    expected = pegasos(*rows, ALPHA, found.programs[0].steps, batch_size, projection=projection)
+    expected = pegasos(*rows, found.programs[0].steps, batch_size, projection=projection)
     assert found.programs[0].steps == 100
     assert_allclose(found.weights()[0, 0], expected, rtol=1e-10)
 
