@@ -272,18 +272,13 @@ def exchange(program, neighbour="b", rounds=3):
     return next(action.message for action in actions if isinstance(action, Send))
 
 
-@pytest.mark.parametrize("what", ["NaN", "infinite", "features"])
-def test_a_site_that_sends_nonsense_is_refused_by_name(rows, what):
-    honest, message = gadget(rows), exchange(gadget(rows, features=6 if what == "features" else 7), "a")
+def test_a_site_with_other_features_is_refused_by_name(rows):
+    honest, message = gadget(rows), exchange(gadget(rows, features=6), "a")
     list(honest.start(0.0, ["b"]))
-    if what != "features":
-        sent = message.mass.sent.copy()
-        sent[0] = np.nan if what == "NaN" else np.inf
-        message = Exchange(type(message.mass)(*_fields(message.mass)[:-1], sent), message.steps, message.iterate)
     before = honest._push_sum.mass.copy()
     (report,) = heard(honest, 1.0, "b", message)
     assert isinstance(report, Report) and report.facts["site"] == "b"
-    assert ("expected (1, 7) for 7 features" if what == "features" else "sent has NaN") in report.facts["reason"]
+    assert "expected (1, 7) for 7 features" in report.facts["reason"]
     assert_array_equal(honest._push_sum.mass, before)
     assert not [action for action in honest.wake(2.0, "round") if isinstance(action, Send)]
     assert not list(honest.receive(2.0, "b", exchange(gadget(rows), "a"))) and "b" in honest.status()["refused"]
@@ -341,7 +336,7 @@ class Liar(Gadget):
         if self.way == "weights":
             iterate = np.full_like(iterate, wrong)
         else:
-            mass = type(mass)(*_fields(mass)[:-1], mass.sent + wrong)
+            mass = msgspec.structs.replace(mass, sent=mass.sent + wrong)
         return Exchange(mass, message.steps, iterate)
 
 
@@ -392,10 +387,6 @@ def test_a_late_neighbour_is_not_taken_for_one_that_repeats_itself(rows):
     for message in (message for (message,) in on_the_way * 5):
         list(b.receive(400, "a", message))
     assert "repeats old messages" in b.neighbourhood.refused["a"]
-
-
-def _fields(mass):
-    return [getattr(mass, name) for name in mass.__struct_fields__]
 
 
 @pytest.mark.parametrize("batch_size", [None, 20])

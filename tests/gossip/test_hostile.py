@@ -110,6 +110,10 @@ LIES = {
             lambda m: m | {"mass": m["mass"] | {"sent": array(np.ones(m["mass"]["sent"][1]), "|b1")}},
             "sent is of dtype |b1, expected <f8",
         ),
+        *(
+            (lambda m, v=v: m | {"mass": m["mass"] | {"sent": array(np.full(m["mass"]["sent"][1], v))}}, "sent has NaN")
+            for v in (math.nan, math.inf)
+        ),
         (_without_rows, "number of rows cannot fall"),
     ]),
     "candidates": (CORE_SET, [
