@@ -384,7 +384,7 @@ def test_a_site_whose_sign_of_life_got_lost_is_met_again(swarm):
     swarm.join("b", lease=0.3, connect=a.listening)
     swarm.join("c", lease=0.3, connect=a.listening)
     swarm.met("a", "b", "c")
-    (mark,) = a._alive["b"]
+    (mark,) = a._sites.alive["b"]
     lost = types.SimpleNamespace(key_expr=f"{SWARM}/alive/b/{mark}", kind=zenoh.SampleKind.DELETE)
     a._receive_sign_of_life(a._life, lost)
     assert swarm.neighbours("a") == ("c",)
@@ -414,7 +414,7 @@ def test_thousands_of_names_fill_no_table(swarm):
     for name in names:
         publish(session, name, b"boo")
     wait_for(lambda: alice.status()["refused"] >= 1500)
-    assert not swarm.received("alice") and len({*alice._alive, *alice._heard}) == 1024
+    assert not swarm.received("alice") and alice._sites.count == 1024
     for token in tokens:
         token.undeclare()
     wait_for(lambda: not swarm.neighbours("alice"))
@@ -423,7 +423,7 @@ def test_thousands_of_names_fill_no_table(swarm):
     swarm.letter("bob", "alice", b"hello")
     marks = [session.liveliness().declare_token(f"{SWARM}/alive/eve/{k:020d}-1") for k in range(100)]
     wait_for(lambda: "eve" in swarm.neighbours("alice"))
-    wait_for(lambda: len(marks) == 100 and len(alice._alive["eve"]) == 16)
+    wait_for(lambda: len(marks) == 100 and len(alice._sites.alive["eve"]) == 16)
 
 
 def test_lost_messages_are_noticed(swarm):

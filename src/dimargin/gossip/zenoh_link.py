@@ -31,11 +31,11 @@ import json
 import re
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any
 
+from dimargin.gossip.known_sites import KnownSites
 from dimargin.gossip.limits import LIMITS
 from dimargin.gossip.links import Event, Failed, Link, LinkError, Neighbours, Received, Trouble
 from dimargin.gossip.shortage import Shortage
@@ -100,17 +100,12 @@ class ZenohLink(Link):
         self._zenoh = _import_zenoh()
         self.name, self.largest, self._swarm, self._lease = name, largest, swarm, lease
         self._listen = self._settings.addresses
-        self._wanted = None if neighbours is None else frozenset(neighbours)
         self._lock = threading.RLock()
+        self._sites = KnownSites(name, None if neighbours is None else frozenset(neighbours))
         self._life = 0  # Number of sessions opened so far.
         self._mark = ""  # Start and id of the current session: marks of one name sort by their start.
-        self._alive: dict[str, set[str]] = {}  # Marks of live sessions by site name.
-        self._met: dict[str, None] = {}  # Marks received in this session, the oldest first.
         self._senders: dict[str, Sender] = {}
-        self._dropped: Counter[str] = Counter()
-        self._numbers: Counter[str] = Counter()
-        self._heard: dict[str, int] = {}
-        self._refused = 0
+        self._refused = 0  # Number of messages from non-neighbours.
         self._deliver: Callable[[Event], None] = lambda event: None
         self._session: Any = None
         self._entities: list[Any] = []
@@ -145,8 +140,8 @@ class ZenohLink(Link):
         if len(data) > self.largest:
             raise ValueError(f"{self.name} sends {to} {len(data)} bytes, expected at most {self.largest}")
         with self._lock:
-            if self._session is None or to == self.name or not self._is_wanted(to):
-                self._dropped[to] += 1
+            if self._session is None or not self._sites.is_wanted(to):
+                self._sites.dropped[to] += 1
                 return
             sender = self._senders.get(to)
             if sender is None or not sender.put(data):
@@ -160,7 +155,7 @@ class ZenohLink(Link):
     def neighbours(self) -> tuple[str, ...]:
         """Return the sorted names of the live sites with which this one exchanges messages."""
         with self._lock:
-            return self._names()
+            return self._sites.names()
 
     @property
     def listening(self) -> tuple[str, ...]:
@@ -177,7 +172,7 @@ class ZenohLink(Link):
             sent, by receiver; and `refused`, the number of messages from non-neighbours.
         """
         with self._lock:
-            return {"listening": list(self._listen), "dropped": dict(self._dropped), "refused": self._refused}
+            return {"listening": list(self._listen), "dropped": dict(self._sites.dropped), "refused": self._refused}
 
     def close(self) -> None:
         """Send the waiting messages within the lease, and leave the swarm; further calls do nothing."""
@@ -206,8 +201,7 @@ class ZenohLink(Link):
             session, self._session = self._session, None
             entities, self._entities = self._entities, []
             senders = list(self._senders.values())
-            self._alive.clear()
-            self._met.clear()
+            self._sites.end_session()
         if session is None:
             return
         for sender in senders:
@@ -267,8 +261,7 @@ class ZenohLink(Link):
             return set()
         connected = {str(peer) for peer in self._session.info.peers_zid()}
         with self._lock:
-            speaking = {mark.split("-")[1] for marks in self._alive.values() for mark in marks}
-            return ({mark.split("-")[1] for mark in self._met} & connected) - speaking
+            return self._sites.silent(connected)
 
     def _reopen(self) -> None:
         if self._session is not None:
@@ -330,14 +323,12 @@ class ZenohLink(Link):
         is_put = sample.kind == self._zenoh.SampleKind.PUT
         number = bytes(sample.attachment) if sample.attachment is not None else b""
         with self._lock:
-            is_valid = fits and is_put and self._is_wanted(sender) and len(number) == 8
-            if not (is_valid and self._has_room_for(sender)):
+            is_valid = fits and is_put and self._sites.is_wanted(sender) and len(number) == 8
+            if not (is_valid and self._sites.has_room_for(sender)):
                 self._refused += 1
                 return
-            sequence = int.from_bytes(number, "little")
-            before = self._heard.get(sender, sequence - 1)
-            self._heard[sender] = sequence
-        self._deliver(Received(sender, sample.payload.to_bytes(), max(0, sequence - before - 1)))
+            lost = self._sites.receive(sender, int.from_bytes(number, "little"))
+        self._deliver(Received(sender, sample.payload.to_bytes(), lost))
 
     def _receive_sign_of_life(self, life: int, sample: Any) -> None:
         """Handle a sign of life, or its end; runs in a thread of Zenoh and must not call Zenoh."""
@@ -346,62 +337,37 @@ class ZenohLink(Link):
             return
         name, mark = parts[2:]
         with self._lock:
-            if life != self._life or self._session is None:
+            if life != self._life or self._session is None or not self._sites.has_room_for(name):
                 return
-            if not self._has_room_for(name):
-                return
-            marks = self._alive.setdefault(name, set())
-            before = self._names()
-            if sample.kind != self._zenoh.SampleKind.PUT:
-                marks.discard(mark)
-            elif len(marks) < 16:  # A site that succeeds its killed self needs two.
-                marks.add(mark)
-                self._met[mark] = None
-                if len(self._met) > 16 * LIMITS.sites:
-                    del self._met[next(iter(self._met))]
-            after = self._names()
+            before = self._sites.names()
+            self._sites.update(name, mark, sample.kind == self._zenoh.SampleKind.PUT)
+            after = self._sites.names()
             if before != after:
                 self._deliver(Neighbours(after))
             if name not in after and name in self._senders:
                 self._senders.pop(name).finish(0.0)
-        if name == self.name and mark < self._mark and mark in marks:
+            is_namesake = name == self.name and mark < self._mark and mark in self._sites.alive[name]
+        if is_namesake:
             # Two sites started at the same time, or before their networks met: the later one ends,
             # unless the other was killed and only its sign of life is left for a while.
             timer = threading.Timer(1.5 * self._lease + 0.5, self._give_way, (mark,))
             timer.daemon = True
             timer.start()
 
-    def _has_room_for(self, name: str) -> bool:
-        """Return whether the tables have room for a name, after removing sites that have gone if they are full."""
-        if name in self._alive or name in self._heard:
-            return True
-        if len({*self._alive, *self._heard}) >= LIMITS.sites:
-            for gone in [one for one in {*self._alive, *self._heard, *self._numbers} if not self._alive.get(one)]:
-                for table in (self._alive, self._heard, self._numbers, self._dropped):
-                    table.pop(gone, None)
-        return len(name) <= LIMITS.name and len({*self._alive, *self._heard}) < LIMITS.sites
-
     def _give_way(self, mark: str) -> None:
         with self._lock:
-            taken = mark in self._alive.get(self.name, ()) and self._session is not None
+            taken = mark in self._sites.alive.get(self.name, ()) and self._session is not None
         if taken:
             self._deliver(Failed(self._name_is_taken()))
 
     def _next_number(self, to: str) -> int:
         with self._lock:
-            self._numbers[to] += 1
-            return self._numbers[to]
+            return self._sites.next_number(to)
 
     def _count_dropped(self, to: str, messages: int) -> None:
         if messages:
             with self._lock:
-                self._dropped[to] += messages
-
-    def _names(self) -> tuple[str, ...]:
-        return tuple(sorted(name for name, marks in self._alive.items() if marks and self._is_wanted(name)))
-
-    def _is_wanted(self, name: str) -> bool:
-        return name != self.name and (self._wanted is None or name in self._wanted)
+                self._sites.dropped[to] += messages
 
     def _key(self, *parts: str) -> str:
         return "/".join((self._swarm, *parts))
