@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dimargin.gossip.messages import Count, Message
+from dimargin.gossip.neighbourhood import lower_median
 from dimargin.gossip.program import Action, Report, Send
 from dimargin.gossip.programs.algorithm import Problem
 from dimargin.gossip.push_sum import Life, Mass, PushSum
@@ -105,9 +106,7 @@ class MendedSite(UniformSite):
             if near.names and (is_alone or waited <= _LISTENING * self.problem.interval):
                 return False
             self._waiting_since = None
-            leads = sorted(self._leads.values()) or [0]
-            lead = leads[(len(leads) - 1) // 2]  # of two, the one that a single liar cannot raise
-            self.steps = max(self.steps, min(lead, LONGEST_RUN))
+            self.steps = max(self.steps, min(lower_median(self._leads.values()), LONGEST_RUN))
         return float(self._push_sum.mass[-1]) > MIN_WEIGHT
 
     def _step(self, chosen: NDArray[np.intp] | None) -> None:

@@ -33,7 +33,7 @@ import numpy as np
 
 from dimargin.gossip.differences import Change
 from dimargin.gossip.limits import LIMITS
-from dimargin.gossip.neighbourhood import Neighbourhood
+from dimargin.gossip.neighbourhood import Neighbourhood, lower_median
 from dimargin.gossip.program import Action, Report, Send, Stop, Wake
 from dimargin.gossip.programs.exchange import Answer, Difference, Exchange, Sums, bounded
 from dimargin.gossip.programs.gadget_differences import Differences
@@ -170,9 +170,7 @@ class Gadget(Learner):
         self._waiting_since = None
         if near.heard:
             self._has_met = True
-            leads = sorted(self._leads.values()) or [0]
-            lead = leads[(len(leads) - 1) // 2]  # The lower median, so that one of two neighbours cannot raise it.
-            self.steps = max(self.steps, min(lead, LIMITS.count // 2))
+            self.steps = max(self.steps, min(lower_median(self._leads.values()), LIMITS.count // 2))
             if self._iterates:  # This site has started or returned, while these neighbours have been learning.
                 self.weights = np.mean(list(self._iterates.values()), axis=0)
         return True

@@ -240,8 +240,6 @@ class RobustGossip(SiteAlgorithm):
     True
     """
 
-    vectors: ClassVar[tuple[str, ...]] = ("weights", "tracked")
-
     merge: MergeRule = field(default_factory=lambda: NearestMixing(1))
     step_size: Literal["auto"] | float = "auto"
     batch_size: int | None = None
