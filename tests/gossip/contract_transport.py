@@ -1,4 +1,4 @@
-"""What every transport must do, as programs that try it, and worlds that run them: processes and a simulation.
+"""Programs that try a transport, and worlds that run them: processes and a simulation.
 
 Run as a script, this file is one site in a process of its own.
 """

@@ -449,7 +449,7 @@ def test_beyond_the_bandwidth_only_the_newest_message_to_each_neighbour_waits():
 
 
 class Gated(Site):
-    """Holds still until its gate opens, at whatever it is woken for or hears; knows what it has heard at every wake."""
+    """Waits in every call until its gate opens, and counts what it had heard at every wake."""
 
     def __init__(self, name):
         super().__init__(name)

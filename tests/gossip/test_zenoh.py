@@ -28,6 +28,16 @@ SWARM = "w"
 MARK = f"{1:020d}-{1:x}"
 
 
+def opened(settings):
+    """A raw session, which keeps to no rules."""
+    config = zenoh.Config()
+    for key, value in settings.items():
+        config.insert_json5(key, json.dumps(value))
+    config.insert_json5("scouting/multicast/enabled", "false")
+    config.insert_json5("transport/shared_memory/enabled", "false")
+    return zenoh.open(config)
+
+
 class Swarm:
     """Links of this process, what they have delivered, and raw sessions that keep to no rules."""
 
@@ -59,18 +69,12 @@ class Swarm:
         wait_for(lambda: (sender, data) in self.received(to))
 
     def intruder(self, connect, listen="tls/127.0.0.1:0", **tls):
-        config = zenoh.Config()
-        settings = {
+        session = opened({
             "connect/endpoints": list(connect),
             "listen/endpoints": [listen],
-            "scouting/multicast/enabled": False,
-            "transport/shared_memory/enabled": False,
             "transport/unicast/accept_timeout": 500,
             "transport/link/tls": {"enable_mtls": True, "verify_name_on_connect": False, **tls},
-        }
-        for key, value in settings.items():
-            config.insert_json5(key, json.dumps(value))
-        session = zenoh.open(config)
+        })  # fmt: skip
         self._open.callback(session.close)
         return session
 
@@ -102,18 +106,12 @@ def spy(session):
 
 def router(port, tls=None):
     """A session in a router's place."""
-    config = zenoh.Config()
     settings = {
         "mode": "router",
         "listen/endpoints": [f"{'tls' if tls else 'tcp'}/127.0.0.1:{port}"],
-        "scouting/multicast/enabled": False,
-        "transport/shared_memory/enabled": False,
         "transport/link/tx/lease": round(LEASE * 1000),
-        **({"transport/link/tls": tls} if tls else {}),
     }
-    for key, value in settings.items():
-        config.insert_json5(key, json.dumps(value))
-    return zenoh.open(config)
+    return opened(settings | ({"transport/link/tls": tls} if tls else {}))
 
 
 def living(session):

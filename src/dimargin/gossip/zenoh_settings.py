@@ -60,7 +60,7 @@ class SessionSettings:
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """Addresses to listen on; port 0 stands for any free port."""
+        """Addresses to listen on; port 0 means any free port."""
         if self.listen is None:
             return () if self.router else (f"{self.protocol}/127.0.0.1:0",)
         return tuple(self.listen)

@@ -36,7 +36,7 @@ class RowSource(Protocol):
     def read(self) -> Any:
         """Return the rows that have come since the last call, with the attributes of `dimargin.io.data.DataSet`.
 
-        Raises ValueError or OSError if there is no valid file.
+        Raises ValueError or OSError for a missing or invalid file.
         """
 
 
