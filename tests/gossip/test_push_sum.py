@@ -208,34 +208,6 @@ def test_old_messages_bring_nothing():
     assert_allclose(b.mass, 0, atol=1e-12)
 
 
-def test_a_site_without_memory_is_heard_at_once():
-    a, b = PushSum(np.array([8.0, 1.0])), PushSum(np.array([2.0, 1.0]))
-    for _ in range(50):
-        b.take("a", a.shares(["b"])["b"]), a.take("b", b.shares(["a"])["a"])
-    a = PushSum(np.array([8.0, 1.0]))
-    for _ in range(4):
-        b.take("a", a.shares(["b"])["b"]), a.take("b", b.shares(["a"])["a"])
-    assert_allclose([a.mass[0] / a.mass[1], b.mass[0] / b.mass[1]], 5.0, rtol=0.1)
-    assert_allclose(a.mass + b.mass, [10.0, 2.0], atol=3.0)
-
-
-def test_what_a_forgotten_neighbour_brought_leaves_no_trace():
-    a, b, liar = (PushSum(np.array([value, 1.0])) for value in (1.0, 3.0, 1e9))
-    for _ in range(10):
-        given = {**{("a", n): m for n, m in a.shares(["b", "liar"]).items()},
-                 **{("b", n): m for n, m in b.shares(["a", "liar"]).items()},
-                 **{("liar", n): m for n, m in liar.shares(["a", "b"]).items()}}  # fmt: skip
-        for (sender, receiver), mass in given.items():
-            {"a": a, "b": b, "liar": liar}[receiver].take(sender, mass)
-    assert a.mass[0] > 1e6
-    for site in (a, b):
-        site.forget("liar")
-    for _ in range(60):
-        to_b, to_a = a.shares(["b"])["b"], b.shares(["a"])["a"]
-        b.take("a", to_b), a.take("b", to_a)
-    assert_allclose([a.mass[0] / a.mass[1], b.mass[0] / b.mass[1]], 2.0, rtol=1e-5)
-
-
 def test_unanswered_messages_are_counted():
     a, b = PushSum(np.ones(2)), PushSum(np.ones(2))
     for _ in range(3):

@@ -84,7 +84,6 @@ def test_without_faults_a_round_is_one_message_an_edge_each_way(topology):
 
 
 HARSH = {
-    "asynchronous, 30% lost": Conditions.asynchronous(loss=0.3, duplication=0.2),
     "long delays": Conditions(LinkFaults((0.0, 5.0), 0.2, 0.5), jitter=0.5),
     "unequal clocks": Conditions.asynchronous(loss=0.2, speeds={"site1": 0.3, "site4": 3.0}),
     "one silent way for a while": Conditions(
