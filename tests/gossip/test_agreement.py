@@ -13,7 +13,7 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler
 
 from dimargin.gossip.limits import LIMITS
 from dimargin.gossip.messages import pack, unpack
-from dimargin.gossip.programs.agreement import Agreement, Card
+from dimargin.gossip.programs.agreement import Agreement, AgreementSettings, Card
 from dimargin.gossip.programs.gadget_settings import GadgetSettings
 from dimargin.gossip.schema import Schema
 from dimargin.gossip.simulation.conditions import Conditions, LinkFaults, NetworkSplit, Outage
@@ -39,7 +39,8 @@ def three_classes(n=300, seed=0):
 
 def site(name, X, y, terms=TERMS, names=None, **options):
     schema = Schema.of(X, y, terms, names)
-    return lambda: Agreement(name, X, y, schema, Gossip(), **{"settle": 4.0, "interval": 1.0, **options})
+    settings = AgreementSettings(**{"settle": 4.0, "interval": 1.0, **options})
+    return lambda: Agreement(name, X, y, schema, Gossip(), settings)
 
 
 def run(sites, until, topology="complete", conditions=None, **options):

@@ -275,11 +275,11 @@ def exchange(program, neighbour="b", rounds=3):
 def test_a_site_with_other_features_is_refused_by_name(rows):
     honest, message = gadget(rows), exchange(gadget(rows, features=6), "a")
     list(honest.start(0.0, ["b"]))
-    before = honest._push_sum.mass.copy()
+    before = honest.push_sum.mass.copy()
     (report,) = heard(honest, 1.0, "b", message)
     assert isinstance(report, Report) and report.facts["site"] == "b"
     assert "expected (1, 7) for 7 features" in report.facts["reason"]
-    assert_array_equal(honest._push_sum.mass, before)
+    assert_array_equal(honest.push_sum.mass, before)
     assert not [action for action in honest.wake(2.0, "round") if isinstance(action, Send)]
     assert not list(honest.receive(2.0, "b", exchange(gadget(rows), "a"))) and "b" in honest.status()["refused"]
 
@@ -408,7 +408,7 @@ def test_a_checkpoint_goes_on_bit_by_bit(rows, batch_size):
         again._step(), program._step()
         for attribute in ("weights", "average", "dual", "steps", "rounds"):
             assert_array_equal(getattr(again, attribute), getattr(program, attribute))
-        assert_array_equal(again._push_sum.mass, program._push_sum.mass)
+        assert_array_equal(again.push_sum.mass, program.push_sum.mass)
         assert_array_equal(again._rng.integers(10**6, size=9), program._rng.integers(10**6, size=9))
         assert_array_equal(again.objective, program.objective)
         assert_array_equal(again.dual_objective, program.dual_objective)
@@ -447,11 +447,11 @@ def test_who_has_less_than_nothing_left_gives_none_of_it(rows):
     program = gadget(rows)
     exchange(program, "b")
     list(program.receive(3.0, "b", exchange(gadget(rows), "a")))
-    program._push_sum.mass[program.weights.size] = -1.0
-    before = program._push_sum.edges["b"].sent.copy()
+    program.push_sum.mass[program.weights.size] = -1.0
+    before = program.push_sum.edges["b"].sent.copy()
     (said,) = (action.message for action in program.wake(4.0, "round") if isinstance(action, Send))
     assert_array_equal(said.mass.sent, before)
-    program._push_sum.mass[program.weights.size] = 1.0
+    program.push_sum.mass[program.weights.size] = 1.0
     (said,) = (action.message for action in program.wake(5.0, "round") if isinstance(action, Send))
     assert said.mass.sent[program.weights.size] > before[program.weights.size]
 
@@ -483,7 +483,7 @@ def test_no_site_tells_weights_that_others_refuse(rows, gradient):
     for wrong in (1e40, 1e100):
         program = gadget_of(HingeRows(X[:50, :7], y[None, :50]), settings)
         exchange(program)
-        program._push_sum.mass[: program.weights.size] = wrong
+        program.push_sum.mass[: program.weights.size] = wrong
         program.weights = np.full_like(program.weights, wrong)
         list(program._learn())
         assert np.linalg.norm(program.weights) <= settings.norm_bound / 2 * (1 + 1e-12)

@@ -50,11 +50,11 @@ def test_the_same_rounds_with_a_fraction_of_the_bytes(rows, loss, power, within,
 def test_no_mass_is_lost(rows):
     run = quantised(rows, NETWORKS["asynchronous, a third lost"]).run(80)
     programs = {name: site.program for name, site in run.simulator.sites.items()}
-    total = sum(program._push_sum.mass for program in programs.values())
+    total = sum(program.push_sum.mass for program in programs.values())
     for name, program in programs.items():  # and what is on its way
-        for other, edge in program._push_sum.edges.items():
-            total = total + edge.sent - programs[other]._push_sum.edges[name].received
-    expected = sum(program._push_sum.contribution for program in programs.values())
+        for other, edge in program.push_sum.edges.items():
+            total = total + edge.sent - programs[other].push_sum.edges[name].received
+    expected = sum(program.push_sum.contribution for program in programs.values())
     assert_allclose(total, expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max())
 
 
@@ -127,30 +127,30 @@ def test_who_sends_what_cannot_be_is_refused_by_name_and_moves_nobody(rows, what
     if what in changes:
         message = msgspec.structs.replace(message, change=msgspec.structs.replace(message.change, **changes[what]))
     else:
-        edge, sent = a._push_sum.edge("b"), a._push_sum.edge("b").received.copy()
+        edge, sent = a.push_sum.edge("b"), a.push_sum.edge("b").received.copy()
         iterate = np.full(sites["b"].weights.shape, 1e7 if what == "weights" else 0.0)
         sent[iterate.size] += -30.0 if what == "rows" else 1.0
         sent[0] += 1e9 if what == "mass" else 0.0
         outgoing = sites["b"]._differences
-        edge = sites["b"]._push_sum.edge("a")
+        edge = sites["b"].push_sum.edge("a")
         edge.sequence = message.number - 1
         change, told = outgoing.change("a", edge, sent, np.zeros_like(sent), iterate)
         message = msgspec.structs.replace(message, change=change, rows=float(told[iterate.size]))
-    before = a._push_sum.mass.copy()
-    undone = a._push_sum.edge("b")
+    before = a.push_sum.mass.copy()
+    undone = a.push_sum.edge("b")
     expected = before + undone.sent - undone.received
     (report,) = heard(a, 40.5, "b", message)
     assert isinstance(report, Report) and reason in report.facts["reason"]
-    assert_allclose(a._push_sum.mass, expected, rtol=1e-9, atol=1e-6)
+    assert_allclose(a.push_sum.mass, expected, rtol=1e-9, atol=1e-6)
     assert not list(a.receive(41.0, "b", message)) and "b" in a.status()["refused"]
 
 
 def test_a_difference_from_what_is_not_known_is_passed_over(rows):
     sites = two(rows)
     message = rounds(sites, 1, 40)["b"]
-    a, before = sites["a"], sites["a"]._push_sum.mass.copy()
+    a, before = sites["a"], sites["a"].push_sum.mass.copy()
     for base in (10**6, 1):
         change = msgspec.structs.replace(message.change, base=base)
         assert not heard(a, 40.5, "b", msgspec.structs.replace(message, number=message.number + 1, change=change))
-    assert_allclose(a._push_sum.mass, before)
+    assert_allclose(a.push_sum.mass, before)
     rounds(sites, 41, 60)

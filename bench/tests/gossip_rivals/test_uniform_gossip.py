@@ -70,7 +70,7 @@ def test_the_sum_of_the_masses_is_made_of_the_dual_coefficients(n_sites, seed, b
         (X, y), n_sites, graph, seed=seed, batch_size=batch_size, projection=False, gossip_rounds=gossip_rounds
     )
     run.run(40)
-    masses = sum(program._push_sum.mass for program in run.programs)
+    masses = sum(program.push_sum.mass for program in run.programs)
     assert masses[-1] == pytest.approx(80)
     assert {program.steps for program in run.programs} == {1 + 37 // gossip_rounds}
     pull = sum((p.rows.signs * p._paid / p.steps) @ p.rows.X for p in run.programs)[0]
@@ -89,7 +89,7 @@ def test_what_is_owed_and_paid_is_what_is_due(topology):
         paid = program._paid + program._owed / max(program.rows.n_rows, 1)
         assert_allclose(paid, np.full_like(paid, program.steps))
         assert 0 <= program._owed <= 20 * program.rows.n_rows
-    w = sum(program._push_sum.mass[:-1] for program in run.programs) / 90
+    w = sum(program.push_sum.mass[:-1] for program in run.programs) / 90
     assert_allclose(w, y @ X / 90 / ALPHA, atol=0.05 * np.abs(y @ X / 90 / ALPHA).max())
 
 
@@ -147,7 +147,7 @@ def test_the_rows_of_a_site_that_has_gone_count_no_more(rows, optimum):
     X, y = rows
     run = learning(rows, conditions=Conditions(outages=(Outage("site2", 60.3),)), batch_size=None).run(500)
     left = [program for i, program in enumerate(run.programs) if i != 2]
-    assert sum(program._push_sum.mass[-1] for program in left) == pytest.approx(500, rel=1e-9)
+    assert sum(program.push_sum.mass[-1] for program in left) == pytest.approx(500, rel=1e-9)
     assert {(name, report.facts["site"]) for _, name, report in run.simulator.reports} == {
         ("site1", "site2"), ("site3", "site2")
     }  # fmt: skip
@@ -162,7 +162,7 @@ def test_the_rows_of_a_site_that_has_gone_count_no_more(rows, optimum):
 def test_a_site_that_returns_counts_again(rows, optimum, loses_memory):
     down = Conditions(outages=(Outage("site2", 60.3, 120.0, loses_memory),), joins={"site4": 50.0})
     run = learning(rows, conditions=down, batch_size=None).run(500)
-    assert sum(program._push_sum.mass[-1] for program in run.programs) == pytest.approx(600, rel=1e-9)
+    assert sum(program.push_sum.mass[-1] for program in run.programs) == pytest.approx(600, rel=1e-9)
     assert {program.steps > 380 for program in run.programs} == {True}
     assert objective(*rows, run.weights().mean(axis=0)[0]) <= 1.05 * optimum
 
@@ -274,11 +274,11 @@ def test_messages_of_no_correct_site_are_refused(rows, message, reason):
     site = UniformGadget().program(Problem(ALPHA, 6, 600), "a", HingeRows(rows[0], rows[1][None]), (0,))
     list(site.start(0.0, "bc"))
     list(site.receive(0.4, "b", half(np.ones(7), 3.0)))
-    before = site._push_sum.mass.copy()
+    before = site.push_sum.mass.copy()
     actions = list(site.receive(0.5, "c", decoder(site.messages)(encode(message))))
     assert [action.what for action in actions] == ["refused"] and "c" in site.neighbourhood.refused
     assert re.search(reason, actions[0].facts["reason"])
-    assert_allclose(site._push_sum.mass, before)
+    assert_allclose(site.push_sum.mass, before)
     assert not list(site.receive(0.6, "c", half(np.ones(7), 1.0)))
     for t in range(1, 20):
         assert "c" not in {action.to for action in site.wake(float(t), "round") if isinstance(action, Send)}
@@ -291,19 +291,19 @@ def test_what_a_refused_site_has_given_is_undone(rows):
     before = site.weights
     list(site.receive(0.6, "c", half(np.zeros(7), 1.0, sequence=2)))  # takes 99 rows away
     assert_allclose(site.weights, before)  # learnt over many iterations, whose sums cannot be undone one by one
-    assert "c" in site.neighbourhood.refused and site._push_sum.mass[-1] == pytest.approx(600)
+    assert "c" in site.neighbourhood.refused and site.push_sum.mass[-1] == pytest.approx(600)
 
 
 def test_acknowledgements_of_what_was_not_sent_say_nothing(rows):
     site = UniformGadget().program(Problem(ALPHA, 6, 600), "a", HingeRows(rows[0], rows[1][None]), (0,))
     list(site.start(0.0, "b"))
     list(site.wake(1.0, "round"))
-    assert site._push_sum.unanswered("b") == 1
+    assert site.push_sum.unanswered("b") == 1
     for life, sequence in ((1, 2), (2, 1), (0, 1), (2**32, 2**53)):
         list(site.receive(1.1, "b", Heard(life, sequence, 1)))
-        assert site._push_sum.unanswered("b") == 1
+        assert site.push_sum.unanswered("b") == 1
     list(site.receive(1.2, "b", Heard(1, 1, 1)))
-    assert site._push_sum.unanswered("b") == 0
+    assert site.push_sum.unanswered("b") == 0
 
 
 def test_printed_refuses_what_is_no_mass(rows):

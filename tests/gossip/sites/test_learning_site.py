@@ -125,10 +125,10 @@ def test_a_model_is_written_with_a_certificate_only(tmp_path, flowers):
     site.run(until=30)
     program, model = site.programs["a"], tmp_path / "a" / "model.dimargin"
     before = model.read_bytes()
-    program.learner._push_sum.mass *= 0  # as for a moment after what another has brought was undone
+    program.learner.push_sum.mass *= 0  # as for a moment after what another has brought was undone
     program.write_model()
     assert model.read_bytes() == before
-    program.learner._push_sum.mass += program.learner._push_sum.contribution
+    program.learner.push_sum.mass += program.learner.push_sum.contribution
     program.learner.weights += 1
     program.write_model()
     assert model.read_bytes() != before

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import islice
 from typing import Annotated, Any
 
@@ -68,23 +69,25 @@ class Card(Message, frozen=True, tag="card"):
         return None
 
 
+@dataclass(frozen=True)
+class AgreementSettings:
+    """Settings of one site's agreement with others; they need not be equal at all sites."""
+
+    # Number of known sites at which learning starts; None starts when nothing new has come for `settle` seconds.
+    n_sites: int | None = None
+    # Smallest number of known sites at which learning starts without `n_sites`: 2 for a site that was
+    # given the address of another one, and must not learn by itself unnoticed.
+    min_sites: int = 1
+    settle: float = 3.0
+    interval: float = 0.25  # Seconds between cards.
+    max_messages: float = np.inf  # Cards per second that one neighbour may send before it is refused for good.
+    seed: tuple[int, ...] = (0,)  # Seed of the learner.
+
+
 class Agreement(SiteProgram):
     """Site program that agrees on a schema with other sites, and then learns.
 
     Its rows, dense or CSR, may be of one class, or none. The terms must be equal at all sites.
-
-    Parameters
-    ----------
-    n_sites : int, optional
-        Number of known sites at which learning starts. By default a site starts when nothing new
-        has come for `settle` seconds.
-    min_sites : int, default=1
-        Smallest number of known sites at which learning starts if `n_sites` is not given: 2 for a
-        site that was given the address of another one, and must not learn by itself unnoticed.
-    interval : float, default=0.25
-        Seconds between cards.
-    max_messages : float, default=infinity
-        Cards per second that one neighbour may send before it is refused for good.
     """
 
     def __init__(
@@ -94,24 +97,18 @@ class Agreement(SiteProgram):
         y: NDArray[Any],
         schema: Schema,
         factory: LearnerFactory,
-        n_sites: int | None = None,
-        min_sites: int = 1,
-        settle: float = 3.0,
-        interval: float = 0.25,
-        max_messages: float = np.inf,
-        seed: tuple[int, ...] = (0,),
+        settings: AgreementSettings = AgreementSettings(),
     ) -> None:
         self.name, self.X, self.y, self.schema = name, X, y, schema
         self._names = schema.feature_names  # In the order of the columns of X.
         self._labels_of = {name: schema.labels}  # Labels of the rows of this site and of neighbours, by site.
         self.similar_labels: dict[str, str] = {}  # Warnings about labels that differ only in case, by the first label.
         self._factory, self.shares, self.messages = factory, factory.shares, (Card, *factory.messages)
-        self._n_sites, self._settle, self._interval, self._seed = n_sites, settle, interval, seed
-        self._min_sites, self._has_complained = min_sites, False
+        self._settings, self._has_complained = settings, False
         self.rows: dict[str, list[int]] = {name: [1, len(y)]}
         self.sealed = False
         self.learner: Learner | None = None
-        self.neighbourhood = Neighbourhood(max(settle, 4 * interval), max_messages)
+        self.neighbourhood = Neighbourhood(max(settings.settle, 4 * settings.interval), settings.max_messages)
         self._cards: dict[str, str] = {}  # Digests of the schemas of the last cards, by neighbour.
         self._widened: Counter[str] = Counter()  # Number of cards that have widened the schema, by neighbour.
         self._changed_at = 0.0
@@ -127,7 +124,7 @@ class Agreement(SiteProgram):
         if self.learner is not None:
             yield from self.learner.start(now, self.neighbourhood.spoken_to)
         yield from self._send_card(self.neighbourhood.spoken_to)
-        yield Wake(self._interval, _CARD_TIMER)
+        yield Wake(self._settings.interval, _CARD_TIMER)
 
     def wake(self, now: float, name: str) -> Iterator[Action]:
         """Send the card, and seal the schema if it is settled; pass other timers on to the learner."""
@@ -138,12 +135,12 @@ class Agreement(SiteProgram):
         self._ticks += 1
         if not self.sealed and self._is_settled(now):
             yield from self._seal(now)
-        if not self.sealed and now - self._changed_at >= 2 * self._settle and not self._has_complained:
+        if not self.sealed and now - self._changed_at >= 2 * self._settings.settle and not self._has_complained:
             self._has_complained = True
             yield Report("waiting for others", {"sites": len(self.rows), "labels": list(self.schema.labels)})
         if not self.sealed or self._ticks % 20 == 0:  # A sealed schema rarely changes.
             yield from self._send_card(self.neighbourhood.spoken_to)
-        yield Wake(self._interval, _CARD_TIMER)
+        yield Wake(self._settings.interval, _CARD_TIMER)
 
     def receive(self, now: float, sender: str, message: Message) -> Iterator[Action]:
         """Take a card, or pass another message on to the learner."""
@@ -297,9 +294,10 @@ class Agreement(SiteProgram):
         self.neighbourhood.gone(now)
         if any(self._cards.get(name) != digest for name in self.neighbourhood.heard):
             return False
-        if self._n_sites is not None:
-            return len(self.rows) >= self._n_sites
-        return len(self.rows) >= self._min_sites and now - self._changed_at >= self._settle
+        settings = self._settings
+        if settings.n_sites is not None:
+            return len(self.rows) >= settings.n_sites
+        return len(self.rows) >= settings.min_sites and now - self._changed_at >= settings.settle
 
     def _seal(self, now: float) -> Iterator[Action]:
         if len(self.schema.labels) < self._factory.min_labels:
@@ -319,7 +317,7 @@ class Agreement(SiteProgram):
 
     def _new_learner(self) -> Learner:
         rows = self._factory.rows(self.schema.arranged(self.X, self._names), self.y, self.schema)
-        learner = self._factory.learner(self.name, rows, self.schema, self.n_rows, self._seed)
+        learner = self._factory.learner(self.name, rows, self.schema, self.n_rows, self._settings.seed)
         learner.neighbourhood.share_refusals(self.neighbourhood)
         return learner
 

@@ -99,7 +99,8 @@ class CoreSetConsensus(Listener):
         self.neighbourhood = Neighbourhood(np.inf, settings.max_messages)
         self._received: dict[str, Heard] = {}  # Core-sets received since the last round, by sender.
         self._exchanges: dict[str, Spoken] = {}
-        self._quiet, self._counted = 0, -1  # Quiet rounds, and the round in which the last one was counted.
+        self.quiet = 0  # Rounds since the last change that this site knows of.
+        self._counted = -1  # Round in which the last quiet one was counted.
         self.has_finished = False  # Whether no core-set has changed for `quiet_rounds`.
         self.given: set[int] = set()  # Own rows that were sent to others.
         self._round_began = self._longest_round = 0.0  # Start of the last round, and seconds of the longest round.
@@ -118,12 +119,12 @@ class CoreSetConsensus(Listener):
         self._longest_round, self._round_began = max(self._longest_round, now - self._round_began), now
         self.rounds += 1
         if self._have_all_answered():
-            self._quiet, self._counted = self._quiet + 1, self.rounds
+            self.quiet, self._counted = self.quiet + 1, self.rounds
         self._improve()
         yield from self._send_core_set()
         # Counts of neighbours keep lowering this one, so a finished site needs only half as many.
         had_finished, min_quiet = self.has_finished, self.settings.quiet_rounds / (2 if self.has_finished else 1)
-        self.has_finished = self.chosen is not None and self._quiet > min_quiet
+        self.has_finished = self.chosen is not None and self.quiet > min_quiet
         if self.has_finished and not had_finished:
             yield Stop("quiet")
         yield Wake(self.settings.interval)
@@ -135,9 +136,9 @@ class CoreSetConsensus(Listener):
             return fault
         self._exchanges[sender] = replace(self._exchange(sender), theirs=message.digest, heard=self.rounds)
         if message.digest == self._points.digest:
-            self._quiet = min(self._quiet, message.quiet)
+            self.quiet = min(self.quiet, message.quiet)
             return None
-        self._quiet = 0
+        self.quiet = 0
         if message.sites:
             self._received[sender] = Heard(self._points_of(message), message.value)
         return None
@@ -146,7 +147,7 @@ class CoreSetConsensus(Listener):
         """Add points of this site."""
         new = self._named(Named.of(self.name, len(self.own.names), X, labels))
         self.own = Named.joined([self.own, new])
-        self._is_new, self._quiet, self.has_finished = True, 0, False
+        self._is_new, self.quiet, self.has_finished = True, 0, False
 
     def leave(self, name: str) -> None:
         """Forget a neighbour's messages; its points in the core-set stay, since others have them too."""
@@ -180,7 +181,7 @@ class CoreSetConsensus(Listener):
         better = Chosen.of(points.take(improved), self.settings)
         self.chosen = better if best is None or better.rank > best.rank else best
         if before is None or self.chosen.points.names != before.points.names:
-            self._quiet = 0
+            self.quiet = 0
             self.changes += 1
 
     def _best(self, before: Chosen | None, heard: list[Heard]) -> Chosen | None:
@@ -222,7 +223,7 @@ class CoreSetConsensus(Listener):
     def _send_core_set(self) -> Iterator[Action]:
         """Send the core-set to the neighbours that may lack it, and its digest to the others."""
         near, points = self.neighbourhood, self._points
-        whole, short = (self._message(some) for some in (points, points.take([])))
+        whole, short = (self.message(some) for some in (points, points.take([])))
         lacking = [name for name in near.spoken_to if self._may_lack(name, points.digest)]
         new = sorted({name.row for name in points.names if self._is_own(name)} - self.given) if lacking else []
         if new:
@@ -247,11 +248,11 @@ class CoreSetConsensus(Listener):
     def _exchange(self, name: str) -> Spoken:
         return self._exchanges.get(name, Spoken())
 
-    def _message(self, points: Named) -> Candidates:
+    def message(self, points: Named) -> Candidates:
         """Return a message about the core-set, with these points: all or none of it."""
         return Candidates(
             **self._fields(points),
-            quiet=self._quiet,
+            quiet=self.quiet,
             value=0.0 if self.chosen is None else self.chosen.value,
             digest=self._points.digest,
             output=self.settings.output,

@@ -49,7 +49,10 @@ from dimargin.system.arrays import Floats
 
 
 class Gadget(Learner):
-    """Learner of one site by tracked gradients, whose random batches follow from `seed`."""
+    """Learner of one site by tracked gradients, whose random batches follow from `seed`.
+
+    `push_sum` has the sums over all rows, in the layout of `Sums`.
+    """
 
     shares = "parameters"
     messages = (Exchange, Difference)
@@ -66,14 +69,14 @@ class Gadget(Learner):
         self._rng = np.random.default_rng(seed)
         self._steps = Steps(np.zeros(self._shape[1]))
         self._statistics = self._statistics_of_rows()
-        self._push_sum = PushSum(self._contribution(rows.evaluate(self.weights)))
+        self.push_sum = PushSum(self._contribution(rows.evaluate(self.weights)))
         self._dual_means = Answer.of(self._shape)
         self._progress = Progress()
         self._quiet = self._rounds_since_step = 0
         self._last_estimate = np.zeros(self._shape)
         self.neighbourhood = Neighbourhood(settings.lease, settings.max_messages)
         self._iterates: dict[str, Floats] = {}
-        self._differences = Differences(self._shape, len(self._push_sum.mass))
+        self._differences = Differences(self._shape, len(self.push_sum.mass))
         self._leads: dict[str, int] = {}
         self._waiting_since: float | None = 0.0  # Start of the wait for a neighbour, at first or after all have gone.
         self._has_met = False
@@ -101,10 +104,10 @@ class Gadget(Learner):
         if not isinstance(whole, Exchange):
             return whole or self.neighbourhood.judge(sender, False)
         bounds = self.settings.norm_bound, self.settings.mass_bound
-        fault = whole.fault(sender, self._push_sum, self._shape, *bounds)
+        fault = whole.fault(sender, self.push_sum, self._shape, *bounds)
         if fault is not None:
             return fault
-        is_new = self._push_sum.take(sender, whole.mass)
+        is_new = self.push_sum.take(sender, whole.mass)
         if is_new:
             self._differences.keep(sender, message, whole)
         if is_new or sender not in self._leads:
@@ -126,7 +129,7 @@ class Gadget(Learner):
         moved = (schema.moved(state[name], before) for name in ("weights", "average"))
         self.weights, self.average = (bounded(weights, self.settings.norm_bound) for weights in moved)
         self.steps, self.rounds, self._has_met = state["steps"], state["rounds"], state["has_met"]
-        self._push_sum.contribute(self._contribution(self.rows.evaluate(self.weights)))
+        self.push_sum.contribute(self._contribution(self.rows.evaluate(self.weights)))
 
     def leave(self, name: str) -> None:
         """Undo all contributions of a neighbour."""
@@ -145,16 +148,16 @@ class Gadget(Learner):
             self.leave(name)
             yield Report("silent", {"site": name, "seconds": self.settings.lease})
         for name in near.heard:
-            silence = self._push_sum.unanswered(name) * self.settings.interval
-            if silence > self.settings.lease and self._push_sum.has_given(name):
+            silence = self.push_sum.unanswered(name) * self.settings.interval
+            if silence > self.settings.lease and self.push_sum.has_given(name):
                 self._undo_edge(name)
-                yield Report("deaf", {"site": name, "messages": self._push_sum.unanswered(name)})
+                yield Report("deaf", {"site": name, "messages": self.push_sum.unanswered(name)})
         if self._has_met and not near.heard and self._waiting_since is None:
             self._waiting_since = now
             yield Report("alone", {"steps": self.steps})
 
     def _undo_edge(self, name: str) -> None:
-        self._push_sum.forget(name)
+        self.push_sum.forget(name)
 
     def _may_learn(self, now: float) -> bool:
         """Return whether to learn in this round.
@@ -183,7 +186,7 @@ class Gadget(Learner):
         changes: dict[str, Change] = {}
 
         def rounded(name: str, sent: Floats, share: Floats) -> Floats:
-            found = self._differences.change(name, self._push_sum.edge(name), sent, share, self.weights)
+            found = self._differences.change(name, self.push_sum.edge(name), sent, share, self.weights)
             if found is None:
                 return sent
             changes[name] = found[0]
@@ -191,12 +194,12 @@ class Gadget(Learner):
 
         spoken_to = self.neighbourhood.spoken_to
         takers = [name for name in spoken_to if self._takes_shares(name)]
-        given = self._push_sum.shares(takers, rounded=rounded if is_compressed else None)
+        given = self.push_sum.shares(takers, rounded=rounded if is_compressed else None)
         for name in spoken_to:
-            edge = self._push_sum.edge(name)
-            if is_compressed and not self._push_sum.has_given(name):
+            edge = self.push_sum.edge(name)
+            if is_compressed and not self.push_sum.has_given(name):
                 rounded(name, edge.sent, edge.sent)  # These sums are zero, and sent exactly.
-            mass = given[name] if name in given else self._push_sum.sign_of_life(name)
+            mass = given[name] if name in given else self.push_sum.sign_of_life(name)
             if name in changes:
                 steps, schema = self.steps, self.settings.schema
                 yield Send(name, Difference.of(mass, self._shape, changes[name], steps, schema, is_new))
@@ -219,7 +222,7 @@ class Gadget(Learner):
             return False
         if np.isinf(self.settings.lease):
             return True
-        return name in self.neighbourhood.heard and self._push_sum.unanswered(name) <= 4
+        return name in self.neighbourhood.heard and self.push_sum.unanswered(name) <= 4
 
     # ---- learning ------------------------------------------------------------------------------------------------
 
@@ -268,7 +271,7 @@ class Gadget(Learner):
         self.weights = self._projected(self.weights - step)
         if self._is_linear and is_auto:
             self.weights = self._steps.carried_on(self.weights, gradient)
-        self._push_sum.contribute(self._contribution(self._evaluate(weight)))
+        self.push_sum.contribute(self._contribution(self._evaluate(weight)))
 
     def _evaluate(self, weight: float) -> HingeEvaluation:
         """Evaluate a batch, update its dual coefficients, and scale the sums up to all rows of the site."""
@@ -324,7 +327,7 @@ class Gadget(Learner):
     def _count_rows(self) -> None:
         """Replace this site's contribution after its rows have changed."""
         self._statistics = self._statistics_of_rows()
-        self._push_sum.contribute(self._contribution(self.rows.evaluate(self.weights)))
+        self.push_sum.contribute(self._contribution(self.rows.evaluate(self.weights)))
 
     def _contribution(self, evaluation: HingeEvaluation) -> Floats:
         n_rows, statistics = float(self.rows.n_rows), self._statistics
@@ -333,11 +336,11 @@ class Gadget(Learner):
     @property
     def _sums(self) -> Sums:
         """Share of the sums over all rows that this site holds, whose parts are views of Push-Sum's mass."""
-        return Sums.of(self._push_sum.mass, self._shape)
+        return Sums.of(self.push_sum.mass, self._shape)
 
     @property
     def _means(self) -> Sums:
-        return Sums.of(self._push_sum.mass / self._sums.rows, self._shape)
+        return Sums.of(self.push_sum.mass / self._sums.rows, self._shape)
 
     @property
     def objective(self) -> Floats:
@@ -397,7 +400,7 @@ class Gadget(Learner):
             "dual": self.dual,
             "rounds": self.rounds,
             "steps": self.steps,
-            "push_sum": self._push_sum.checkpoint(),
+            "push_sum": self.push_sum.checkpoint(),
             **vars(self._dual_means),
             "progress": self._progress.entries,
             "smooth": self._progress.smooth,
@@ -422,7 +425,7 @@ class Gadget(Learner):
         self.dual[:, :known] = state["dual"][:, :known]
         self.rounds, self.steps, self._has_met = state["rounds"], state["steps"], state["has_met"]
         self.has_finished = state["has_finished"]
-        self._push_sum = PushSum.restore(state["push_sum"])
+        self.push_sum = PushSum.restore(state["push_sum"])
         self._steps = Steps(**state["step_sizes"])
         self._statistics = self._statistics_of_rows()
         self._dual_means = Answer(state["pull"], state["activity"], state["price"])

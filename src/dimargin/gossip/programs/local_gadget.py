@@ -54,7 +54,7 @@ class LocalGadget(Gadget):
         """Take step (e) of the paper on the mass."""
         eta = self._step_size()
         evaluation = self._evaluate(self._weight)
-        self._push_sum.contribute(self._contribution(evaluation))
+        self.push_sum.contribute(self._contribution(evaluation))
         sums = self._sums
         sums.pull[:] = (1 - eta * self.settings.alpha) * sums.pull + eta * evaluation.pull
         weights = sums.pull / sums.rows

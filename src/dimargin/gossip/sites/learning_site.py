@@ -16,7 +16,7 @@ import numpy as np
 
 from dimargin.gossip.live import LiveSite
 from dimargin.gossip.program import Action, Report, Wake
-from dimargin.gossip.programs.agreement import Agreement
+from dimargin.gossip.programs.agreement import Agreement, AgreementSettings
 from dimargin.gossip.schema import Schema
 from dimargin.gossip.sites.options import SiteOptions, scaler
 from dimargin.gossip.sites.site_folder import SiteFolder
@@ -61,9 +61,11 @@ class LearningSite(Agreement):
         self._first = first = data.read()
         self._terms = options.terms(first.zero_based)
         rows = first.X, self._labels(first), self._schema(first)
-        start = options.n_sites, options.min_sites, options.settle
-        limit, seeds = options.max_messages, (seed, *name.encode())
-        super().__init__(name, *rows, options, *start, max_messages=limit, seed=seeds)
+        settings = AgreementSettings(
+            options.n_sites, options.min_sites, options.settle,
+            max_messages=options.max_messages, seed=(seed, *name.encode()),
+        )  # fmt: skip
+        super().__init__(name, *rows, options, settings)
         self._last_read = 0.0
         self._trouble = ""  # Error of the last read of the data.
         self._unwritten: dict[str, str] = {}  # Reasons of failed writes, by file.

@@ -20,7 +20,7 @@ from dimargin.system.value_tree import Step
 class SiteOptions(LearnerFactory):
     """Abstract base class of options: those that all sites must share (`terms`), and those that each site may choose.
 
-    For `n_sites`, `min_sites` and `settle` see `dimargin.gossip.programs.agreement.Agreement`.
+    For `n_sites`, `min_sites` and `settle` see `dimargin.gossip.programs.agreement.AgreementSettings`.
     """
 
     program: ClassVar[str]
