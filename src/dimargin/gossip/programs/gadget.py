@@ -72,8 +72,6 @@ class Gadget(Learner):
         self.push_sum = PushSum(self._contribution(rows.evaluate(self.weights)))
         self._dual_means = Answer.of(self._shape)
         self._progress = Progress()
-        self._quiet = self._rounds_since_step = 0
-        self._last_estimate = np.zeros(self._shape)
         self.neighbourhood = Neighbourhood(settings.lease, settings.max_messages)
         self._iterates: dict[str, Floats] = {}
         self._differences = Differences(self._shape, len(self.push_sum.mass))
@@ -231,10 +229,11 @@ class Gadget(Learner):
         if self._sums.rows <= 0:  # There are no rows here, or an edge was undone a moment ago.
             return
         self._average_with_neighbours()
-        self._rounds_since_step += 1
-        if not (self._is_step_due() and self._means.may_be_of(self.rows)):  # Undone edges may make means invalid.
+        rounds = self.settings.gossip_rounds
+        is_due = self._progress.is_step_due(rounds, None if rounds >= 1 else self._means.pull)
+        if not (is_due and self._means.may_be_of(self.rows)):  # Undone edges may make means invalid.
             return
-        self._rounds_since_step = 0
+        self._progress.rounds = 0
         before = self.weights
         self.steps += 1
         self._step()
@@ -245,14 +244,6 @@ class Gadget(Learner):
     def _average_with_neighbours(self) -> None:
         if self._iterates:
             self.weights = np.mean([self.weights, *self._iterates.values()], axis=0)
-
-    def _is_step_due(self) -> bool:
-        rounds = self.settings.gossip_rounds
-        if rounds >= 1:
-            return self._rounds_since_step >= rounds
-        estimate = self._means.pull
-        change, self._last_estimate = float(np.linalg.norm(estimate - self._last_estimate)), estimate
-        return change <= rounds * max(float(np.linalg.norm(estimate)), 1e-300)
 
     def _step(self) -> None:
         """Step against the tracked gradient of all rows, and update this site's contribution to it."""
@@ -372,8 +363,8 @@ class Gadget(Learner):
         variation = self._progress.add(self.steps, float(self.objective.sum()))
         gap = float(np.abs(self.estimated_gap).max())
         quiet = (change if settings.stop == "quiet" else min(variation, gap)) < settings.tol
-        self._quiet = self._quiet + 1 if quiet else 0
-        if self._quiet >= settings.n_quiet:
+        self._progress.quiet = self._progress.quiet + 1 if quiet else 0
+        if self._progress.quiet >= settings.n_quiet:
             self.has_finished = True
             yield Stop(settings.stop)
 
