@@ -2,6 +2,7 @@
 
 import numpy as np
 from sklearn.datasets import load_iris
+from text_files import write_csv
 
 from dimargin.gossip.sites.learning_site import LearningSite
 from dimargin.gossip.sites.site_folder import SiteFolder
@@ -24,3 +25,19 @@ def sites(folder, names, options, suffix="csv"):
         return LearningSite(name, data, SiteFolder(folder / name), options, content_of_site)
 
     return {name: lambda name=name: make(name) for name in names}
+
+
+def write_libsvm(path, X, y=None):
+    """Write rows as LIBSVM text, without zeros; labels are zero by default."""
+    with open(path, "w") as file:
+        for k, row in enumerate(X.tolist()):
+            pairs = [f"{j + 1}:{value!r}" for j, value in enumerate(row) if value]
+            file.write(" ".join([str(0 if y is None else y[k]), *pairs]) + "\n")
+
+
+def deal(folder, names, X, y=None, suffix="csv"):
+    """Write the data files of sites, each of which gets every n-th row."""
+    for k, name in enumerate(names):
+        own = slice(k, None, len(names))
+        write = write_csv if suffix == "csv" else write_libsvm
+        write(folder / f"{name}.{suffix}", X[own], None if y is None else y[own])

@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from site_files import sites
+from site_files import deal, sites
 from sklearn.datasets import make_circles
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.svm import LinearSVC
@@ -78,8 +78,7 @@ def test_the_machine_is_that_of_all_rows_on_the_features(tmp_path, circles, weat
 
 @pytest.mark.parametrize("change", [{"feature_seed": 4}, {"components": 31}, {"gamma": 7.0}, {"kernel": "linear"}])
 def test_sites_of_other_features_refuse_each_other(tmp_path, circles, change):
-    for k, name in enumerate("ab"):
-        write_csv(tmp_path / f"{name}.csv", circles[0][k::2], circles[1][k::2])
+    deal(tmp_path, "ab", circles[0], circles[1])
     programs = kernel_sites(tmp_path, "a") | kernel_sites(tmp_path, "b", **change)
     simulator = Simulator(programs, make_graph("complete", 2))
     simulator.run(until=30)

@@ -11,6 +11,7 @@ import pandas
 import pytest
 import site_files
 from numpy.testing import assert_allclose
+from site_files import deal
 from sklearn.svm import LinearSVC
 from text_files import write_csv
 
@@ -27,14 +28,6 @@ from dimargin.io.data import DataFileError, read_data
 from dimargin.io.data.growing_file import GrowingFile
 
 OPTIONS = GossipOptions(alpha=1e-2, interval=1.0, lease=5.0, settle=3.0, poll=2.0)
-
-
-def write_libsvm(path, X, y, mode="w"):
-    with open(path, mode) as file:
-        for row, label in zip(X, y, strict=True):
-            file.write(
-                " ".join([str(label), *(f"{k + 1}:{value!r}" for k, value in enumerate(row.tolist()) if value)]) + "\n"
-            )
 
 
 @pytest.fixture
@@ -102,8 +95,7 @@ def test_sites_learn_from_files_and_write_models_that_predict(tmp_path, flowers)
 def test_the_model_is_that_of_all_rows_together(tmp_path, flowers):
     X, y = flowers
     X, y = X[y != "setosa"], np.where(y[y != "setosa"] == "virginica", 2, 1)
-    for k, name in enumerate("ab"):
-        write_libsvm(tmp_path / f"{name}.libsvm", X[k::2], y[k::2])
+    deal(tmp_path, "ab", X, y, "libsvm")
     simulator = Simulator(sites(tmp_path, "ab", suffix="libsvm"), make_graph("complete", 2))
     simulator.run(until=400)
     model = dimargin.load(tmp_path / "a" / "model.dimargin")
@@ -204,8 +196,7 @@ def test_the_status_has_all_trouble(tmp_path, flowers, monkeypatch):
 
 def test_rows_appended_to_a_file_are_taken_in(tmp_path, flowers):
     X, y = flowers
-    for k, name in enumerate("ab"):
-        write_csv(tmp_path / f"{name}.csv", X[k:60:2], y[k:60:2])
+    deal(tmp_path, "ab", X[:60], y[:60])
     simulator = Simulator(sites(tmp_path, "ab"), make_graph("complete", 2))
     simulator.run(until=50)
     write_csv(tmp_path / "a.csv", X[60:], y[60:], mode="a")
@@ -222,8 +213,7 @@ def test_rows_appended_to_a_file_are_taken_in(tmp_path, flowers):
 
 def test_a_killed_site_goes_on_with_its_file(tmp_path, flowers):
     X, y = flowers
-    for k, name in enumerate("abc"):
-        write_csv(tmp_path / f"{name}.csv", X[k:120:3], y[k:120:3])
+    deal(tmp_path, "abc", X[:120], y[:120])
     down = Conditions(outages=(Outage("b", 40.2, 60.2),))
     simulator = Simulator(sites(tmp_path, "abc"), make_graph("complete", 3), down)
     simulator.run(until=45)
