@@ -19,7 +19,7 @@ from dimargin.gossip.programs.gadget import Exchange, Gadget
 from dimargin.gossip.programs.gadget_settings import GadgetSettings
 from dimargin.gossip.programs.local_gadget import gadget_of
 from dimargin.gossip.simulation.conditions import Conditions, LinkFaults, NetworkSplit, Outage
-from dimargin.gossip.simulation.gossip_run import GossipRun, deal
+from dimargin.gossip.simulation.gossip_run import deal
 from dimargin.gossip.simulation.simulator import Simulator
 from dimargin.gossip.topology import make_graph
 from dimargin.problems.hinge import HingeRows, hinge_dual, loss_of
@@ -160,14 +160,36 @@ def test_the_same_seed_gives_the_same_bits(rows):
 # ---- sites come and go -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
-def test_a_site_that_was_down_is_missed_and_comes_back(rows, optimum):
-    outages = (Outage("site2", 100.2, 200.2), Outage("site4", 150.2, 250.2, loses_memory=True))
-    run = learning(rows, shards="sorted", conditions=Conditions(outages=outages), lease=5.0)
-    found = run.run(900)
+DOWN = (Outage("site2", 100.2, 200.2), Outage("site4", 150.2, 250.2, loses_memory=True))
+EVENTS = {
+    "one comes late": {"conditions": Conditions(joins={"site3": 150.0})},
+    "a link carries one way only": {
+        "conditions": Conditions(links={("site0", "site1"): LinkFaults(loss=1.0)}), "n_sites": 3
+    },
+    "all links are of one way": {
+        "conditions": Conditions(LinkFaults(loss=0.1)), "n_sites": 4, "lease": np.inf,
+        "topology": nx.DiGraph([(0, 1), (1, 2), (2, 3), (3, 0), (0, 2)]),
+    },
+    "two are down": {"conditions": Conditions(outages=DOWN)},
+    "halves are cut apart": {
+        "conditions": Conditions(splits=(NetworkSplit((frozenset({"site0", "site1", "site2"}),), 100.2, 300.2),))
+    },
+}  # fmt: skip
+
+
+@pytest.mark.slow_after(3)
+@pytest.mark.parametrize("event", EVENTS)
+def test_whatever_happens_every_site_finds_the_optimum(rows, optimum, event):
+    found = learning(rows, **{"shards": "sorted", "lease": 5.0} | EVENTS[event]).run(1000)
     assert excess(found, *rows, optimum) <= 0.01
     silent = {(name, report.facts["site"]) for _, name, report in found.simulator.reports if report.what == "silent"}
-    assert silent >= {("site1", "site2"), ("site3", "site2"), ("site3", "site4"), ("site5", "site4")}
+    if event == "two are down":
+        assert silent >= {("site1", "site2"), ("site3", "site2"), ("site3", "site4"), ("site5", "site4")}
+
+
+def test_sites_without_rows_or_with_one_class(rows, optimum):
+    site = np.where(rows[1] > 0, 0, 1)  # and nothing for sites 2 and 3
+    assert excess(learning(rows, 4, shards=site).run(900), *rows, optimum) <= 0.01
 
 
 def test_those_who_are_left_learn_from_their_own_rows(rows):
@@ -180,21 +202,11 @@ def test_those_who_are_left_learn_from_their_own_rows(rows):
         assert objective(X[kept], y[kept], program.weights[0]) <= least * 1.01
 
 
-def test_a_late_site_is_brought_up_to_date(rows, optimum):
+def test_a_late_site_is_brought_up_to_date(rows):
     found = learning(rows, shards="sorted", conditions=Conditions(joins={"site3": 150.0}), lease=5.0).run(151)
     late, other = found.programs[3], found.programs[2]
     assert late.steps > 140 and other.steps > 140 and late.rounds == 1
     assert np.linalg.norm(late.weights - other.weights) < 0.1 * np.linalg.norm(other.weights)
-    found = learning(rows, shards="sorted", conditions=Conditions(joins={"site3": 150.0}), lease=5.0).run(900)
-    assert excess(found, *rows, optimum) <= 0.01
-
-
-@pytest.mark.slow
-def test_halves_that_were_cut_apart_agree_again(rows, optimum):
-    apart = NetworkSplit((frozenset({"site0", "site1", "site2"}),), at=100.2, until=300.2)
-    run = learning(rows, shards="sorted", conditions=Conditions(splits=(apart,)), lease=5.0)
-    found = run.run(1000)
-    assert excess(found, *rows, optimum) <= 0.01
 
 
 def test_silence_blocks_nobody_longer_than_the_lease(rows):
@@ -234,27 +246,6 @@ def test_a_site_that_reaches_nobody_any_more_waits_and_says_so_once(rows):
     simulator.run(until=220)
     said = [(int(now // 10), name) for now, name, report in simulator.reports if report.what == "alone"]
     assert sorted(said) == [(2, "a"), (2, "b"), (15, "a"), (15, "b")]
-
-
-def test_a_link_that_carries_one_way_only_drains_nobody(rows, optimum):
-    one_way = Conditions(links={("site0", "site1"): LinkFaults(loss=1.0)})
-    found = learning(rows, 3, shards="sorted", conditions=one_way, lease=5.0).run(900)
-    assert excess(found, *rows, optimum) <= 0.01
-
-
-def test_directed_graphs(rows, optimum):
-    X, y = rows
-    graph = nx.DiGraph([(0, 1), (1, 2), (2, 3), (3, 0), (0, 2)])
-    site = deal("sorted", y, np.arange(len(y)), 4)
-    settings = GadgetSettings(alpha=ALPHA, tol=1e-12, lease=np.inf)
-    found = GossipRun(X, y[None], site, 4, settings, graph, Conditions(LinkFaults(loss=0.1))).run(900)
-    assert excess(found, *rows, optimum) <= 0.01
-
-
-def test_sites_without_rows_or_with_one_class(rows, optimum):
-    site = np.where(rows[1] > 0, 0, 1)  # and nothing for sites 2 and 3
-    found = learning(rows, 4, shards=site).run(900)
-    assert excess(found, *rows, optimum) <= 0.01
 
 
 # ---- messages that cannot be -------------------------------------------------------------------------------------
