@@ -561,8 +561,7 @@ def test_a_timer_needs_a_time(seconds):
         LiveSite(Wrong("a"), Wire()).run(max_time=1)
 
 
-@pytest.mark.parametrize("options", [{"bandwidth": 0}, {"bandwidth": float("nan")}, {"largest": 0}, {"largest": 10**9}])
-def test_options_that_make_no_sense_are_refused(options):
-    (name,) = options
-    with pytest.raises(ValueError, match=name):
-        LiveSite(Site("a"), Wire(), **options)
+@pytest.mark.parametrize("bandwidth", [0, float("nan")])
+def test_a_bandwidth_that_makes_no_sense_is_refused(bandwidth):
+    with pytest.raises(ValueError, match="bandwidth"):
+        LiveSite(Site("a"), Wire(), bandwidth=bandwidth)

@@ -52,8 +52,6 @@ class LiveSite:
         the error and its place), "withheld", "flooded", "held back", "lines left out", "trouble",
         "trouble over" and "stopped". Reports about messages are made for the first and every
         hundredth message.
-    largest : int, optional
-        Most bytes that a message may have; by default what the link carries.
     bandwidth : float, optional
         Bytes that may be sent per second, on average. Above it, only the newest message to each
         neighbour waits; older ones are dropped and counted.
@@ -61,7 +59,7 @@ class LiveSite:
     Raises
     ------
     ValueError
-        If `bandwidth` or `largest` is out of range.
+        If `bandwidth` is out of range.
     StateError
         If the folder of `state` does not exist.
     """
@@ -74,21 +72,17 @@ class LiveSite:
         state: str | os.PathLike[str] | None = None,
         clock: Callable[[], float] = time.monotonic,
         log: Callable[[str, dict[str, Any]], None] | None = None,
-        largest: int | None = None,
         bandwidth: float | None = None,
     ) -> None:
         if bandwidth is not None and not 0 < bandwidth < math.inf:
             raise ValueError(f"bandwidth must be a positive number of bytes per second, got {bandwidth!r}")
-        if largest is not None and not 0 < largest <= link.largest:
-            raise ValueError(f"largest must be between 1 and the link's {link.largest} bytes, got {largest!r}")
         self._program = program
         self._link = link
-        self._largest = largest or link.largest
-        self._decode = decoder(program.messages, self._largest)
+        self._decode = decoder(program.messages, link.largest)
         self._saved = SavedState(state, link.name, program, clock)
         self._clock = clock
         self._log = log or (lambda what, facts: None)
-        self._inbox = Inbox(2 * self._largest)
+        self._inbox = Inbox(2 * link.largest)
         self._timers = Timers()
         self._outbox = Outbox(bandwidth)
         self._traffic: dict[str, Counter[str]] = {}
