@@ -6,12 +6,12 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dimargin.cli.column_flags import ColumnChoices
 from dimargin.estimators.preprocessing import CalendarFeatures
 from dimargin.io.data.chunks import short
 from dimargin.io.data.labels import is_number
@@ -41,17 +41,6 @@ _FORTRAN_NUMBER = re.compile(r"[+-]?(\d+\.\d*|\.\d+)[dD][+-]?\d{1,3}", re.ASCII)
 _GROUPED_NUMBER = re.compile(r"[+-]?[1-9]\d{0,2}([,.' \u00a0\u202f]\d{3})+([.,]\d+)?")
 
 
-@dataclass(frozen=True)
-class Choices:
-    """Values of the flags for columns."""
-
-    missing: str | None = None
-    categories: bool | None = None
-    category: Sequence[str] | None = None
-    dates: str | None = None
-    decimal_comma: bool | None = None
-
-
 class _Problem(NamedTuple):
     """Unusable column: what helps, its kind, an example, and its only row without a number."""
 
@@ -64,7 +53,7 @@ class _Problem(NamedTuple):
 class Problems:
     """Columns that need other flags, grouped by what helps and the kind of column."""
 
-    def __init__(self, rows: MixedData, choices: Choices) -> None:
+    def __init__(self, rows: MixedData, choices: ColumnChoices) -> None:
         self._rows, self._choices = rows, choices
         self._found: dict[tuple[str, str], list[str]] = {}
         found = {name: problem for name in rows.X.column_names if (problem := self._of(name)) is not None}

@@ -14,7 +14,8 @@ from tempfile import gettempdir
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
-from dimargin.cli.shared import Output, Scale, Trained, how_read, timed
+from dimargin.cli.open_model import how_read
+from dimargin.cli.shared import Output, Scale, Trained, timed
 from dimargin.cli.terminal import JobDisplay
 from dimargin.io.data.opening import FileOptions
 from dimargin.system.extras import require

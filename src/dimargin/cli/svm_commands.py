@@ -19,21 +19,21 @@ from typer.core import TyperCommand
 
 from dimargin.cli.file_flags import data_argument
 from dimargin.cli.flags import existing_file, usage_checked
-from dimargin.cli.shared import check_output, refuse_detector
+from dimargin.cli.open_model import OpenModel
+from dimargin.cli.shared import check_output
 from dimargin.estimators import SVMClassifier
 from dimargin.io.data import DataFileError
 from dimargin.io.data.chunks import check_classes
 from dimargin.io.data.libsvm import DENSE
-from dimargin.io.data.opening import FileOptions
+from dimargin.io.data.opening import DataFile, FileOptions
 from dimargin.io.data.weights import read_weights
-from dimargin.io.data.whole_file import data_format, read_file
+from dimargin.io.data.whole_file import read_file
 from dimargin.io.libsvm import from_libsvm
 from dimargin.io.libsvm.export import libsvm_model
 from dimargin.io.libsvm.libsvm_model import widened
 from dimargin.io.libsvm.ranges import FeatureRanges
 from dimargin.io.libsvm.text_model import write_libsvm_model
 from dimargin.io.libsvm.train_c_svc import OneVsOne
-from dimargin.io.models import load_with_header
 from dimargin.system.writing import write_file
 
 _KERNELS = {0: "linear", 1: "poly", 2: "rbf", 4: "precomputed"}
@@ -109,9 +109,9 @@ def _read(path: Path, zero_based: bool = True, trains: bool = False) -> tuple[An
     that the labels are classes to train on, which must not be fractions.
     """
     try:
-        data = read_file(path, zero_based=zero_based, options=FileOptions(format="libsvm"))
+        data = read_file(DataFile(path, FileOptions(format="libsvm")), zero_based=zero_based)
     except DataFileError as error:
-        if data_format(path, FileOptions()) == "libsvm":
+        if DataFile(path).kind == "libsvm":
             raise
         message = f"{path}: expected LIBSVM text; `dimargin train` reads CSV and Parquet. {error}"
         raise DataFileError(message) from error
@@ -312,15 +312,15 @@ def export(
     """
     with usage_checked():
         check_output("OUTPUT", output, model)
-    trained, header = load_with_header(model)
-    refuse_detector(model, trained, "cannot be written as a LIBSVM classifier")
-    if isinstance(trained, Pipeline):
+    trained = OpenModel.load(model)
+    trained.refuse_detector("cannot be written as a LIBSVM classifier")
+    if isinstance(trained.estimator, Pipeline):
         raise ValueError(
             f"{model} scales rows or encodes columns, which a LIBSVM model cannot: train it with --scale none and "
             "without flags for columns; scale the rows by svm-scale instead"
         )
-    zero_based = bool(header["notes"].get("zero_based"))
-    write_libsvm_model(replace(libsvm_model(trained), zero_based=zero_based), output)
+    zero_based = bool(trained.notes.get("zero_based"))
+    write_libsvm_model(replace(libsvm_model(trained.machine), zero_based=zero_based), output)
 
 
 def register(app: typer.Typer) -> None:

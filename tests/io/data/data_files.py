@@ -14,9 +14,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file
 
-from dimargin.io.data import DataFileError, libsvm, read_data
+from dimargin.io.data import DataFileError, libsvm, mixed, read_data, whole_file
 from dimargin.io.data import csv_text as csv_reader
 from dimargin.io.data import parquet as parquet_reader
+from dimargin.io.data.named_columns import WantedColumns
+from dimargin.io.data.opening import DataFile
 
 COMPRESS = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
 DENSE = np.random.default_rng(0).normal(size=(60, 5)).round(3)
@@ -56,3 +58,13 @@ def fault(path, *args, **kwargs):
         read_data(path, *args, **kwargs)
     assert str(path) in str(caught.value)
     return str(caught.value).replace(str(path), "FILE")
+
+
+def read_file(path, label=None, options=None):
+    """Rows with the remarks on them, which `read_data` would warn about."""
+    return whole_file.read_file(DataFile(path, options), WantedColumns(label))
+
+
+def read_mixed(path, label=None, drop=(), options=None, **kinds):
+    """A table of a file with columns that are not numbers."""
+    return mixed.read_mixed(DataFile(path, options), WantedColumns(label, drop=drop), **kinds)

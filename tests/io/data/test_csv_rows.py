@@ -8,14 +8,12 @@ import threading
 
 import numpy as np
 import pytest
-from data_files import fault
+from data_files import fault, read_file, read_mixed
 
 from dimargin.io.data import DataFileError, GrowingFile, csv_rows, csv_text, growing_file, named_columns, read_data
 from dimargin.io.data.csv_text import CsvLayout
-from dimargin.io.data.mixed import read_mixed
-from dimargin.io.data.named_columns import TableColumns, TextLabels
+from dimargin.io.data.named_columns import TextLabels, WantedColumns
 from dimargin.io.data.opening import FileOptions
-from dimargin.io.data.whole_file import read_file
 
 
 def rows_of(text):
@@ -105,7 +103,7 @@ def test_files_are_read_by_this_thread_alone():
             return super().read(*size)
 
     layout = CsvLayout.of_start("rows.csv", b"a,y\n")
-    taken = TableColumns.choose("rows.csv", layout.names, None)
+    taken = layout.choose(WantedColumns())
     rows = list(layout.chunks(Watched(b"a,y\n" + b"1,2\n" * 500_000), taken, TextLabels("rows.csv")))
     assert sum(len(chunk.X) for chunk in rows) == 500_000 and readers == {threading.get_ident()}
 

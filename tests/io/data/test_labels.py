@@ -7,10 +7,10 @@ from decimal import Decimal
 import numpy as np
 import pandas as pd
 import pytest
+from data_files import read_mixed
 
 from dimargin.io.data import DataFileError, DataFileWarning, GrowingFile, read_data
 from dimargin.io.data.labels import is_number, known_labels, label_values
-from dimargin.io.data.mixed import read_mixed
 
 
 @pytest.mark.parametrize(

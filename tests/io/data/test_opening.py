@@ -12,10 +12,9 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
-from data_files import fault
+from data_files import fault, read_mixed
 
 from dimargin.io.data import DataFileError, GrowingFile, opening, read_data
-from dimargin.io.data.mixed import read_mixed
 from dimargin.io.data.opening import FileOptions, copied, regular
 
 TEXT = "gr\u00f6\u00dfe,b,label\n" + "1.5,2,caf\u00e9\n2.5,3,th\u00e9\n" * 200

@@ -4,11 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from data_files import libsvm_text
+from data_files import libsvm_text, read_file, read_mixed
 
 from dimargin.io.data import DataFileWarning, GrowingFile, growing_file, read_data
-from dimargin.io.data.mixed import read_mixed
-from dimargin.io.data.whole_file import read_file
 
 FRAME = pd.DataFrame(np.random.default_rng(0).normal(size=(30, 2)), columns=["a", "b"]).assign(label=[0, 1] * 15)
 

@@ -6,14 +6,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from data_files import fault
+from data_files import fault, read_mixed
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 
 from dimargin.io.data import DataFileError, GrowingFile, growing_file, read_data, sniffing
 from dimargin.io.data.csv_rows import BLANKS
 from dimargin.io.data.csv_text import CsvLayout
 from dimargin.io.data.lines import blocks_of_lines
-from dimargin.io.data.mixed import read_mixed
+from dimargin.io.data.named_columns import WantedColumns
 from dimargin.io.data.opening import FileOptions
 from dimargin.io.data.sniffing import separator, text_format
 
@@ -142,10 +142,11 @@ def test_what_separates_columns(text, expected):
 # ---- names -----------------------------------------------------------------------------------------------------------
 
 
-def names_of(frame, header, **options):
+def names_of(frame, header, **wanted):
     """The names that a table written with these names is found to have; None for none, or the message of an error."""
     try:
-        layout = CsvLayout.of_start("t.csv", frame.to_csv(index=False, header=header).encode(), **options)
+        start = frame.to_csv(index=False, header=header).encode()
+        layout = CsvLayout.of_start("t.csv", start, wanted=WantedColumns(**wanted))
     except DataFileError as error:
         return str(error)
     return layout.names if layout.header else None

@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from dimargin.io.data.chunks import CHUNK, WEIGHT_EXPECTED, Chunk, Chunks, DataFileError, DataSet, short
 from dimargin.io.data.labels import MAX_EXACT, fraction_said, is_number
 from dimargin.io.data.lines import blocks_of_lines
-from dimargin.io.data.opening import BOM
+from dimargin.io.data.opening import BOM, DataFile
 from dimargin.system.arrays import Floats
 
 _MAX_LIGHT_FEATURE = np.iinfo(np.int32).max - 1  # The width of rows from `parse_light` is an int32, too.
@@ -41,16 +41,12 @@ DENSE = 0.5
 
 
 def read_libsvm(
-    path: Path,
-    stream: BinaryIO,
-    n_features: int | None,
-    zero_based: bool | None,
-    needs_label: bool = True,
-    weighted: bool = False,
+    file: DataFile, needs_label: bool, n_features: int | None, zero_based: bool | None, weighted: bool
 ) -> DataSet:
-    """Read a stream of LIBSVM text; parameters as in `read_data`."""
-    rows = LibsvmRows(path, needs_label=needs_label, weighted=weighted)
-    collected = Chunks(path, rows.chunks(blocks_of_lines(stream, path, CHUNK)))
+    """Read a file of LIBSVM text; parameters as in `read_data`."""
+    rows = LibsvmRows(file.path, needs_label=needs_label, weighted=weighted)
+    with file.opened() as stream:
+        collected = Chunks(file.path, rows.chunks(blocks_of_lines(stream, file.path, CHUNK)))
     return rows.joined(collected, n_features, zero_based)
 
 

@@ -30,6 +30,16 @@ _WRITTEN_INDEX = re.compile(r"Unnamed: 0(\.\d+)*")
 
 
 @dataclass(frozen=True)
+class WantedColumns:
+    """Columns that a caller wants of a data file; the fields are parameters of `dimargin.io.data.read_data`."""
+
+    label: str | int | None = None
+    columns: Sequence[str] | None = None
+    needs_label: bool = True
+    drop: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
 class TableColumns:
     """Columns of the label and the features, and remarks on columns that are left out by default.
 
@@ -43,20 +53,13 @@ class TableColumns:
 
     @classmethod
     def choose(
-        cls,
-        path: Path | str,
-        names: list[str],
-        label: str | int | None,
-        columns: Sequence[str] | None = None,
-        needed: bool = True,
-        drop: Sequence[str] = (),
-        vacant: Collection[str] = (),
+        cls, path: Path | str, names: list[str], given: WantedColumns, vacant: Collection[str] = ()
     ) -> TableColumns:
         """Choose among the names of all columns, which have no leading or trailing blanks.
 
-        Parameters are as in `read_data`, where `needed` is `needs_label`. If `columns` is None, the
-        index of the rows and the columns in `vacant` are left out.
+        If `given` has no columns, the index of the rows and the columns in `vacant` are left out.
         """
+        label, columns, needed, drop = given.label, given.columns, given.needs_label, given.drop
         known = set(names)
         columns = None if columns is None else [name if name in known else name.strip() for name in columns]
         drop = [name if name in known else name.strip() for name in drop]

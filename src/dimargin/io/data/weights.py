@@ -9,8 +9,7 @@ import numpy as np
 from dimargin.io.data.chunks import CHUNK, WEIGHT_EXPECTED, DataFileError, short
 from dimargin.io.data.labels import is_number
 from dimargin.io.data.lines import blocks_of_lines
-from dimargin.io.data.opening import open_data
-from dimargin.io.data.whole_file import explained
+from dimargin.io.data.opening import explained, open_data
 from dimargin.system.arrays import Floats
 
 

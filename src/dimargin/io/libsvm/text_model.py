@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from dimargin.io.data.chunks import CHUNK, Chunks, DataFileError, short
 from dimargin.io.data.libsvm import LibsvmRows
 from dimargin.io.data.lines import blocks_of_lines
-from dimargin.io.data.whole_file import explained
+from dimargin.io.data.opening import explained
 from dimargin.io.libsvm.libsvm_model import LibsvmModel, csr_rows
 from dimargin.io.models.model_format import ModelFileError, is_model_file
 from dimargin.kernels.functions import MAX_DEGREE, Kernel
