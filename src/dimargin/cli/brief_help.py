@@ -10,9 +10,6 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-_DEFAULT = re.compile(r" \(default: [^()]*(?:\([^()]*\)[^()]*)*\)\.$")
-_FIRST_SENTENCE = re.compile(r".*?[.](?=\s|$)", re.DOTALL)
-
 
 class _WithoutTypeOfSwitches:
     """Mixin of commands whose help gives switches no type."""
@@ -70,9 +67,9 @@ class BriefCommand(PlainCommand):
 
 def _first_sentence(text: str) -> str:
     """Return the first sentence, and the default at the end of the text."""
-    default = _DEFAULT.search(text)
+    default = re.search(r" \(default: [^()]*(?:\([^()]*\)[^()]*)*\)\.$", text)
     text = text[: default.start()] + "." if default else text
-    sentence = _FIRST_SENTENCE.match(text)
+    sentence = re.match(r".*?[.](?=\s|$)", text, re.DOTALL)
     text = sentence[0] if sentence else text
     return f"{text.removesuffix('.')}{default[0]}" if default else text
 

@@ -31,23 +31,12 @@ from dimargin.io.models import load_with_header, save
 
 @dataclass(frozen=True)
 class OpenModel:
-    """Model of a file.
-
-    Attributes
-    ----------
-    path : Path
-    estimator : Any
-        A machine or a detector, or a pipeline that ends with one.
-    notes : dict
-        What `train` stored about the training file.
-    written_by : str
-        Version of the library that wrote the file.
-    """
+    """Model of a file."""
 
     path: Path
-    estimator: Any
-    notes: dict[str, Any]
-    written_by: str = ""
+    estimator: Any  # A machine or a detector, or a pipeline that ends with one.
+    notes: dict[str, Any]  # What `train` stored about the training file, from `how_read`.
+    written_by: str = ""  # Version of the library that wrote the file.
 
     @classmethod
     def load(cls, path: Path) -> OpenModel:
@@ -161,24 +150,12 @@ def how_read(rows: Any, columns: dict[str, Any] | None = None) -> dict[str, Any]
 
 @dataclass(frozen=True)
 class ModelColumns:
-    """Columns of a model's training file, as which other files are read.
+    """Columns of a model's training file, as which other files are read."""
 
-    Attributes
-    ----------
-    notes : dict
-        Those of the model file, from `how_read`.
-    names : sequence of str or None
-        Names of the features, if they have names.
-    n_features : int
-    transformer : ColumnTransformer or None
-        The fitted step that turns columns into numbers, if there is one; rows are read as a table
-        then.
-    """
-
-    notes: dict[str, Any]
-    names: Sequence[str] | None
+    notes: dict[str, Any]  # Those of the model file, from `how_read`.
+    names: Sequence[str] | None  # Names of the features, if they have names.
     n_features: int
-    transformer: ColumnTransformer | None = None
+    transformer: ColumnTransformer | None = None  # Fitted step that turns columns into numbers; rows are a table then.
 
     def read(
         self,

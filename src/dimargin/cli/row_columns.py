@@ -39,22 +39,12 @@ GroupOption = Annotated[
 
 @dataclass(frozen=True)
 class RowColumns:
-    """Columns of row weights and groups in a file.
+    """Columns of row weights and groups in a file."""
 
-    Attributes
-    ----------
-    weight, group : str or None
-        Names of the columns; "label" for weights behind labels of LIBSVM text.
-    index : int or None
-        Position of the weights' column.
-    weighted : bool
-        Whether labels of LIBSVM text have weights behind them.
-    """
-
-    weight: str | None = None
+    weight: str | None = None  # Name of the column; "label" for weights behind labels of LIBSVM text.
     group: str | None = None
-    index: int | None = None
-    weighted: bool = False
+    index: int | None = None  # Position of the weights' column.
+    weighted: bool = False  # Whether labels of LIBSVM text have weights behind them.
 
     @classmethod
     def find(

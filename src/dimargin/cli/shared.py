@@ -28,7 +28,7 @@ from dimargin.cli.streams import names_closed_output
 from dimargin.cli.terminal import FitDisplay, PlainConsole
 from dimargin.estimators.preprocessing import SparseScaler
 from dimargin.io.data import DataSet
-from dimargin.io.data.labels import known_labels
+from dimargin.io.data.labels import keyed_by_class
 from dimargin.system.extras import require
 from dimargin.system.memory import check_memory
 from dimargin.system.printing import printable
@@ -224,17 +224,12 @@ def _match_class_weights(machine: Any, y: Any) -> None:
     classes = np.unique(y)
     estimator, grid = getattr(machine, "estimator", machine), getattr(machine, "param_grid", None) or []
     if isinstance(estimator.class_weight, dict):
-        estimator.set_params(class_weight=_keyed_by_class(estimator.class_weight, classes))
+        estimator.set_params(class_weight=keyed_by_class(estimator.class_weight, classes))
     for part in [grid] if isinstance(grid, dict) else grid:
         if isinstance(part, dict) and isinstance(part.get("class_weight"), list):
-            part["class_weight"] = [_keyed_by_class(given, classes) for given in part["class_weight"]]
-
-
-def _keyed_by_class(given: Any, classes: Any) -> Any:
-    if not isinstance(given, dict):
-        return given
-    names, unknown = known_labels(np.array([*given], dtype=object), classes)
-    return given if unknown else dict(zip(names.tolist(), given.values(), strict=True))
+            part["class_weight"] = [
+                keyed_by_class(given, classes) if isinstance(given, dict) else given for given in part["class_weight"]
+            ]
 
 
 def leave_interrupted(out: Output, text: str) -> NoReturn:

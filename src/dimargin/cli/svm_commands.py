@@ -24,9 +24,8 @@ from dimargin.cli.shared import check_output
 from dimargin.estimators import SVMClassifier
 from dimargin.io.data import DataFileError
 from dimargin.io.data.chunks import check_classes
-from dimargin.io.data.libsvm import DENSE
+from dimargin.io.data.libsvm import DENSE, read_weights
 from dimargin.io.data.opening import DataFile, FileOptions
-from dimargin.io.data.weights import read_weights
 from dimargin.io.data.whole_file import read_file
 from dimargin.io.libsvm import from_libsvm
 from dimargin.io.libsvm.export import libsvm_model
@@ -43,15 +42,6 @@ _REFUSED_TYPES = {
     3: "epsilon-SVR is not supported; scikit-learn has it: sklearn.svm.SVR",
     4: "nu-SVR is not supported; scikit-learn has it: sklearn.svm.NuSVR",
 }
-_REFUSED_KERNELS = {
-    3: "the sigmoid kernel is not supported: it is not positive semi-definite, so that no gap could certify a model; "
-    "scikit-learn has it: sklearn.svm.SVC(kernel='sigmoid')",
-}
-_CALIBRATION = (
-    "probability estimates are not supported; calibrate the machine instead: from sklearn.calibration import "
-    "CalibratedClassifierCV; CalibratedClassifierCV(SVMClassifier(fit_intercept=True), ensemble=False)"
-    ".fit(X, y).predict_proba(X_test)"
-)
 
 
 def _refused(flag: str, reason: str, accepted: str | None = None) -> Any:
@@ -86,7 +76,16 @@ InputArgument = Annotated[
     Path, data_argument(metavar="FILE", help="LIBSVM text (also .gz, .bz2, .xz); - is standard input.")
 ]
 QuietOption = Annotated[bool, typer.Option("-q", help="Quiet mode (no outputs).")]
-ProbabilityOption = Annotated[str | None, _refused("-b", _CALIBRATION, "0")]
+ProbabilityOption = Annotated[
+    str | None,
+    _refused(
+        "-b",
+        "probability estimates are not supported; calibrate the machine instead: from sklearn.calibration import "
+        "CalibratedClassifierCV; CalibratedClassifierCV(SVMClassifier(fit_intercept=True), ensemble=False)"
+        ".fit(X, y).predict_proba(X_test)",
+        "0",
+    ),
+]
 
 
 class SvmTrainCommand(TyperCommand):
@@ -151,7 +150,13 @@ def svm_train(
             "-t",
             metavar="KERNEL",
             help="0: u'v, 1: (gamma u'v + coef0)^degree, 2: exp(-gamma |u-v|^2), 4: values in the file.",
-            callback=_one_of(_KERNELS, _REFUSED_KERNELS),
+            callback=_one_of(
+                _KERNELS,
+                {
+                    3: "the sigmoid kernel is not supported: it is not positive semi-definite, so that no gap could "
+                    "certify a model; scikit-learn has it: sklearn.svm.SVC(kernel='sigmoid')"
+                },
+            ),
         ),
     ] = 2,
     degree: Annotated[int, typer.Option("-d", metavar="DEGREE", help="Degree of the polynomial kernel.")] = 3,

@@ -28,7 +28,7 @@ from dimargin.estimators.validated_data import class_factors
 from dimargin.io.data import DataFileError
 from dimargin.io.data.chunks import check_classes
 from dimargin.io.data.csv_text import CsvLayout
-from dimargin.io.data.labels import fraction_said, known_labels
+from dimargin.io.data.labels import fraction_said, keyed_by_class
 from dimargin.io.data.libsvm import DENSE, check_weight
 from dimargin.io.data.named_columns import (
     PANDAS_INDEX,
@@ -91,8 +91,7 @@ class FileRows:
     def _weights_of_indices(self, given: Any) -> Any:
         if not isinstance(given, dict):
             return given
-        names, unknown = known_labels(np.array([*given], dtype=object), self.classes)
-        given = given if unknown else dict(zip(names.tolist(), given.values(), strict=True))
+        given = keyed_by_class(given, self.classes)
         return dict(enumerate(class_factors(given, self.classes, None, "class_weight").tolist()))
 
 

@@ -106,42 +106,18 @@ class CsvRows:
 
 @dataclass(frozen=True)
 class CsvLayout:
-    """Layout of a CSV file.
+    """Layout of a CSV file."""
 
-    Attributes
-    ----------
-    delimiter : str
-        `BLANKS` means one or several blanks and tabs.
-    names : list of str
-        Names of all columns; "column 0" and so on if the file has none.
-    header : list of str or None
-        Fields of the line of names, if there is one.
-    vacant : list of str
-        Names of columns that have no name in the file, and no values in the first rows.
-    line : bytes
-        The line of `header`, or else the first row, with one delimiter between fields.
-    length : int
-        Number of bytes of this line in the file.
-    n_skipped : int
-        Number of bytes before the end of the line of names, or before the first row.
-    n_skipped_lines : int
-        Number of lines before the first row.
-    path : str
-        Path for messages.
-    quotes : bool or None
-        As in `FileOptions`.
-    """
-
-    delimiter: str
-    names: list[str]
-    header: list[str] | None
-    vacant: list[str]
-    line: bytes
-    length: int
-    n_skipped: int
-    n_skipped_lines: int
-    path: str
-    quotes: bool | None = None
+    delimiter: str  # `BLANKS` means one or several blanks and tabs.
+    names: list[str]  # Names of all columns; "column 0" and so on if the file has none.
+    header: list[str] | None  # Fields of the line of names, if there is one.
+    vacant: list[str]  # Names of columns without a name in the file, and without values in the first rows.
+    line: bytes  # The line of `header`, or else the first row, with one delimiter between fields.
+    length: int  # Number of bytes of this line in the file.
+    n_skipped: int  # Number of bytes before the end of the line of names, or before the first row.
+    n_skipped_lines: int  # Number of lines before the first row.
+    path: str  # Path for messages.
+    quotes: bool | None = None  # As in `FileOptions`.
 
     @classmethod
     def of_start(

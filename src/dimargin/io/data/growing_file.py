@@ -32,7 +32,6 @@ from dimargin.io.data.whole_file import check_width
 from dimargin.system.descriptors import open_reserved
 
 _QUIET_SECONDS = 0.1  # A file that does not change for this long is not being written.
-_MAX_MARK_BYTES = 4096  # So many bytes before the position identify the file at the next read.
 
 
 class GrowingFile:
@@ -233,9 +232,9 @@ class _Position:
     def until(cls, file: BinaryIO, offset: int) -> _Position:
         if not offset:
             return cls()  # A file of which nothing was read has no marks.
-        about = os.fstat(file.fileno())
-        file.seek(max(0, offset - _MAX_MARK_BYTES))
-        return cls(offset, (about.st_dev, about.st_ino), file.read(min(offset, _MAX_MARK_BYTES)))
+        about, n_marks = os.fstat(file.fileno()), min(offset, 4096)  # These bytes identify the file at the next read.
+        file.seek(offset - n_marks)
+        return cls(offset, (about.st_dev, about.st_ino), file.read(n_marks))
 
     def check(self, path: Path, file: BinaryIO) -> None:
         """Raise DataFileError unless the file only grew."""
@@ -320,7 +319,7 @@ class _CsvText(_Rows):
         if self._is_first:
             lines, next_line = self._layout.behind_names(lines), next_line + self._n_lines_of_names
         texts = TextLabels(self._path, self._as_text, are_numbers=self._are_numbers)
-        rows = _CsvRows(self._path, self._layout, self._columns, next_line, texts)
+        rows = _NewRows(self._path, self._layout, self._columns, next_line, texts)
         collected = self._collected(rows.chunks(lines))
         data = self._layout.joined(collected, self._columns, texts, rows.places.__getitem__)
         check_classes(data.fraction)
@@ -329,8 +328,8 @@ class _CsvText(_Rows):
         return data
 
 
-class _CsvRows:
-    """Rows of CSV, chunk by chunk, and the labels in them; the counterpart of `LibsvmRows`.
+class _NewRows:
+    """Appended rows of CSV, chunk by chunk, and the labels in them; the counterpart of `LibsvmRows`.
 
     `places` maps the index of a row that messages may name to its line.
     """

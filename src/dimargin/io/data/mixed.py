@@ -22,26 +22,16 @@ from dimargin.io.data.parquet import ParquetRows, is_numeric, is_text, value_typ
 from dimargin.io.data.row_numbers import is_row_number, remark_on_row_number
 from dimargin.system.memory import memory_of_process, out_of_memory
 
-_INFINITE_TEXT = re.compile(r"[ \t]*[+-]?inf(inity)?[ \t]*", re.IGNORECASE)
 _WHOLE_NUMBER = re.compile(r"[+-]?\d{1,300}(\.0*)?", re.ASCII)
 _CODE_TEXT = re.compile(r"\d+[eE]\d+", re.ASCII)  # 1e3 and 0e26 are codes; programs write numbers as 1e+03.
 
 
 @dataclass(frozen=True)
 class MixedData(DataSet):
-    """Contents of a data file as a table.
+    """Contents of a data file as a table."""
 
-    Attributes
-    ----------
-    place : callable
-        Returns the place of a row in the file, by its index, for messages: "line 11", or "row 9" of
-        Parquet.
-    written : pyarrow.Table
-        X with the texts as they are in the file, for messages: 01 where X has 1.
-    """
-
-    place: Callable[[int], str] = "row {}".format
-    written: pa.Table = None
+    place: Callable[[int], str] = "row {}".format  # Place of a row, by its index, for messages: "line 11" or "row 9".
+    written: pa.Table = None  # X with the texts as they are in the file, for messages: 01 where X has 1.
 
 
 def read_mixed(
@@ -56,32 +46,24 @@ def read_mixed(
 ) -> MixedData:
     r"""Read CSV or Parquet whose columns are not all numbers.
 
-    Empty fields and NA, N/A, NaN, null, None, ?, - (in any case) are missing values.
+    Empty fields and NA, N/A, NaN, null, None, ?, - (in any case) are missing values, which are null
+    in X, a `pyarrow.Table`. Its columns are float64 or, also for dates, text; columns without a
+    name are called "column 0" and so on.
 
     Parameters
     ----------
-    file : DataFile
-    wanted : WantedColumns
-        Columns without a name are called "column 0" and so on.
-    numbers : collection of str
-        Names of columns that must be numbers.
-    texts : collection of str
-        Names of columns that are always read as text. Other columns are numbers if every value is a
-        number or missing.
-    exact : collection of str
-        Names of columns that are read as text in its exact spelling: 01 is not 1.
+    file, wanted :
+        What is read.
+    numbers, texts, exact : collection of str
+        Names of columns that must be numbers, that are always read as text, and that are text in
+        its exact spelling: 01 is not 1. Other columns are numbers if every value is a number or
+        missing.
     decimal_comma : bool, default=False
         Whether numbers of CSV have a decimal comma. A cell with a point, which may separate
         thousands, is not a number then.
     na : collection of str
         Further texts (in any case) and numbers that mark missing values of features and missing
         labels.
-
-    Returns
-    -------
-    MixedData
-        Its X is a `pyarrow.Table`, in which missing values are null. Columns are float64 or, also
-        for dates, text.
 
     Raises
     ------
@@ -220,7 +202,8 @@ class _ColumnReader:
 
     def _finite(self, name: str, numbers: pa.ChunkedArray, values: pa.ChunkedArray) -> pa.ChunkedArray:
         """Return numbers with null for missing values; raises OddCellError for infinite ones."""
-        marks = [float(one) for one in self.na if is_number(one) or _INFINITE_TEXT.fullmatch(one)]
+        infinity = re.compile(r"[ \t]*[+-]?inf(inity)?[ \t]*", re.IGNORECASE)
+        marks = [float(one) for one in self.na if is_number(one) or infinity.fullmatch(one)]
         is_missing = pc.or_(pc.is_nan(numbers), pc.is_in(numbers, pa.array(marks, pa.float64())))
         numbers = pc.if_else(is_missing, None, numbers)
         infinite = pc.is_inf(numbers)

@@ -20,13 +20,10 @@ from dimargin.io.data.chunks import DataFileError, short
 from dimargin.io.data.labels import NOTHING, doubtful_label, fraction_said, is_number, label_values, missing_label
 from dimargin.system.arrays import Floats
 
-_LABEL_NAMES = ("label", "target", "class", "y")
 _MAX_LABELS = 2**20  # Each different label takes some hundred bytes, and is a class.
 
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 """Name that pandas gives to the row index, which is not a feature."""
-# An index without a name gets this name when pandas reads and writes it again.
-_WRITTEN_INDEX = re.compile(r"Unnamed: 0(\.\d+)*")
 
 
 @dataclass(frozen=True)
@@ -74,7 +71,9 @@ class TableColumns:
         remarks: tuple[str, ...] = ()
         if columns is None:
             columns = [name for k, name in enumerate(names) if k != index and name not in drop]
-            indices = [name for name in columns if _WRITTEN_INDEX.fullmatch(name) or name == names[0] == ""]
+            # An index without a name is called Unnamed: 0 once pandas has read and written it again.
+            written = re.compile(r"Unnamed: 0(\.\d+)*")
+            indices = [name for name in columns if written.fullmatch(name) or name == names[0] == ""]
             left_out = dict.fromkeys(indices, "it has the names or numbers of the rows, as pandas and R write them")
             left_out |= {name: "it has no name and no values" for name in columns if name in vacant}
             columns = [name for name in columns if name not in left_out]
@@ -115,12 +114,13 @@ def _label_index(
     path: Path | str, names: list[str], label: str | int | None, features: Sequence[str], needed: bool
 ) -> int | None:
     if label is None:
-        known = [k for k, name in enumerate(names) if name.strip().lower() in _LABEL_NAMES and name not in features]
+        usual = ("label", "target", "class", "y")
+        known = [k for k, name in enumerate(names) if name.strip().lower() in usual and name not in features]
         if len(known) == 1 or not needed:
             return known[0] if len(known) == 1 else None
         found = f"{len(known)} columns have such a name" if known else "no column has such a name"
         raise DataFileError(
-            f"{path}: which column holds the labels? The default is the one named {' or '.join(_LABEL_NAMES)}, but "
+            f"{path}: which column holds the labels? The default is the one named {' or '.join(usual)}, but "
             f"{found}. Give its name or position; the columns are {_listed(names)}"
         )
     return column_index(path, names, label, "label")

@@ -34,7 +34,6 @@ IF_CSV = "; if it is CSV, add --format csv, in Python format='csv'"
 BOM = codecs.BOM_UTF8
 PARQUET = b"PAR1\x15"
 """Beginning of a Parquet file, and not of a CSV file whose first column is called PAR1."""
-_DECOMPRESSORS: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
 _PIPE_ADVICE = "; unpack it, or read its rows from a pipe: {} {} | dimargin ... -"
 _BY_PANDAS = "; write its table as CSV or Parquet, by pandas"
 _UNREAD_KINDS = {
@@ -218,7 +217,8 @@ def opener_of(path: Path, file: BinaryIO, options: FileOptions | None = None) ->
     start = file.read(_MAX_START_BYTES)
     file.seek(0)
     refuse_others(path, start, options)
-    return next((opener for magic, opener in _DECOMPRESSORS.items() if start.startswith(magic)), None)
+    openers: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
+    return next((opener for magic, opener in openers.items() if start.startswith(magic)), None)
 
 
 def refuse_others(path: Path | str, start: bytes, options: FileOptions | None = None, state: str = "") -> None:
@@ -293,12 +293,8 @@ def regular(path: str | os.PathLike[str]) -> Iterator[Path]:
 def copied(stream: BinaryIO, said: str, name: str) -> Iterator[Path]:
     """Yield the path of a temporary copy, named `name`, of a stream that messages call `said`.
 
-    Raises
-    ------
-    DataFileError
-        For a stream that exceeds the memory of this process, or that has no lines.
-    OSError
-        If the copy cannot be written.
+    Raises DataFileError for a stream that exceeds the memory of this process or has no lines, and
+    OSError if the copy cannot be written.
     """
     with TemporaryDirectory(prefix="dimargin-") as folder:
         copy = _Copy(folder, name)

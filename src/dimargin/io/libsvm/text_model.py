@@ -33,10 +33,6 @@ _UNSUPPORTED_KINDS = {
     "epsilon_svr": "it is a regression",
     "nu_svr": "it is a regression",
 }
-_HEADER_KEYWORDS = {
-    "svm_type", "kernel_type", "degree", "gamma", "coef0", "nr_class", "total_sv", "rho", "label", "probA", "probB",
-    "prob_density_marks", "nr_sv",
-}  # fmt: skip
 _MAX_HEADER_BYTES = 2**24  # The words of the header need up to fifty times as much memory.
 
 
@@ -247,6 +243,10 @@ class _Header:
 
     def __init__(self, path: Path, stream: BinaryIO) -> None:
         self.path, self.entries, self.length = path, dict[str, _Entry](), 0
+        known = {
+            "svm_type", "kernel_type", "degree", "gamma", "coef0", "nr_class", "total_sv", "rho", "label", "probA",
+            "probB", "prob_density_marks", "nr_sv",
+        }  # fmt: skip
         room = _MAX_HEADER_BYTES
         while True:
             line = stream.readline(room + 1)
@@ -259,7 +259,7 @@ class _Header:
                 )
             if words == ["SV"] and is_whole:
                 return
-            if not words or words[0] not in _HEADER_KEYWORDS or words[0] in self.entries or not is_whole:
+            if not words or words[0] not in known or words[0] in self.entries or not is_whole:
                 raise ModelFileError(
                     f"{path}, line {self.length}: {short(' '.join(words))!r} does not belong to a LIBSVM text model; "
                     "expected each of its keywords once, then a line 'SV'"
