@@ -196,20 +196,8 @@ def test_sites_find_outliers_without_labels(tmp_path, started):
     X = np.random.default_rng(0).normal(size=(90, 3))
     for k, name in enumerate(SITES[:2]):
         write_csv(tmp_path / f"{name}.csv", X[k::2])
-    flags = (
-        *CORESET,
-        "--kind",
-        "svdd",
-        "--C",
-        "inf",
-        "--kernel",
-        "linear",
-        "--no-scale",
-        "--lease",
-        "1",
-        "--tol",
-        "1e-6",
-    )
+    flags = [*CORESET, "--kind", "svdd", "--C", "inf", "--kernel", "linear", "--no-scale", "--lease", "1"]
+    flags += ["--tol", "1e-6"]
     sites = [started(name, *flags) for name in SITES[:2]]
     wait_for(lambda: all(site.status().get("converged") for site in sites), "agreement")
     assert end(sites) == [0] * 2
