@@ -21,7 +21,6 @@ from dimargin.kernels.column_statistics import narrowed
 from dimargin.system.arrays import Floats, Indices
 from dimargin.system.writing import write_file
 
-
 _MAX_BATCH_NUMBERS = 2**20  # Lines are made in batches of at most so many numbers, to limit the memory.
 
 
