@@ -13,7 +13,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
@@ -278,10 +278,6 @@ class _Rows(ABC):
     def read(self, lines: Iterable[bytes]) -> DataSet:
         """Return the rows of blocks of lines."""
 
-    def _collected(self, chunks: Iterator[Chunk]) -> Chunks | None:
-        first = next((chunk for chunk in chunks if chunk.X.shape[0]), None)
-        return None if first is None else Chunks(self._path, chain([first], chunks))
-
 
 class _LibsvmText(_Rows):
     def __init__(self, path: Path, n_features: int | None, zero_based: bool | None, needs_label: bool) -> None:
@@ -290,7 +286,7 @@ class _LibsvmText(_Rows):
 
     def read(self, lines: Iterable[bytes]) -> DataSet:
         rows = LibsvmRows(self._path, self.next_line, parse_light, self._needs_label)
-        collected = self._collected(rows.chunks(lines))
+        collected = Chunks.from_any(self._path, rows.chunks(lines))
         if collected is None:
             data = no_rows(self._n_features or self._width, zero_based=self._zero_based)
         else:
@@ -320,7 +316,7 @@ class _CsvText(_Rows):
             lines, next_line = self._layout.behind_names(lines), next_line + self._n_lines_of_names
         texts = TextLabels(self._path, self._as_text, are_numbers=self._are_numbers)
         rows = _NewRows(self._path, self._layout, self._columns, next_line, texts)
-        collected = self._collected(rows.chunks(lines))
+        collected = Chunks.from_any(self._path, rows.chunks(lines))
         data = self._layout.joined(collected, self._columns, texts, rows.places.__getitem__)
         check_classes(data.fraction)
         self._is_first, self.next_line, self._are_numbers = False, rows.next_line, texts.are_numbers

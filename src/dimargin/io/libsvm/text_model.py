@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import math
 import os
-from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, NoReturn
 
@@ -168,9 +167,8 @@ def _vectors(
     rows = LibsvmRows(header.path, header.length + 1)
     blocks = blocks_of_lines(stream, header.path, CHUNK, first_line=header.length + 1)
     try:
-        chunks = rows.chunks(map(lines.as_rows, blocks))
-        first = next((chunk for chunk in chunks if chunk.X.shape[0]), None)
-        data = None if first is None else rows.joined(Chunks(header.path, chain([first], chunks)), None, zero_based)
+        collected = Chunks.from_any(header.path, rows.chunks(map(lines.as_rows, blocks)))
+        data = None if collected is None else rows.joined(collected, None, zero_based)
     except DataFileError as error:
         raise ModelFileError(f"{error}; the label is a support vector's coefficient") from error
     if lines.n_vectors != expected or lines.is_cut or (data is not None and not n_own):
