@@ -46,7 +46,7 @@ def files(tmp_path):
 
 @pytest.fixture
 def refusal(dimargin, tmp_path):
-    """What a training says of a table that it refuses, written as CSV."""
+    """Train on a table, written as CSV, which is refused; returns the message."""
 
     def train(frame, *flags, **csv):
         frame.to_csv(tmp_path / "t.csv", index=False, **csv)

@@ -331,9 +331,9 @@ def test_a_line_of_the_log_is_whole_or_not_there(tmp_path):
     script = """
 import errno, resource, sys
 from pathlib import Path
-from dimargin.cli.site import _lines
+from dimargin.cli.site import log_lines
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
-with _lines(Path(sys.argv[1])) as write:
+with log_lines(Path(sys.argv[1])) as write:
     for k in range(4):
         try:
             write(f"{k}" * 399 + chr(10))

@@ -154,7 +154,6 @@ class Problems:
         return _Problem(helps, kind, example, odd.first if odd.n_odd == 1 else None)
 
     def _no_date(self, column: pa.ChunkedArray, format: str) -> str:
-        """Return the first text of a column that is not a date."""
         wrong = (text for text in column.drop_null().unique().to_pylist() if not are_dates([[text]], format))
         return repr(short(next(wrong), 30))
 

@@ -93,23 +93,23 @@ class ColumnChoices:
 
     @property
     def first(self) -> str | None:
-        """The first flag for columns that was given."""
+        """Return the first flag for columns that was given."""
         given = (flag.name for flag in flags_of(type(self)) if getattr(self, flag.name))
         return next((f"--{name.replace('_', '-')}" for name in given), None)
 
     @property
     def are_for_tables(self) -> bool:
-        """Whether columns may be other than plain numbers."""
+        """Return whether columns may be other than plain numbers."""
         return self.first not in (None, "--drop")
 
     @property
     def reading(self) -> Reading:
-        """How further files are read for the model, whose notes have the other choices."""
+        """Return the flags for reading further files; the notes of the model have the other choices."""
         return Reading(self.options)
 
     @property
     def notes(self) -> dict[str, Any]:
-        """The choices that a model file stores to read other files; empty without flags."""
+        """Return the choices that a model file stores to read other files; empty without flags."""
         if not self.are_for_tables:
             return {}
         return {

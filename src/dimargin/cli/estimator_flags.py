@@ -108,7 +108,6 @@ def make_machine(
 
 
 def _with_options(parameter: str, name: Any, options: Sequence[str]) -> Options:
-    """Make a strategy or solver of that name, with these options."""
     names = STRATEGIES if parameter == "strategy" else LINEAR_SOLVERS
     if not isinstance(name, str) or name not in names:
         raise ValueError(f"--strategy-option needs --{parameter} {' or '.join(names)}, got {name!r}")
@@ -185,7 +184,6 @@ def _whole(name: str, text: str) -> int:
 
 
 def _value_of(name: str, given: Any) -> Any:
-    """Return the value of a parameter for the value of its flag."""
     match name:
         case "gamma" | "lam" | "step_size":
             return _number_or_word(given)

@@ -51,23 +51,23 @@ class OpenModel:
 
     @property
     def machine(self) -> Any:
-        """The machine, which may be the last step of a pipeline."""
+        """Return the machine, which may be the last step of a pipeline."""
         return self.estimator[-1] if isinstance(self.estimator, Pipeline) else self.estimator
 
     @property
     def scalers(self) -> list[tuple[str, Any]]:
-        """The steps of a pipeline before its machine."""
+        """Return the steps of a pipeline before its machine."""
         return self.estimator.steps[:-1] if isinstance(self.estimator, Pipeline) else []
 
     @property
     def transformer(self) -> ColumnTransformer | None:
-        """The step that turns a table's columns into numbers, if there is one."""
+        """Return the step that turns a table's columns into numbers, if there is one."""
         first = self.scalers[0][1] if self.scalers else None
         return first if isinstance(first, ColumnTransformer) else None
 
     @property
     def is_detector(self) -> bool:
-        """Whether the machine is an outlier detector."""
+        """Return whether the machine is an outlier detector."""
         return isinstance(self.machine, CoreSetDetector)
 
     def refuse_detector(self, what: str) -> None:

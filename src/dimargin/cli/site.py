@@ -160,7 +160,7 @@ def _site(
     folder_of_site.path.mkdir(parents=True, exist_ok=True)
     growing = GrowingFile(data, _column(label), zero_based=zero_based, needs_label=options.uses_labels, **vars(reading))
     learning = LearningSite(name, growing, folder_of_site, options, content_of_site, random_state)
-    with _lines(log) as write:
+    with log_lines(log) as write:
         live = LiveSite(learning, link, state=folder_of_site.state, log=json_log(name, write), bandwidth=bandwidth)
         learning.live = live
         # With one thread, sums are the same at all sites, and other work here is not slowed down.
@@ -187,7 +187,6 @@ def _flags(program: str) -> list[inspect.Parameter]:
 
 
 def _users(name: str) -> list[str]:
-    """Return the programs that have a parameter."""
     return [program for program, (parameters, *_) in _PROGRAMS.items() if hasattr(parameters, name)]
 
 
@@ -235,7 +234,7 @@ def _tls(
 
 
 @contextlib.contextmanager
-def _lines(log: Path | None) -> Iterator[Callable[[str], None]]:
+def log_lines(log: Path | None) -> Iterator[Callable[[str], None]]:
     """Yield a function that writes a line completely or raises OSError."""
     if log is None and sys.stderr is None:  # The caller has closed standard error.
         yield lambda line: None

@@ -126,7 +126,7 @@ def _session(master: str | None, conf: Mapping[str, str], out: Output) -> Iterat
         builder = builder.config(name, value)
     out.say(f"Waiting for Spark{'' if master is None else f' at {master}'}")
     ending = Event()
-    with _messages_until(ending), warnings.catch_warnings():
+    with messages_until(ending), warnings.catch_warnings():
         # Spark Connect warns about settings that only the server may change.
         warnings.filterwarnings("ignore", "Failed to set spark")
         spark = builder.getOrCreate()
@@ -138,7 +138,7 @@ def _session(master: str | None, conf: Mapping[str, str], out: Output) -> Iterat
 
 
 @contextmanager
-def _messages_until(ending: Event) -> Iterator[None]:
+def messages_until(ending: Event) -> Iterator[None]:
     """Forward the standard error of child processes until Spark ends.
 
     After that, Spark's idle workers print tracebacks about closed connections.

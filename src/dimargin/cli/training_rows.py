@@ -34,9 +34,9 @@ def read_training_rows(
 ) -> tuple[DataSet, Steps]:
     """Read training data, with the weights and groups of rows if their columns are given.
 
-    If all columns are numbers, there are no steps. Otherwise X is a `pyarrow.Table`, and the only
-    step is a fitted ColumnTransformer, which turns it into numbers. If a column cannot be used, the
-    message of the DataFileError names the flag that helps.
+    Rows of numbers need no step. Otherwise X is a `pyarrow.Table`, and the only step is a fitted
+    ColumnTransformer, which turns it into numbers. If a column cannot be used, the message of the
+    DataFileError names the flag that helps.
     """
     file, wanted = DataFile(path, choices.options), WantedColumns(label, drop=choices.drop or ())
     row_columns = RowColumns.find(file, wanted, weight, group)

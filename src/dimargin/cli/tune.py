@@ -191,7 +191,6 @@ def _tried(search: ODMClassifierCV, n: int) -> Table:
 
 
 def _plain(value: Any) -> Any:
-    """Convert the value of a parameter for JSON."""
     is_number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
     if isinstance(value, dict):
         return {str(label): float(weight) for label, weight in value.items()}

@@ -78,7 +78,7 @@ def test_utf16_that_is_cut_within_a_letter(written):
 # ---- other kinds of files --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("start", opening._UNREAD_KINDS)
+@pytest.mark.parametrize("start", opening.UNREAD_KINDS)
 @pytest.mark.parametrize("name", ["t.csv", "t.parquet", "t"])
 def test_kinds_that_are_not_read_are_named(start, name, written):
     path = written(name, start + bytes(60))

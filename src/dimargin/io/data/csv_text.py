@@ -309,7 +309,6 @@ class CsvLayout:
         return False
 
     def _wide(self, blocks: Iterable[bytes], taken: TableColumns, texts: TextLabels) -> Iterator[Chunk]:
-        """Yield rows from Python's reader."""
         import pyarrow as pa
 
         rows = iter(self._reader(chain.from_iterable(map(lines_of, blocks))))

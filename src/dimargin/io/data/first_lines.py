@@ -114,7 +114,6 @@ def names_of(place: str, first: list[str], below: list[list[str]], delimiter: st
 
 
 def _check_differ(place: str, names: Sequence[str], below: Sequence[Sequence[str]]) -> None:
-    """Raise DataFileError if two columns have the same name."""
     if len(set(names)) == len(names):
         return
     hint = ""

@@ -266,7 +266,6 @@ def _whole(block: bytes, y: Floats, name: Callable[[int], str]) -> NDArray[Any]:
 
 
 def _rows(X: Any, chosen: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """Return the rows of the chosen values."""
     return np.searchsorted(X.indptr, np.flatnonzero(chosen), side="right") - 1
 
 

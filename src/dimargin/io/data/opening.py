@@ -36,7 +36,7 @@ PARQUET = b"PAR1\x15"
 """Beginning of a Parquet file, and not of a CSV file whose first column is called PAR1."""
 _PIPE_ADVICE = "; unpack it, or read its rows from a pipe: {} {} | dimargin ... -"
 _BY_PANDAS = "; write its table as CSV or Parquet, by pandas"
-_UNREAD_KINDS = {
+UNREAD_KINDS = {
     b"PK\x03\x04": "is a zip archive (a spreadsheet is one, too)" + _PIPE_ADVICE.format("unzip -p", "{path}"),
     b"\x28\xb5\x2f\xfd": "is compressed by zstd" + _PIPE_ADVICE.format("zstd -dc", "{path}"),
     b"\x04\x22\x4d\x18": "is compressed by lz4" + _PIPE_ADVICE.format("lz4 -dc", "{path}"),
@@ -226,7 +226,7 @@ def refuse_others(path: Path | str, start: bytes, options: FileOptions | None = 
 
     Text is never refused if `options` has its format.
     """
-    kinds = _UNREAD_KINDS | ({PARQUET: "is Parquet; unpack it"} if state else {})
+    kinds = UNREAD_KINDS | ({PARQUET: "is Parquet; unpack it"} if state else {})
     found = [what for magic, what in kinds.items() if start.startswith(magic)]
     if start[257:262] == b"ustar":
         found.append("is a tar archive" + _PIPE_ADVICE.format("tar -xOf", "{path}"))

@@ -112,7 +112,6 @@ def from_libsvm(path: str | os.PathLike[str], zero_based: bool | None = None) ->
 
 
 def _read(path: Path, stream: io.BufferedReader, zero_based: bool | None) -> LibsvmModel:
-    """Read a model from a stream; parameters and errors as in `from_libsvm`."""
     if is_model_file(stream.peek()):
         raise ModelFileError(f"{path} is not a LIBSVM text model, but a dimargin model file, for `dimargin predict`")
     header = _Header(path, stream)

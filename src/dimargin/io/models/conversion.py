@@ -1,6 +1,6 @@
 """Conversion of estimators, kernels and routers to files of `dimargin.io.models.model_format`, and back.
 
-Loading creates objects only of the few classes in `_CLASSES`, sets only the attributes listed
+Loading creates objects only of the few classes in `_STORABLE_CLASSES`, sets only the attributes listed
 there, and checks that the arrays fit together before anything is computed with them.
 """
 
@@ -104,7 +104,7 @@ def _storable_classes() -> dict[str, tuple[type[BaseEstimator], tuple[str, ...],
     return {kind.__name__: (kind, *about) for kind, about in classes.items()}
 
 
-_CLASSES = _storable_classes()
+_STORABLE_CLASSES = _storable_classes()
 _OPTION_CLASSES: dict[str, type[Options]] = {
     options.__name__: options for options in (*STRATEGIES.values(), *LINEAR_SOLVERS.values())
 }
@@ -239,15 +239,15 @@ def _check_loadable(steps: list[tuple[str, Any]], pipeline: bool) -> None:
 
 def _plain_step(name: str, step: Any) -> Step:
     kind = type(step).__name__
-    if _CLASSES.get(kind, (None,))[0] is not type(step):
-        advice = f"supported types are {', '.join(_CLASSES)}"
+    if _STORABLE_CLASSES.get(kind, (None,))[0] is not type(step):
+        advice = f"supported types are {', '.join(_STORABLE_CLASSES)}"
         if hasattr(step, "best_estimator_"):
             advice = "save its best_estimator_, or use skops (docs/interoperability.md)"
         raise TypeError(f"cannot save a model of type {type(step).__qualname__}; {advice}")
     check_is_fitted(step)
     if kind in TABLE_STEPS:
         return Step(name, kind, *stored(step))
-    absent, names = object(), _CLASSES[kind][1] + _COMMON_ATTRS
+    absent, names = object(), _STORABLE_CLASSES[kind][1] + _COMMON_ATTRS
     own = {name: value for name in names if (value := kept_of(step, name, absent)) is not absent}
     return Step(name, kind, step.get_params(deep=False), own)
 
@@ -258,7 +258,7 @@ def _decode_step(step: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) ->
         estimator = restored(step["class"], *parts)
         check_step(estimator)
         return estimator
-    make, attributes, check = _CLASSES[step["class"]]
+    make, attributes, check = _STORABLE_CLASSES[step["class"]]
     unknown = set(step["attributes"]) - {*attributes, *_COMMON_ATTRS}
     if unknown:
         raise ValueError(f"unknown attributes {sorted(unknown)}")

@@ -101,7 +101,6 @@ def _check_pairs(machine: Any, n_classes: int) -> None:
 
 
 def _fits_vectors(machine: Any, n_outputs: int) -> bool:
-    """Return whether support vectors, indices, coefficients, kernel and width fit together."""
     if not (_is_matrix(machine.support_vectors_) and _is_matrix(machine.dual_coef_)):
         return False
     n_vectors, n_features = machine.support_vectors_.shape
