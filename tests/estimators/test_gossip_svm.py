@@ -18,7 +18,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.svm import LinearSVC
 
 from dimargin import GossipSVMClassifier, load, save
-from dimargin.estimators.fit_progress import Monitor
+from dimargin.estimators.fit_progress import Monitor, observed
 from dimargin.gossip import rounds
 from dimargin.gossip.rounds import ClippedMean, ConsensusADMM, RobustGossip, TrimmedMean
 from dimargin.gossip.simulation.conditions import Conditions, LinkFaults, Outage
@@ -224,10 +224,10 @@ def test_limits_give_the_best_so_far(rows):
     with pytest.warns(ConvergenceWarning, match="max_time"):
         machine = small(max_time=1e-9).fit(*rows)
     assert machine.status_ == "max_time" and machine.predict(rows[0]).shape == (900,)
-    monitored = small()
-    monitored._monitor = Monitor()
-    monitored._monitor.interrupted.set()
-    assert monitored.fit(*rows).status_ == "stopped" and monitored.n_iter_ == 1
+    monitored, monitor = small(), Monitor()
+    monitor.interrupted.set()
+    with observed(monitored, monitor):
+        assert monitored.fit(*rows).status_ == "stopped" and monitored.n_iter_ == 1
 
 
 def test_verbose_tells(rows, capsys):

@@ -25,6 +25,7 @@ from dimargin import (
     load,
     save,
 )
+from dimargin.estimators.validation import seed_of
 from dimargin.problems.losses import ODMLoss
 from dimargin.shards.keys import order_of_keys
 
@@ -93,7 +94,7 @@ def test_the_linear_kernel_machine_is_the_same(rows):
 def test_one_partition_of_dsvrg_is_svrg_on_rows_in_the_order_of_their_keys(rows):
     for sparse in (False, True):
         machine = LinearODMClassifier(**MILD, random_state=3)
-        order = order_of_keys(rows[0], (rows[1] == np.unique(rows[1])[1]).astype(int), np.ones(1200), machine._seed())
+        order = order_of_keys(rows[0], (rows[1] == np.unique(rows[1])[1]).astype(int), np.ones(1200), seed_of(3))
         X, y = (sp.csr_array(rows[0]) if sparse else rows[0])[order], rows[1][order]
         one = clone(machine).set_params(solver=LinearDSVRG(n_partitions=1)).fit(X, y)
         other = clone(machine).set_params(solver="svrg").fit(X, y)

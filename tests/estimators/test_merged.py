@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dimargin import CoreSetSVMClassifier, ODMClassifier, ODMClassifierCV, SVMClassifier
 from dimargin.estimators import validated_data as data_module
+from dimargin.estimators.kernel_parameters import row_transform_of
 from dimargin.estimators.search.folds import ExactTrainer, Fold, Sample
 from dimargin.estimators.validated_data import merged, training_data
 from dimargin.problems.losses import ODMLoss
@@ -42,7 +43,7 @@ def primal(machine, X, y, weights):
     vectors, signed = machine.support_vectors_, machine.dual_coef_[0]
     values = machine._kernel_with(vectors).multiply(np.arange(len(vectors)), machine.dual_coef_)[0]
     total = weights.sum()
-    losses = machine._loss().value(labels * machine.decision_function(X), weights, total, total)
+    losses = machine.fit_plan().loss.value(labels * machine.decision_function(X), weights, total, total)
     offset = machine._offset * signed.sum()
     return 0.5 * signed @ (values + offset) + losses.sum()
 
@@ -188,7 +189,7 @@ def test_samples_are_merged_with_the_mass_of_all_rows():
     X, y, weights = repeated(n=4000)
     data = training_data(ODMClassifier(), X, y, weights)
     fold = Fold(np.arange(3000), np.arange(3000, 4000))
-    transform = ODMClassifier(gamma=0.5)._row_transform(X, weights)
+    transform = row_transform_of(ODMClassifier(gamma=0.5), X, weights)
     values = []
     for may_merge in (False, True):
         sample = Sample.of(data, fold, 3000, may_merge)

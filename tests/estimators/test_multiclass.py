@@ -18,7 +18,7 @@ from sklearn.svm import SVC
 
 import dimargin as dm
 from dimargin.estimators import certificate, kernel_margin_classifier
-from dimargin.estimators.fit_progress import Monitor
+from dimargin.estimators.fit_progress import Monitor, observed
 
 MACHINES = {
     "hinge": dm.SVMClassifier(C=5.0, gamma=0.3, fit_intercept=True, random_state=0),
@@ -249,8 +249,9 @@ def test_progress_is_told_pair_by_pair(capsys):
             self.ended.append(index)
 
     machine, scores = paired(MACHINES["hinge"], verbose=1), dm.LevelScores(*rows())
-    machine._monitor = heard = Heard()
-    machine.set_callbacks(scores).fit(*rows())
+    heard = Heard()
+    with observed(machine, heard):
+        machine.set_callbacks(scores).fit(*rows())
     assert scores.scores_ == [{"level": 0, "score": machine.score(*rows())}]
     assert heard.levels == [(0, 6)] and sorted(heard.ended) == list(range(6))
     assert "level 0: 6 pairs, " in capsys.readouterr().out
@@ -264,8 +265,7 @@ def test_an_interrupt_ends_the_fit_without_a_change():
 
     machine = paired(MACHINES["hinge"]).fit(*rows())
     before = machine.dual_coef_
-    machine._monitor = Impatient()
-    with pytest.raises(KeyboardInterrupt):
+    with observed(machine, Impatient()), pytest.raises(KeyboardInterrupt):
         machine.fit(*rows(300))
     assert machine.dual_coef_ is before
 

@@ -378,16 +378,14 @@ def test_defaults_work_behind_a_scaler(moons):
 )
 def test_auto_chooses_by_the_number_of_rows_and_by_what_is_asked_for(options, n_rows, expected):
     for machine in (ODMClassifier(**options), SVMClassifier(**options)):
-        assert machine._plan(n_rows) == f"strategy {expected}"
+        assert machine.fit_plan(n_rows).name == expected
 
 
-def test_many_rows_are_clustered_and_have_a_model_of_clusters_before_the_end(monkeypatch):
-    monkeypatch.setattr("dimargin.estimators.kernel_margin_classifier._AUTO_EXACT_ROWS", 1000)
+def test_rows_in_clusters_have_a_model_of_clusters_before_the_end():
     X, y = make_moons(1500, noise=0.2, random_state=0)
-    whole, dc = (SVMClassifier(random_state=0, strategy=one).fit(X, y) for one in ("auto", "dc"))
-    assert_array_equal(whole.dual_coef_, dc.dual_coef_)
+    whole = SVMClassifier(random_state=0, strategy="dc").fit(X, y)
     assert whole.certificate_ == "global" and whole.status_ == "converged"
     assert [entry["level"] for entry in whole.history_] == [1, 0]
     with pytest.warns(ConvergenceWarning):
-        early = SVMClassifier(random_state=0, max_time=1e-6).fit(X, y)
+        early = SVMClassifier(random_state=0, strategy="dc", max_time=1e-6).fit(X, y)
     assert early.certificate_ == "partitioned" and [entry["level"] for entry in early.history_] == [1]

@@ -41,6 +41,7 @@ from dimargin.cli.shared import (
 )
 from dimargin.display import MarginDistributionDisplay
 from dimargin.estimators import CoreSetDetector
+from dimargin.estimators.facts import facts_of
 from dimargin.io.data.mixed import remarks_on_empty_rows
 from dimargin.io.models import load_with_header, save
 from dimargin.system.printing import printable
@@ -158,7 +159,7 @@ def _info(
         "scaling": ", ".join(type(scaler).__name__ for _, scaler in scalers if scaler is not transformer) or "none",
         "parameters": {k: v if isinstance(v, (int, float, str, type(None))) else str(v) for k, v in values.items()},
         "written_by": f"dimargin {header['dimargin_version']}, format {header['format_version']}",
-        "privacy": machine._facts["privacy"],
+        "privacy": facts_of(machine)["privacy"],
     }
     out.result(facts)
 

@@ -28,6 +28,8 @@ from dimargin.cli.file_flags import data_argument
 from dimargin.cli.streams import names_closed_output
 from dimargin.cli.terminal import FitDisplay, PlainConsole
 from dimargin.estimators import CoreSetDetector
+from dimargin.estimators.facts import facts_of
+from dimargin.estimators.fit_progress import observed
 from dimargin.estimators.preprocessing import SparseScaler
 from dimargin.io.data import DataFileError, DataSet
 from dimargin.io.data.labels import known_labels
@@ -208,7 +210,7 @@ def certificate(machine: Any) -> dict[str, Any]:
     }
     return {
         **{name: np.asarray(value).tolist() for name, value in attributes.items() if value is not None},
-        **{name: value for name, value in machine._facts.items() if name != "privacy"},
+        **{name: value for name, value in facts_of(machine).items() if name != "privacy"},
     }
 
 
@@ -311,12 +313,10 @@ def fitted(
     flags for columns.
     """
     _match_class_weights(machine, rows.y)
-    machine._monitor = display
-    with display.running():
+    with observed(machine, display), display.running():
         optional = {"sample_weight": rows.weights, "groups": rows.groups}
         given = {name: values for name, values in optional.items() if values is not None}
         _, seconds, complaints = timed(lambda: machine.fit(X, rows.y, **given))
-    del machine._monitor
     interrupted = display.interrupted.is_set()
     notes = how_read(rows, columns)
     return Trained(machine, scalers, notes, rows.feature_names, X.shape, seconds, complaints, interrupted)

@@ -14,6 +14,7 @@ from sklearn.utils._optional_dependencies import check_matplotlib_support
 from dimargin.display.site_accuracies import accuracies_of_sites
 from dimargin.display.style import ABOVE, BAND_ALPHA, MARKERS, foreground, spans_a_power_of_ten
 from dimargin.estimators import GossipSVMClassifier
+from dimargin.estimators.fit_progress import observed
 from dimargin.system.arrays import Floats
 
 _AXIS_LABELS = {"round": "round", "seconds": "seconds", "bytes": "bytes sent by all sites"}
@@ -281,9 +282,9 @@ class PerformanceProfileDisplay:
             raise ValueError("X_test and y_test must be given together")
         rows, labels = (X, y) if X_test is None else (X_test, y_test)
         machine = clone(estimator)
-        machine._evaluate = accuracies_of_sites(check_array(rows, accept_sparse="csr"), labels, np.unique(y))
-        machine.fit(X, y)
-        del machine._evaluate
+        evaluate = accuracies_of_sites(check_array(rows, accept_sparse="csr"), labels, np.unique(y))
+        with observed(machine, evaluate_sites=evaluate):
+            machine.fit(X, y)
         display = cls.from_history(machine.history_, **options)
         display.estimator_ = machine
         return display

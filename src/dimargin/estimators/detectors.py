@@ -13,14 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 
 from dimargin.estimators.diagram import CertificateDiagram
-from dimargin.estimators.kernel_parameters import KernelEstimator, keeps_columns
-from dimargin.estimators.margin_classifier import HOLDS_ROWS, status_of_gap, unchanged_on_failure
+from dimargin.estimators.kernel_parameters import KernelEstimator, keeps_columns, row_transform_of
+from dimargin.estimators.margin_classifier import status_of_gap, unchanged_on_failure
 from dimargin.estimators.sites import check_alone, check_named, check_sites
 from dimargin.estimators.validated_data import rows_of, validated
-from dimargin.estimators.validation import check_number, check_objectives, check_weights, sample_weights
+from dimargin.estimators.validation import check_number, check_objectives, check_weights, sample_weights, seed_of
 from dimargin.estimators.wide_attributes import set_attributes
 from dimargin.kernels.functions import Kernel
 from dimargin.kernels.row_transform import RowTransform
@@ -219,13 +218,13 @@ class CoreSetDetector(PlainNumbers, CertificateDiagram, KernelEstimator, Outlier
         given = sample_weights(sample_weight, X)
         kept = np.flatnonzero(given > 0)
         check_weights(given[kept], kept)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        seed = seed_of(self.random_state)
         order = self._order(X[kept], np.zeros(len(kept), dtype=np.int64), given[kept], seed)
         indices, n_given = kept[order], X.shape[0]
         X, weights = rows_of(self, X, indices), given[indices]
         columns = KeptColumns.of(X) if keeps_columns(X, self.kernel) else None
         X = X if columns is None else columns.narrow(X)
-        transform = self._row_transform(X, weights, columns)
+        transform = row_transform_of(self, X, weights, columns)
         return RowsToFit(X, weights, indices, transform, effective_n_threads(self.n_jobs), seed, columns), n_given
 
     @abstractmethod
@@ -320,11 +319,6 @@ class CoreSetDetector(PlainNumbers, CertificateDiagram, KernelEstimator, Outlier
     @abstractmethod
     def _score_errors(evaluation: Evaluation, found: CoreSetFit) -> Floats:
         """Bound the rounding of the scores of training rows."""
-
-    @property
-    def _facts(self) -> dict[str, Any]:
-        """Sizes of the model, and as ``privacy`` a sentence on the training rows in it."""
-        return {"support_vectors": len(self.support_), "offset": self.offset_, "privacy": HOLDS_ROWS}
 
     def score_samples(self, X: Any) -> Floats:
         """Compute the scores of rows; inliers have larger scores.

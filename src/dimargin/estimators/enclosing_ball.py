@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_array
 
 from dimargin.estimators.kernel_parameters import check_kernel, keeps_columns, kernel_transform
 from dimargin.estimators.validated_data import STORED_DTYPES, canonical
-from dimargin.estimators.validation import check_finite, check_number
+from dimargin.estimators.validation import check_finite, check_number, seed_of
 from dimargin.estimators.wide_attributes import combination
 from dimargin.kernels.column_statistics import SparseColumns, largest_column
 from dimargin.kernels.user import KernelFunction, kernel_matrix
@@ -181,7 +181,7 @@ def minimum_enclosing_ball(
         columns = KeptColumns.of(X) if keeps_columns(X, kernel) else None
         narrow = X if columns is None else columns.narrow(X)
         space = points_in(narrow, kernel, gamma, degree, coef0, effective_n_threads(n_jobs), columns=columns)
-        seed = int(check_random_state(random_state).randint(2**31 - 1))
+        seed = seed_of(random_state)
         solver: CoreSetSolver = GrowingCoreSet(float(epsilon), seed)
         if method == "fixed":
             solver = FixedSizeCoreSet(math.ceil(1 / epsilon), float(epsilon), seed)

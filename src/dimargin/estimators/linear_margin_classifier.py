@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -35,13 +34,9 @@ class LinearMarginClassifier(MarginClassifier):
         """Return coefficients of these columns (None: all) in the form that the model keeps."""
         return coefficients if columns is None else SparseColumns(coefficients, columns, self.n_features_in_)
 
-    def _can_resume_on(self, X: Any) -> bool:
+    def can_resume_on(self, X: Any) -> bool:
+        """Return whether X has the features of the model."""
         return bool(X.shape[1] == self.n_features_in_)
-
-    @property
-    def _facts(self) -> dict[str, Any]:
-        size = math.prod(kept_of(self, "coef_").shape)
-        return {"coefficients": size, "privacy": "coefficients only: no training row is in the model"}
 
     def decision_function(self, X: Any) -> Floats:
         """Compute the decision values of rows.

@@ -30,8 +30,6 @@ from dimargin.shards.keys import row_keys
 from dimargin.system.arrays import Floats, Indices
 
 STORED_DTYPES = [np.float64, np.float32]
-THINNED_KERNELS = ("rbf", "laplacian", "poly")
-"""Kernels that are computed faster for sparse one-hot rows than for dense ones."""
 _MAX_BATCH_ROWS = 65_536  # Batches bound the scratch memory.
 _MIN_COMPACTED_ROWS = 2048  # A compact copy (`thinned` or `merged`) of fewer rows does not pay off.
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight
 
 from dimargin.problems.losses import MAX_PARAMETER, MIN_PARAMETER
@@ -48,6 +49,11 @@ def check_number(
     below = number <= high if high_included else number < high
     if not (above and below and math.isfinite(number)):
         raise ValueError(expected)
+
+
+def seed_of(random_state: Any) -> int:
+    """Draw the seed of a fit from the ``random_state`` of an estimator."""
+    return int(check_random_state(random_state).randint(2**31 - 1))
 
 
 def sample_weights(given: Any, X: Any) -> Floats:

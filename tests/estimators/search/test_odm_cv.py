@@ -24,7 +24,7 @@ from dimargin import (
     load,
     save,
 )
-from dimargin.estimators.fit_progress import Monitor
+from dimargin.estimators.fit_progress import Monitor, observed
 
 GRID = {"gamma": [0.1, 1.0, 30.0], "lam": [1e2, 1e4], "theta": [0.3]}
 SMALL = {"param_grid": GRID, "min_rows": 100, "random_state": 0}
@@ -199,8 +199,7 @@ def test_an_interrupt_trains_the_best_so_far(moons):
             return False
 
     search = ODMClassifierCV(**SMALL)
-    search._monitor = Impatient()
-    with pytest.warns(ConvergenceWarning, match="cut short"):
+    with observed(search, Impatient()), pytest.warns(ConvergenceWarning, match="cut short"):
         search.fit(*moons)
     assert search.best_params_ and search.status_ == "converged"
 
