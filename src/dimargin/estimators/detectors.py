@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from dimargin.estimators.diagram import CertificateDiagram
 from dimargin.estimators.kernel_parameters import KernelEstimator, keeps_columns, row_transform_of
 from dimargin.estimators.margin_classifier import status_of_gap, unchanged_on_failure
-from dimargin.estimators.sites import check_alone, check_named, check_sites
+from dimargin.estimators.sites import check_consensus
 from dimargin.estimators.validated_data import rows_of, validated
 from dimargin.estimators.validation import check_number, check_objectives, check_weights, sample_weights, seed_of
 from dimargin.estimators.wide_attributes import set_attributes
@@ -197,21 +197,15 @@ class CoreSetDetector(PlainNumbers, CertificateDiagram, KernelEstimator, Outlier
 
     def _check_parameters(self) -> None:
         self._check_kernel()
-        if self.epsilon is not None:
-            check_number("epsilon", self.epsilon, 0, 1, high_included=True)
+        check_number("epsilon", self.epsilon, 0, 1, high_included=True, or_none=True)
         if self.contamination != "auto":
             if isinstance(self.contamination, str):
                 raise ValueError(f"contamination must be 'auto' or a number in (0, 0.5], got {self.contamination!r}")
             check_number("contamination", self.contamination, 0, 0.5, high_included=True)
-        check_number("n_sites", self.n_sites, 1, low_included=True, whole=True)
-        if self.n_sites > 1:
-            check_sites(type(self).__name__, self.n_sites, self.topology, self.shards)
-            check_alone(self.n_sites, epsilon=self.epsilon is not None)
-            check_named(self.n_sites, self.kernel)
+        check_consensus(self, epsilon=self.epsilon is not None)
         check_number("tol", self.tol, 0)
         check_number("max_iter", self.max_iter, 1, low_included=True, whole=True)
-        if self.max_time is not None:
-            check_number("max_time", self.max_time, 0)
+        check_number("max_time", self.max_time, 0, or_none=True)
 
     def _rows(self, X: Any, sample_weight: Any) -> tuple[RowsToFit, int]:
         X = validated(self, X, ensure_min_samples=2)
@@ -240,7 +234,7 @@ class CoreSetDetector(PlainNumbers, CertificateDiagram, KernelEstimator, Outlier
 
         site = dealt(self.shards, np.zeros(len(rows.indices), dtype=np.int64), rows.indices, int(self.n_sites))
         kernel = rows.transform.kernel
-        assert isinstance(kernel, Kernel)  # `check_named` has refused other kernels.
+        assert isinstance(kernel, Kernel)  # `check_consensus` has refused other kernels.
         settings = CoreSetSettings.for_gap(self._machine, self.C, self.tol, kernel)
         signs, n_sites = np.ones(len(site)), int(self.n_sites)
         run = agree(rows.X, signs, rows.weights, settings, site, n_sites, self.topology, limits, rows.seed)

@@ -371,8 +371,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
         check_number("alpha", self.alpha, 0)
         check_magnitude("alpha", self.alpha)
         check_number("tol", self.tol, 0)
-        if self.batch_size is not None:
-            check_number("batch_size", self.batch_size, 1, low_included=True, whole=True)
+        check_number("batch_size", self.batch_size, 1, low_included=True, whole=True, or_none=True)
         check_number("gossip_rounds", self.gossip_rounds, 0, whole=self.gossip_rounds >= 1)
         if isinstance(self.step_size, str):
             if self.step_size not in ("auto", "pegasos"):
@@ -383,8 +382,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
         else:
             check_number("step_size", self.step_size, 0)
             check_magnitude("step_size", self.step_size)
-        if self.max_time is not None:
-            check_number("max_time", self.max_time, 0)
+        check_number("max_time", self.max_time, 0, or_none=True)
 
     def _check_algorithm(self) -> None:
         from dimargin.gossip.programs.algorithm import SiteAlgorithm

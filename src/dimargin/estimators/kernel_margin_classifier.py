@@ -202,8 +202,7 @@ class KernelMarginClassifier(KernelPrediction):
         self._loss()
         self._check_shape(self._check_strategy())
         self._check_kernel()
-        if self.memory_limit is not None:
-            check_number("memory_limit", self.memory_limit, 0, whole=True)
+        check_number("memory_limit", self.memory_limit, 0, whole=True, or_none=True)
         self._check_limits()
 
     def _check_strategy(self) -> Strategy | None:
@@ -213,8 +212,7 @@ class KernelMarginClassifier(KernelPrediction):
     def _check_shape(self, strategy: Strategy | None) -> TreeShape:
         """Return the shape of the tree; refuse parameters that the strategy does not use."""
         check_number("branching", self.branching, 2, low_included=True, whole=True)
-        if self.n_landmarks is not None:
-            check_number("n_landmarks", self.n_landmarks, 1, low_included=True, whole=True)
+        check_number("n_landmarks", self.n_landmarks, 1, low_included=True, whole=True, or_none=True)
         check_number("stop_level", self.stop_level, 0, low_included=True, whole=True)
         if self.n_levels is not None:
             # Leaves are counted, and there are at least two to this power.

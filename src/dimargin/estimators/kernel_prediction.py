@@ -30,19 +30,7 @@ class KernelPrediction(KernelEstimator, MarginClassifier):
     _transform: Transform
     _router: Router | None = None  # It combines several decision functions; most models have only one.
 
-    def decision_function(self, X: Any) -> Floats:
-        """Compute the decision values of rows.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) for two classes, else (n_samples, n_classes)
-            Positive means ``classes_[1]``; with more classes, a column is one class against the
-            rest.
-        """
+    def _decision_values(self, X: Any) -> Floats:
         n_rows, batches = self._batches(X)
         values = np.zeros((len(self.intercept_), n_rows))
         for batch, part in batches:

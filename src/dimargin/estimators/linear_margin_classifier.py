@@ -38,19 +38,7 @@ class LinearMarginClassifier(MarginClassifier):
         """Return whether X has the features of the model."""
         return bool(X.shape[1] == self.n_features_in_)
 
-    def decision_function(self, X: Any) -> Floats:
-        """Compute the decision values of rows.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) for two classes, else (n_samples, n_classes)
-            Positive means ``classes_[1]``; with more classes, a column is one class against the
-            rest.
-        """
+    def _decision_values(self, X: Any) -> Floats:
         X, weights = queries(self, X, order=None), kept_of(self, "coef_")
         X = sp.csr_array(X) if sp.issparse(X) else X
         if isinstance(weights, SparseColumns):

@@ -194,10 +194,8 @@ class MarginClassifier(PlainNumbers, CertificateDiagram, CallbackSupportMixin, C
     def _check_limits(self) -> None:
         check_number("tol", self.tol, 0)
         check_number("max_iter", self.max_iter, 1, low_included=True, whole=True)
-        if self.max_time is not None:
-            check_number("max_time", self.max_time, 0)
-        if self.n_jobs is not None:
-            check_number("n_jobs", self.n_jobs, -math.inf, whole=True)
+        check_number("max_time", self.max_time, 0, or_none=True)
+        check_number("n_jobs", self.n_jobs, -math.inf, whole=True, or_none=True)
 
     def _certificate_attributes(self, objectives: Objectives, scope: str, status: str) -> dict[str, Any]:
         check_objectives(objectives.primal, objectives.dual, objectives.relative_gap)
@@ -240,9 +238,25 @@ class MarginClassifier(PlainNumbers, CertificateDiagram, CallbackSupportMixin, C
         """Absent, also for `hasattr`; the error explains how to get probabilities."""
         raise no_probabilities(self)
 
-    @abstractmethod
     def decision_function(self, X: Any) -> Floats:
-        """Compute decision values; with more than two classes, there is a column per class."""
+        """Compute the decision values of rows.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) for two classes, else (n_samples, n_classes)
+            Positive values mean ``classes_[1]``. With more classes, a column is one class against
+            the rest; of a machine for every pair of classes, it holds the votes for a class, plus
+            less than one half for the sum of its values, as in `OneVsOneClassifier`.
+        """
+        return self._decision_values(X)
+
+    @abstractmethod
+    def _decision_values(self, X: Any) -> Floats:
+        """Return the decision values of rows that are not validated yet."""
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict class labels, of shape (n_samples,)."""

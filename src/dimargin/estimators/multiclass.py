@@ -209,22 +209,9 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
 
     # ---- prediction ----------------------------------------------------------------------------------------------
 
-    def decision_function(self, X: Any) -> Floats:
-        """Compute the decision values of rows.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) for two classes, else (n_samples, n_classes)
-            Positive values mean ``classes_[1]``. With more classes and "one_vs_rest", each column
-            is one class against the rest; with "one_vs_one", a column holds the votes for a class,
-            plus less than one half for the sum of its values, as in `OneVsOneClassifier`.
-        """
+    def _decision_values(self, X: Any) -> Floats:
         if not hasattr(self, "dual_coef_") or not self._is_one_vs_one:
-            return super().decision_function(X)
+            return super()._decision_values(X)
         n_rows, batches = self._batches(X)
         values, numbers = np.empty((n_rows, len(self.classes_))), pair_numbers(len(self.classes_))
         for batch, part in batches:

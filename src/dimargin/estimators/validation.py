@@ -27,8 +27,9 @@ def check_number(
     low_included: bool = False,
     high_included: bool = False,
     whole: bool = False,
+    or_none: bool = False,
 ) -> None:
-    """Raise an error unless `value` is a finite number in the given range.
+    """Raise an error unless `value` is a finite number in the given range, or None if `or_none`.
 
     Raises
     ------
@@ -37,6 +38,8 @@ def check_number(
     ValueError
         If it is out of range, infinite or NaN.
     """
+    if or_none and value is None:
+        return
     interval = f"{'[' if low_included else '('}{low:g}, {high:g}{']' if high_included else ')'}"
     expected = f"{name} must be a {'whole' if whole else 'finite'} number in {interval}, got {value!r}"
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral if whole else numbers.Real):

@@ -244,8 +244,7 @@ class ODMClassifierCV(
         check_number("search_tol", self.search_tol, 0)
         for name in ("finalists", "min_rows", "max_rows"):
             check_number(name, getattr(self, name), 2, low_included=True, whole=True)
-        if self.max_time is not None:
-            check_number("max_time", self.max_time, 0)
+        check_number("max_time", self.max_time, 0, or_none=True)
 
     def _refitted(self, estimator: Any, monitor: Monitor, X: Any, y: Any, sample_weight: Any) -> Any:
         """Train a machine with the best parameters on all rows."""
