@@ -24,6 +24,7 @@ from dimargin import (
     load,
     save,
 )
+from dimargin.problems.one_vs_one import pair_numbers, votes_of
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 7)) + 0.2
@@ -42,11 +43,11 @@ MACHINES = {
 }
 
 
-def pair_values(machine, rows):
-    """Decision values before votes."""
-    if getattr(machine, "_is_one_vs_one", False):
-        return machine._values_of_batch(sp.csr_array(rows) if sp.issparse(machine.support_vectors_) else rows).T
-    return machine.decision_function(rows).reshape(len(rows), -1)
+def decision_values(machine, products):
+    """Decision values that follow from products with the coefficients, of shape (n_outputs, n_rows)."""
+    n_classes = len(machine.classes_)
+    is_paired = len(machine.dual_coef_) < n_classes and n_classes > 2
+    return votes_of(products, pair_numbers(n_classes)) if is_paired else products.T
 
 
 @pytest.mark.slow_after(1)
@@ -59,8 +60,9 @@ def test_decision_values_are_products_with_the_coefficients(machine, y, store, t
     coefficients = fitted.coef_
     assert type(coefficients) is np.ndarray and coefficients.dtype == np.float64
     assert coefficients.shape == (len(fitted.intercept_), 7)
-    values = pair_values(fitted, queries)
-    assert_allclose(queries @ coefficients.T + fitted.intercept_, values, atol=1e-4 * np.abs(values).max())
+    values = fitted.decision_function(queries).reshape(len(queries), -1)
+    found = decision_values(fitted, coefficients @ queries.T + fitted.intercept_[:, None])
+    assert_allclose(found, values, atol=1e-4 * np.abs(values).max())
     save(fitted, tmp_path / "model")
     for again in (load(tmp_path / "model"), pickle.loads(pickle.dumps(fitted))):
         assert (again.coef_ == coefficients).all()

@@ -40,12 +40,10 @@ def unmerged(monkeypatch):
 def primal(machine, X, y, weights):
     """The primal objective on all rows as they were given, by the model's function alone."""
     labels = np.where(y == machine.classes_[1], 1.0, -1.0)
-    vectors, signed = machine.support_vectors_, machine.dual_coef_[0]
-    values = machine._kernel_with(vectors).multiply(np.arange(len(vectors)), machine.dual_coef_)[0]
     total = weights.sum()
     losses = machine.fit_plan().loss.value(labels * machine.decision_function(X), weights, total, total)
-    offset = machine._offset * signed.sum()
-    return 0.5 * signed @ (values + offset) + losses.sum()
+    # An intercept without a penalty adds nothing, because the coefficients' sum is zero then.
+    return 0.5 * machine.dual_coef_[0] @ machine.decision_function(machine.support_vectors_) + losses.sum()
 
 
 # ---- which rows stand for which --------------------------------------------------------------------------------------

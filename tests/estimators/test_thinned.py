@@ -67,14 +67,16 @@ def test_which_rows_are_thinned():
 
 def test_precision_and_memory_come_first():
     X, y = one_hot()
-    for machine, expected in ((SVMClassifier(gamma=1e-3), None), (SVMClassifier(gamma=10.0), "centre"),
-                              (SVMClassifier(gamma=1e-3, memory_limit=2**30), "centre")):  # fmt: skip
-        centre = machine.fit(X, y)._transform.center
-        assert (centre is None) == (expected is None)
+    for options, as_sparse in (({"gamma": 1e-3}, True), ({"gamma": 10.0}, False),
+                               ({"gamma": 1e-3, "memory_limit": 2**30}, False)):  # fmt: skip
+        dense, sparse = (
+            SVMClassifier(random_state=0, **options).fit(rows, y).dual_coef_ for rows in (X, sp.csr_array(X))
+        )
+        assert np.array_equal(dense, sparse) == as_sparse
 
 
 def test_kernel_values_are_not_looked_at(monkeypatch):
-    monkeypatch.setattr("dimargin.estimators.kernel_margin_classifier.thinned", None)
+    monkeypatch.setattr("dimargin.estimators.kernel_parameters.thinned", None)
     SVMClassifier(kernel="precomputed").fit(np.eye(2100), np.arange(2100) % 2)
 
 

@@ -124,7 +124,7 @@ class KernelMarginClassifier(KernelPrediction):
         counts = tuple(np.bincount(data.y).tolist())
         plan = self._plan(DataSize(len(data.y), data.X.shape[1], int(data.X.size), counts))
         check_memory(plan.memory, self.memory_limit)
-        return self._prepare_pairs(data, plan) if plan.one_vs_one else self._prepare_strategy(data, plan)
+        return self._prepare_data(data, plan)
 
     def _compact(self, data: TrainingData) -> TrainingData:
         """Return data that take less time: without empty columns, with merged or sparsely stored rows."""
@@ -133,11 +133,7 @@ class KernelMarginClassifier(KernelPrediction):
             data = merged(data)
         return thinned_for(self, data) if type(self._strategy_for(len(data.y))) is Exact else data
 
-    def _prepare_pairs(self, data: TrainingData, plan: FitPlan) -> PreparedFit:
-        """Return the fit of a machine for every pair of classes."""
-        raise NotImplementedError
-
-    def _prepare_strategy(self, data: TrainingData, plan: FitPlan) -> PreparedFit:
+    def _prepare_data(self, data: TrainingData, plan: FitPlan) -> PreparedFit:
         """Return the fit by a strategy, one class against the rest."""
         n_rows, n_threads, seed = len(data.y), effective_n_threads(self.n_jobs), seed_of(self.random_state)
         problem = self._problem(data, row_transform_of(self, data.X, data.weights, data.columns), n_threads)

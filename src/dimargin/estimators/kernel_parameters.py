@@ -89,16 +89,17 @@ def may_merge(estimator: Any) -> bool:
 
 
 def thinned_for(
-    estimator: Any, data: TrainingData, thin: Callable[[TrainingData], TrainingData] = thinned
+    estimator: Any, data: TrainingData, thin: Callable[[TrainingData], TrainingData] | None = None
 ) -> TrainingData:
-    """Return a sparse copy, by `thin`, of dense one-hot rows if that is faster and as precise; else the data.
+    """Return a sparse copy of dense one-hot rows if that is faster and as precise; else the data.
 
-    Thinned rows are not centred, which may need more precision.
+    Thinned rows are not centred, which may need more precision. `thin` replaces `thinned`, for
+    copies that were made before.
     """
     # Kernels that are computed faster for sparse one-hot rows than for dense ones.
     if estimator.kernel not in ("rbf", "laplacian", "poly") or estimator.memory_limit is not None:
         return data
-    sparse = thin(data)
+    sparse = (thin or thinned)(data)
     if sparse.is_thinned:
         with suppress(ValueError):  # Columns may be too large for the kernel.
             transforms = [row_transform_of(estimator, part.X, part.weights) for part in (sparse, data)]

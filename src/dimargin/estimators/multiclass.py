@@ -126,7 +126,9 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
             return self._is_one_vs_one
         return type(self._strategy_for(largest_pair)) is Exact
 
-    def _prepare_pairs(self, data: TrainingData, plan: FitPlan) -> PreparedFit:
+    def _prepare_data(self, data: TrainingData, plan: FitPlan) -> PreparedFit:
+        if not plan.one_vs_one:
+            return super()._prepare_data(data, plan)
         n_threads, seed = effective_n_threads(self.n_jobs), seed_of(self.random_state)
         order = self._order(data.X, data.y, data.row_weights, seed)
         order = order[np.argsort(data.y[order], kind="stable")]

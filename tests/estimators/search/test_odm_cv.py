@@ -10,10 +10,11 @@ from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import load_digits, make_classification, make_moons
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.metrics import accuracy_score, f1_score
+from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score
 from sklearn.model_selection import GridSearchCV, PredefinedSplit, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
+from sklearn.svm import SVC
 
 from dimargin import (
     ConvergenceDisplay,
@@ -21,12 +22,16 @@ from dimargin import (
     LinearODMClassifier,
     ODMClassifier,
     ODMClassifierCV,
+    SVMClassifier,
+    TuningDisplay,
     load,
     save,
 )
 from dimargin.estimators.fit_progress import Monitor, observed
 
 GRID = {"gamma": [0.1, 1.0, 30.0], "lam": [1e2, 1e4], "theta": [0.3]}
+SVM_GRID = {"gamma": [0.1, 1.0, 30.0], "C": [0.1, 10.0]}
+X, Y = make_moons(900, noise=0.25, random_state=0)
 SMALL = {"param_grid": GRID, "min_rows": 100, "random_state": 0}
 
 
@@ -40,14 +45,26 @@ def search(moons):
     return ODMClassifierCV(**SMALL).fit(*moons)
 
 
-def test_the_choice_is_that_of_a_full_search(moons, search):
+@pytest.mark.slow_after(1)
+@pytest.mark.parametrize(
+    ("machine", "grid"),
+    [
+        (ODMClassifier(tol=0.01, random_state=0), GRID),
+        (SVMClassifier(random_state=0), SVM_GRID),
+        (SVMClassifier(fit_intercept=True, random_state=0), SVM_GRID),
+        (SVMClassifier(loss="squared_hinge", random_state=0), SVM_GRID),
+    ],
+    ids=str,
+)
+def test_the_choice_is_that_of_a_full_search(machine, grid):
     folds = StratifiedKFold(3, shuffle=True, random_state=0)
-    full = GridSearchCV(ODMClassifier(random_state=0), GRID, cv=folds).fit(*moons)
+    search = ODMClassifierCV(machine, grid, min_rows=100, random_state=0).fit(X, Y)
+    full = GridSearchCV(machine, grid, cv=folds).fit(X, Y)
     index = full.cv_results_["params"].index(search.best_params_)
     assert full.cv_results_["mean_test_score"][index] >= full.best_score_ - 0.004
-    assert search.best_score_ == pytest.approx(full.best_score_, abs=0.01)
-    same = ODMClassifier(random_state=0, tol=0.01, **search.best_params_).fit(*moons)
-    assert_array_equal(search.decision_function(moons[0]), same.decision_function(moons[0]))
+    assert search.best_score_ == pytest.approx(full.best_score_, abs=0.01 if grid is GRID else 0.02)
+    same = clone(machine).set_params(**search.best_params_).fit(X, Y)
+    assert_array_equal(search.decision_function(X), same.decision_function(X))
 
 
 @pytest.mark.parametrize("scoring", [None, "accuracy", "f1"])
@@ -110,10 +127,14 @@ def test_more_finalists_and_a_smaller_tolerance_cost_more():
     assert exact[-1]["kernel_evaluations"] > 1.5 * usual[-1]["kernel_evaluations"]
 
 
-def test_the_default_grid_and_more_classes():
-    X, y = load_digits(return_X_y=True)
-    search = ODMClassifierCV(random_state=0, min_rows=150, max_rows=450).fit(X[:900], y[:900])
-    assert len(search.cv_results_["params"]) == 45 + 2 and search.score(X[900:], y[900:]) > 0.95
+@pytest.mark.slow_after(1)
+@pytest.mark.parametrize(
+    ("machine", "n_candidates", "low"), [(None, 45, 0.95), (SVMClassifier(), 25, 0.94)], ids=["odm", "svm"]
+)
+def test_the_default_grid_and_more_classes(machine, n_candidates, low):
+    A, a = load_digits(return_X_y=True)
+    search = ODMClassifierCV(machine, random_state=0, min_rows=150, max_rows=450).fit(A[:900], a[:900])
+    assert len(search.cv_results_["params"]) == n_candidates + 2 and search.score(A[900:], a[900:]) > low
     assert search.dual_coef_.shape[0] == 10 and search.best_estimator_.multi_class == "one_vs_rest"
 
 
@@ -255,6 +276,16 @@ def test_a_splitter_deals_rows_without_weight_too(moons):
         ({"max_time": 0}, ValueError, "max_time must be"),
         ({"cv": 1}, ValueError, "cv must be"),
         ({"scoring": "nonsense"}, ValueError, "nonsense"),
+        ({"param_grid": {"class_weight": [{0: 1.0, 1: -2.0}]}}, ValueError, "class_weight must be positive for every"),
+        ({"param_grid": {"class_weight": ["even"]}}, ValueError, "class_weight"),
+        ({"param_grid": {"kernel": ["poly"], "coef0": [-1.0]}}, ValueError, "not positive semi-definite"),
+        ({"estimator": SVMClassifier(), "param_grid": {"C": [1.0, -1.0]}}, ValueError, "C must be"),
+        ({"estimator": SVMClassifier(), "param_grid": {"loss": ["hinge", "log"]}}, ValueError, "loss must be one of"),
+        (
+            {"estimator": SVMClassifier(), "param_grid": {"lam": [1.0]}},
+            ValueError,
+            r"param_grid may hold kernel, .*class_weight.*C; got \['lam'\]",
+        ),
     ],
 )
 def test_what_is_wrong_is_named(moons, wrong, error, match):
@@ -280,3 +311,77 @@ def test_folds_of_unequal_sizes_are_used_as_a_whole(moons):
         machine = ODMClassifier(lam=1e3 * len(train) / 300, gamma=1 / (2 * X.var()))
         alone = machine.fit(X[train], y[train]).score(X[test], y[test])
         assert search.cv_results_[f"split{fold}_test_score"].tolist() == [pytest.approx(alone, abs=1e-12)]
+
+
+# ---- support vector machines, and weights of classes -----------------------------------------------------------------
+
+
+def test_scores_of_small_folds_are_those_of_svc():
+    """Up to 512 rows are solved to rounding, each candidate from the one before."""
+    splits = [(np.arange(100, 300), np.arange(100)), (np.arange(200), np.arange(200, 300))]
+    machine = SVMClassifier(fit_intercept=True)
+    grid = {"C": [100.0, 0.1, 1.0], "gamma": [2.0]}
+    search = ODMClassifierCV(machine, grid, cv=splits, random_state=0).fit(X[:300], Y[:300])
+    for params, *scores in zip(*(search.cv_results_[f"{n}"] for n in ("params", "split0_test_score",
+                                                                      "split1_test_score")), strict=True):  # fmt: skip
+        for (train, test), score in zip(splits, scores, strict=True):
+            assert score == SVC(tol=1e-6, **params).fit(X[train], Y[train]).score(X[test], Y[test])
+
+
+def test_strategies_and_losses_of_a_grid():
+    grid = {"loss": ["hinge", "squared_hinge"], "fit_intercept": [False, True], "C": [1.0, 10.0], "gamma": ["scale"]}
+    search = ODMClassifierCV(SVMClassifier(), grid, min_rows=100, random_state=0).fit(X, Y)
+    assert search.best_score_ > 0.9 and len(search.cv_results_["params"]) >= 8
+    landmark = SVMClassifier(strategy="landmark", n_landmarks=40, loss="squared_hinge", fit_intercept=True)
+    found = ODMClassifierCV(landmark, SVM_GRID, min_rows=100, random_state=0).fit(X, Y)
+    assert found.certificate_ == "landmark" and found.score(X, Y) > 0.9
+    with pytest.raises(ValueError, match="'landmark' needs a differentiable loss"):
+        ODMClassifierCV(landmark.set_params(loss="hinge"), SVM_GRID, min_rows=100, random_state=0).fit(X, Y)
+
+
+@pytest.mark.slow_after(1)
+@pytest.mark.parametrize("machine", [ODMClassifier(), SVMClassifier(), LinearODMClassifier()], ids=lambda m: str(m))
+def test_class_weights_are_chosen_and_used(machine):
+    """A rare class that nobody misses by accuracy is found by a score that asks for it."""
+    rng = np.random.default_rng(0)
+    rare = (rng.random(1200) < 0.06).astype(int)
+    rows = rng.normal(size=(1200, 2)) + 1.2 * rare[:, None]
+    weights = [None, {0: 1.0, 1: 20.0}]
+    grid = {"class_weight": weights}
+    by = {
+        scoring: ODMClassifierCV(machine, grid, scoring=scoring, min_rows=100, random_state=0).fit(rows, rare)
+        for scoring in ("balanced_accuracy", None)
+    }
+    assert by["balanced_accuracy"].best_params_ == {"class_weight": weights[1]}
+    assert by[None].best_params_ == {"class_weight": None}
+    tuned = by["balanced_accuracy"]
+    assert balanced_accuracy_score(rare, tuned.predict(rows)) > balanced_accuracy_score(rare, by[None].predict(rows))
+
+
+def test_scores_of_class_weights_are_those_of_the_machine():
+    splits = [(np.arange(100, 300), np.arange(100))]
+    grid = {"class_weight": [None, "balanced", {0: 5.0, 1: 0.5}], "C": [1.0, 20.0], "gamma": ["scale"]}
+    search = ODMClassifierCV(SVMClassifier(), grid, cv=splits, random_state=0).fit(X[:300], Y[:300] == 0)
+    results = search.cv_results_
+    assert len(results["params"]) == 6
+    for params, score in zip(results["params"], results["mean_test_score"], strict=True):
+        weights = {None: [1, 1], "balanced": 150 / np.bincount(Y[:300] == 0)}.get(
+            params["class_weight"] if not isinstance(params["class_weight"], dict) else "", [5.0, 0.5]
+        )
+        given = np.asarray(weights)[(Y[100:300] == 0).astype(int)]
+        every = np.asarray(weights)[(Y[:300] == 0).astype(int)]
+        mean = np.average(X[:300].mean(axis=1), weights=every)
+        variance = np.average(((X[:300] - mean) ** 2).mean(axis=1), weights=every)
+        machine = SVMClassifier(C=params["C"], gamma=1 / (2 * variance)).fit(X[100:300], Y[100:300] == 0, given)
+        assert score == machine.score(X[:100], Y[:100] == 0)
+
+
+def test_pictures_of_them():
+    pytest.importorskip("matplotlib")
+    search = ODMClassifierCV(
+        SVMClassifier(), {**SVM_GRID, "class_weight": [None, {0: 2.0, 1: 1.0}]}, min_rows=100, random_state=0
+    ).fit(X, Y)
+    display = TuningDisplay.from_estimator(search)
+    assert (display.row_name, display.column_name) == ("gamma", "C")
+    other = TuningDisplay.from_estimator(search, rows="class_weight")
+    assert len(other.row_values) == 2 and None in other.row_values

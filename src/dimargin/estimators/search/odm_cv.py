@@ -6,6 +6,7 @@ import numbers
 import time
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from threading import Event
 from typing import Any, ClassVar, Self
 
@@ -49,6 +50,7 @@ from dimargin.system.plain_numbers import PlainNumbers
 from dimargin.system.threads import effective_n_threads, single_threaded_blas
 
 
+@dataclass(eq=False, repr=False)
 class ODMClassifierCV(
     PlainNumbers, CertificateDiagram, CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixin, BaseEstimator
 ):
@@ -139,35 +141,19 @@ class ODMClassifierCV(
     # Groups are routed to the splitter instead.
     __metadata_request__fit: ClassVar[dict[str, str]] = {"groups": UNUSED}
 
-    def __init__(
-        self,
-        estimator: MarginClassifier | None = None,
-        param_grid: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
-        cv: Any = 3,
-        factor: float = 3.0,
-        finalists: int = 2,
-        min_rows: int = 1000,
-        max_rows: int = 10_000,
-        search_tol: float = 0.2,
-        scoring: Any = None,
-        max_time: float | None = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.estimator = estimator
-        self.param_grid = param_grid
-        self.cv = cv
-        self.factor = factor
-        self.finalists = finalists
-        self.min_rows = min_rows
-        self.max_rows = max_rows
-        self.search_tol = search_tol
-        self.scoring = scoring
-        self.max_time = max_time
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    estimator: MarginClassifier | None = None
+    param_grid: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None
+    cv: Any = 3
+    factor: float = 3.0
+    finalists: int = 2
+    min_rows: int = 1000
+    max_rows: int = 10_000
+    search_tol: float = 0.2
+    scoring: Any = None
+    max_time: float | None = None
+    n_jobs: int | None = None
+    random_state: Any = None
+    verbose: int = 0
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
