@@ -42,6 +42,7 @@ from dimargin.strategies import (
     LevelModel,
     Outcome,
     Progress,
+    Router,
     Strategy,
     Training,
     TreeShape,
@@ -284,24 +285,13 @@ class KernelMarginClassifier(KernelPrediction):
         """Return the fitted attributes that prediction needs."""
         indices = found.indices if origin.indices is None else origin.indices[found.indices]
         order = np.argsort(indices)
-        labels = found.labels[:, order]
-        codes = codes_of_labels(labels)
-        transform = replace(origin.transform, offset=0.0)
         vectors = found.vectors if (np.diff(order) == 1).all() else found.vectors[order]
-        vectors, router = as_given(vectors, origin.columns), found.router
-        return {
-            "classes_": origin.classes,
-            "support_": indices[order].astype(np.int32 if origin.n_given < 2**31 else np.int64),
-            "support_vectors_": vectors.toarray() if origin.is_thinned else vectors,
-            "dual_coef_": found.coefficients[:, order],
-            "intercept_": found.intercept + self._offset * found.coefficients.sum(axis=1),
-            "n_support_": np.bincount(codes, minlength=len(origin.classes)).astype(np.int32),
-            # Predictions use float64 as the certificate does: large coefficients cancel, which
-            # would make float32 errors visible in decision values.
-            "_transform": transform.in_float64(),
-            "_router": None if router is None else router.take(order).on_given(origin.columns),
-            "_n_given": origin.n_given,
-        }
+        router = None if found.router is None else found.router.take(order).on_given(origin.columns)
+        intercept = found.intercept + self._offset * found.coefficients.sum(axis=1)
+        codes = codes_of_labels(found.labels[:, order])
+        return support_attributes(
+            origin, indices[order], codes, vectors, found.coefficients[:, order], intercept, router
+        )
 
     def fitted_attributes(self, origin: Origin, outcome: Outcome) -> dict[str, Any]:
         """Return the attributes of a machine that a strategy has trained, by their names."""
@@ -385,3 +375,32 @@ class KernelMarginClassifier(KernelPrediction):
             return False
         difference = X[indices] - vectors
         return not np.any(difference.data if sp.issparse(difference) else difference)
+
+
+def support_attributes(
+    origin: Origin,
+    indices: Indices,
+    codes: Indices,
+    vectors: Any,
+    coefficients: Floats,
+    intercept: Floats,
+    router: Router | None = None,
+) -> dict[str, Any]:
+    """Return the fitted attributes that prediction needs, from support vectors in the order of the model.
+
+    `indices` and `codes` are their indices in the caller's X and the indices of their classes.
+    """
+    vectors = as_given(vectors, origin.columns)
+    return {
+        "classes_": origin.classes,
+        "support_": indices.astype(np.int32 if origin.n_given < 2**31 else np.int64),
+        "support_vectors_": vectors.toarray() if origin.is_thinned else vectors,
+        "dual_coef_": coefficients,
+        "intercept_": intercept,
+        "n_support_": np.bincount(codes, minlength=len(origin.classes)).astype(np.int32),
+        # Predictions use float64 as the certificate does: large coefficients cancel, which would
+        # make float32 errors visible in decision values.
+        "_transform": replace(origin.transform, offset=0.0).in_float64(),
+        "_router": router,
+        "_n_given": origin.n_given,
+    }

@@ -12,13 +12,12 @@ from sklearn.utils import gen_batches
 
 from dimargin.estimators.certificate import pair_objectives
 from dimargin.estimators.fit_plan import DataSize, FitPlan
-from dimargin.estimators.kernel_margin_classifier import KernelMarginClassifier
+from dimargin.estimators.kernel_margin_classifier import KernelMarginClassifier, support_attributes
 from dimargin.estimators.kernel_parameters import row_transform_of
 from dimargin.estimators.margin_classifier import PreparedFit, history_attribute
-from dimargin.estimators.validated_data import TrainingData
+from dimargin.estimators.validated_data import Origin, TrainingData
 from dimargin.estimators.validation import seed_of
 from dimargin.kernels.user import Transform, kernel_matrix
-from dimargin.kernels.wide_rows import as_given
 from dimargin.problems.class_pairs import ClassPairs
 from dimargin.problems.objectives import Objectives
 from dimargin.problems.one_vs_one import pair_numbers, votes_of
@@ -184,19 +183,11 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
         given, codes = data.kept[order[support]], data.y[order[support]]
         by_class = np.lexsort((given, codes))
         support = support[by_class]
-        transform, vectors = pairs.kernel.transform, as_given(pairs.kernel.vectors(support), data.columns)
+        transform = pairs.kernel.transform
+        origin = Origin(data.classes, len(order), data.n_given, transform, None, data.is_thinned, data.columns)
         signed = np.ascontiguousarray(outcome.signed[:, support])
-        return {
-            "classes_": data.classes,
-            "support_": given[by_class].astype(np.int32 if data.n_given < 2**31 else np.int64),
-            "support_vectors_": vectors.toarray() if data.is_thinned else vectors,
-            "dual_coef_": signed,
-            "intercept_": outcome.objectives.intercept,
-            "n_support_": np.bincount(codes, minlength=len(data.classes)).astype(np.int32),
-            "_transform": transform.in_float64(),
-            "_router": None,
-            "_n_given": data.n_given,
-        }
+        vectors, intercept = pairs.kernel.vectors(support), outcome.objectives.intercept
+        return support_attributes(origin, given[by_class], codes, vectors, signed, intercept)
 
     def _global_objectives(
         self, data: TrainingData, support: Indices, signed: Floats, max_time: float | None
