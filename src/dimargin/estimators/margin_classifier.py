@@ -260,7 +260,8 @@ class MarginClassifier(PlainNumbers, CertificateDiagram, CallbackSupportMixin, C
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict class labels, of shape (n_samples,)."""
-        return np.asarray(self.classes_[codes_of(self.decision_function(X))])
+        values = self.decision_function(X)
+        return np.asarray(self.classes_[codes_of(values)])
 
 
 def warn_unless_converged(machine: MarginClassifier, reason: str, stacklevel: int = 2) -> None:
