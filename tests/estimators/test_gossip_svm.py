@@ -237,32 +237,12 @@ def test_verbose_tells(rows, capsys):
 @pytest.mark.parametrize(
     "parameters, error, text",
     [
-        (
-            {"algorithm": "gossip"},
-            ValueError,
-            "algorithm must be 'gadget' or an instance of .* got 'gossip'",
-        ),
+        ({"algorithm": "gossip"}, ValueError, "algorithm must be 'gadget' or an instance of .* got 'gossip'"),
         ({"algorithm": ConsensusADMM(), "batch_size": 3}, ValueError, "batch_size was set, but ConsensusADMM does not"),
-        (
-            {"algorithm": ConsensusADMM(), "compression": "quantised"},
-            ValueError,
-            "compression was set, but Con",
-        ),
-        (
-            {"algorithm": RobustGossip(TrimmedMean(1)), "topology": "ring"},
-            ValueError,
-            "3 neighbours or more .* has 2",
-        ),
-        (
-            {"algorithm": RobustGossip(ClippedMean(3)), "n_sites": 4},
-            ValueError,
-            "4 neighbours or more .* has 3",
-        ),
-        (
-            {"algorithm": ConsensusADMM(), "topology": CIRCLE},
-            ValueError,
-            "topology must have undirected edges",
-        ),
+        ({"algorithm": ConsensusADMM(), "compression": "quantised"}, ValueError, "compression was set, but Con"),
+        ({"algorithm": RobustGossip(TrimmedMean(1)), "topology": "ring"}, ValueError, "3 neighbours or more .* has 2"),
+        ({"algorithm": RobustGossip(ClippedMean(3)), "n_sites": 4}, ValueError, "4 neighbours or more .* has 3"),
+        ({"algorithm": ConsensusADMM(), "topology": CIRCLE}, ValueError, "topology must have undirected edges"),
         ({"n_sites": 0}, ValueError, r"n_sites must be a whole number in \[1, inf\), got 0"),
         ({"topology": "circle"}, ValueError, "topology must be one of complete, ring"),
         ({"alpha": 0}, ValueError, r"alpha must be a finite number in \(0, inf\), got 0"),

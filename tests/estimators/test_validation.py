@@ -56,10 +56,7 @@ def spoiled(value, row=7, column=1, matrix=X):
             "'dc' does not use n_landmarks; .* choose strategy='diodm' or 'landmark'$",
         ),
         ({"strategy": "exact", "n_levels": 3}, "choose strategy='diodm' or 'dc' or 'cascade'"),
-        (
-            {"strategy": dm.DivideAndConquer(prediction="late")},
-            "prediction must be .*, got 'late'",
-        ),
+        ({"strategy": dm.DivideAndConquer(prediction="late")}, "prediction must be .*, got 'late'"),
         ({"strategy": "exact", "n_landmarks": 7}, "n_landmarks"),
         ({"strategy": "exact", "stop_level": 1}, "stop_level"),
         ({"strategy": "diodm", "branching": 1}, "branching"),
