@@ -11,6 +11,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits, load_svmlight_file, make_moons
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV
+from stopping import Stop
 
 from dimargin import DivideAndConquer, LevelScores, MarginDistributionDisplay, ODMClassifier, SVMClassifier, load, save
 
@@ -127,19 +128,8 @@ def test_scores_of_levels_are_those_of_models_that_stopped_there(prediction):
 
 def test_a_callback_stops_at_a_level_with_its_router():
     pytest.importorskip("sklearn.callback", reason="scikit-learn has callbacks since version 1.9")
-
-    class Stop:
-        def setup(self, estimator, context): ...
-
-        def teardown(self, estimator, context): ...
-
-        def on_fit_task_begin(self, estimator, context): ...
-
-        def on_fit_task_end(self, estimator, context):
-            return context.task_name == "level 2"
-
     machine = SVMClassifier(**EARLY | {"stop_level": 0, "strategy": DivideAndConquer(level_tol=1e-3)})
-    machine.set_callbacks(Stop()).fit(X, Y)
+    machine.set_callbacks(Stop("level 2")).fit(X, Y)
     assert (machine.status_, machine.certificate_) == ("stopped", "partitioned")
     asked = SVMClassifier(**EARLY).fit(X, Y)
     assert_array_equal(machine.decision_function(X_TEST), asked.decision_function(X_TEST))

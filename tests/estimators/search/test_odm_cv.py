@@ -15,6 +15,7 @@ from sklearn.model_selection import GridSearchCV, PredefinedSplit, StratifiedKFo
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.svm import SVC
+from stopping import Stop
 
 import dimargin as dm
 from dimargin.estimators.fit_progress import Monitor, observed
@@ -172,34 +173,15 @@ def test_a_time_limit_gives_the_best_so_far():
     assert none.best_params_ == {} and np.isnan(none.best_score_) and none.predict(X[:2]).shape == (2,)
 
 
-class Listener:
-    """A callback that notes tasks, and asks to stop after the first round."""
-
-    def __init__(self, stop=False):
-        self.stop, self.tasks = stop, []
-
-    def setup(self, estimator, context):
-        pass
-
-    def teardown(self, estimator, context):
-        pass
-
-    def on_fit_task_begin(self, estimator, context):
-        self.tasks.append(context.task_name)
-
-    def on_fit_task_end(self, estimator, context):
-        return self.stop and context.task_name == "round 0"
-
-
 def test_callbacks_hear_of_rounds_units_and_the_last_fit(moons):
     pytest.importorskip("sklearn.callback", reason="scikit-learn has callbacks since version 1.9")
-    listener = Listener()
+    listener = Stop()
     dm.ODMClassifierCV(**SMALL).set_callbacks(listener).fit(*moons)
-    assert listener.tasks.count("kernel and fold") in (3 + 3, 3 + 6)
-    rounds = [name for name in listener.tasks if name[:5] in ("round", "refit")]
+    assert listener.begun.count("kernel and fold") in (3 + 3, 3 + 6)
+    rounds = [name for name in listener.begun if name[:5] in ("round", "refit")]
     assert rounds == ["round 0", "round 1", "refit"]
     with pytest.warns(ConvergenceWarning, match="cut short after 1 of 2"):
-        stopped = dm.ODMClassifierCV(**SMALL).set_callbacks(Listener(stop=True)).fit(*moons)
+        stopped = dm.ODMClassifierCV(**SMALL).set_callbacks(Stop("round 0")).fit(*moons)
     assert stopped.status_ == "converged" and stopped.score(*moons) > 0.9
 
 
