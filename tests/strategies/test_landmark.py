@@ -145,7 +145,7 @@ def test_the_global_certificate_of_all_rows_as_landmarks_is_small():
     X, labels = blobs(600)
     machine = ODMClassifier(strategy="landmark", lam=1e3, n_landmarks=600, tol=1e-7, random_state=0).fit(X, labels[0])
     assert machine.certify(X, labels[0]).duality_gap_ <= 1e-6
-    problem = make_problem(X, labels, machine._loss(), Kernel("rbf", machine._transform.kernel.gamma))
+    problem = make_problem(X, labels, machine.fit_plan().loss, Kernel("rbf", machine._transform.kernel.gamma))
     assert machine.objective_ == pytest.approx(certificate(problem, fit(problem, tol=1e-9).dual)[0][0], rel=1e-6)
 
 

@@ -149,10 +149,6 @@ class CoreSetSVDD(CoreSetDetector):
         ball = {"radius_": max(squared_radius, 0.0) ** 0.5, "center_": center, "offset_": -squared_radius}
         return ball | certified(primal, dual, rounding)
 
-    @property
-    def _facts(self) -> dict[str, Any]:
-        return super()._facts | {"radius": self.radius_}
-
     @staticmethod
     def _scores(evaluation: Evaluation) -> Floats:
         return np.asarray(2 * evaluation.products - evaluation.diagonal - evaluation.square)

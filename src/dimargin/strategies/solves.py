@@ -55,13 +55,6 @@ class Plan:
         seed = np.random.SeedSequence([self.random_state, *self.index, *number]).generate_state(1)[0]
         return BlockCoordinateDescent(self.cache, int(seed), self.gram)
 
-    def solve(self, part: Part) -> Solution:
-        """Solve a part, starting from its coefficients."""
-        problem, exact = part.with_threads(self.n_threads).problem, self.solver(part.first_index)
-        if self.mass is not None:
-            problem = replace(problem, mass=self.mass)
-        return solve(problem, self.wrap_solver(exact) if self.wrap_solver else exact, part.dual, self.limits)
-
 
 @dataclass(frozen=True)
 class Solved:
@@ -121,8 +114,12 @@ def solve_parts(
 
 
 def solve_part(part: Part, plan: Plan) -> Solved:
-    """Task that solves a part."""
-    return Solved.of(part, plan.solve(part))
+    """Task that solves a part, starting from its coefficients."""
+    problem, exact = part.with_threads(plan.n_threads).problem, plan.solver(part.first_index)
+    if plan.mass is not None:
+        problem = replace(problem, mass=plan.mass)
+    solver = exact if plan.wrap_solver is None else plan.wrap_solver(exact)
+    return Solved.of(part, solve(problem, solver, part.dual, plan.limits))
 
 
 def summarise(solved: Solved, total: float | None) -> Summary:
