@@ -28,7 +28,8 @@ from sklearn.svm import LinearSVC
 
 from dimargin.kernels.functions import Kernel
 from dimargin.problems.losses import HingeLoss, ODMLoss, SquaredHingeLoss
-from dimargin.solvers import BlockCoordinateDescent, Interrupted, Limits, block_coordinate_descent, solve
+from dimargin.solvers import BlockCoordinateDescent, Interrupted, Limits, solve
+from dimargin.solvers.blocks import Schedule
 
 every_loss = pytest.mark.parametrize("loss", LOSSES, ids=name)
 every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=name)
@@ -247,11 +248,12 @@ def test_a_start_that_goes_too_far_is_shrunk_to_its_best_part(loss, intercept):
     def dual_objective(share, q):
         return certificate(problem, np.where(np.arange(2)[:, None] == q, share * start, start))[1][q]
 
+    iterate = state.iterate
     for q in range(2):
         best = minimize_scalar(lambda share, q=q: -dual_objective(share, q), bounds=(0, 1), method="bounded").x
-        share = np.abs(state.dual[q]).sum() / np.abs(start[q]).sum()
+        share = np.abs(iterate.dual[q]).sum() / np.abs(start[q]).sum()
         assert share == pytest.approx(best, abs=0.011) if best < 0.9 else share == 1.0
-    assert_allclose(state.margins, problem.margins(state.dual), atol=1e-4)
+    assert_allclose(iterate.margins, problem.margins(iterate.dual), atol=1e-4)
 
 
 # ---- weights, outputs, threads, counts -----------------------------------------------------------------------
@@ -299,7 +301,7 @@ def test_blocks_that_are_solved_ahead_are_those_that_would_be(monkeypatch, n_out
     with counted(monkeypatch) as counts:
         ahead = fit(problem)
     with monkeypatch.context() as patch, counted(patch) as alone_counts:
-        patch.setattr(block_coordinate_descent, "upcoming_block", lambda state: None)
+        patch.setattr(Schedule, "upcoming_block", lambda *_: None)
         alone = fit(problem)
     assert_array_equal(ahead.dual, alone.dual)
     assert_array_equal(ahead.margins, alone.margins)

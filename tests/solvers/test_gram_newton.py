@@ -15,7 +15,6 @@ from dimargin.problems.losses import ODMLoss, SquaredHingeLoss
 from dimargin.solvers import BlockCoordinateDescent, Limits, block_coordinate_descent, solve
 from dimargin.solvers.gram_factor import GramFactor, OutOfTimeError
 from dimargin.solvers.gram_newton import BYTES, GramNewton
-from dimargin.solvers.handover import newton_step
 from dimargin.solvers.precision import continue_in_float64
 
 RBF = Kernel("rbf", gamma=1.0)
@@ -29,7 +28,7 @@ def blocks_give_up(monkeypatch):
     monkeypatch.setattr(
         block_coordinate_descent,
         "is_newton_faster",
-        lambda state, now, memory: state.order is None and state.visited > 0 and not state.outgrew_memory,
+        lambda state, now: state.schedule.order is None and state.schedule.visited and not state.switch.outgrew_memory,
     )
 
 
@@ -312,13 +311,14 @@ def test_outputs_that_had_rested_come_back(blocks_give_up):
     X, labels = blobs(900, n_outputs=3)
     solver = BlockCoordinateDescent()
     state = solver.init(make_problem(X, labels, SQUARED_HINGE, RBF), None, Limits(tol=1e-9))
-    while state.newton is None:
+    while state.switch.newton is None:
         solver.step(state)
         solver.check(state)
-    state.keep_outputs(np.array([0, 2]))
-    newton_step(state)
-    assert len(state.newton.signed) == 2
+    iterate = state.iterate
+    iterate.keep_outputs(np.array([0, 2]))
+    solver.step(state)
+    assert len(state.switch.newton.signed) == 2
     continue_in_float64(state)
-    newton_step(state)
-    assert_array_equal(state.newton.outputs, [0, 1, 2])
-    assert_allclose(state.margins, state.problem.margins(state.dual), rtol=1e-9, atol=1e-9)
+    solver.step(state)
+    assert_array_equal(state.switch.newton.outputs, [0, 1, 2])
+    assert_allclose(iterate.margins, iterate.problem.margins(iterate.dual), rtol=1e-9, atol=1e-9)

@@ -27,7 +27,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dimargin.problems.dual import DualProblem
 from dimargin.problems.margin_losses import MarginLosses
@@ -64,13 +63,6 @@ class Rounded:
     margins: Floats  # Margins, some of them recomputed in float64, of shape (n_outputs, n).
     evaluations: int
     is_bound: bool  # Whether the rounding is a strict bound, without a sample.
-
-    def is_trusted(self, tol: float) -> bool:
-        """Return whether the gaps of all outputs meet a tolerance."""
-        found = self.objectives
-        if self.is_bound:
-            return found.worst_gap <= tol and tol >= SINGLE_PRECISION_TOL
-        return bool(is_trusted(found, tol).all())
 
 
 def with_rounding(
@@ -228,14 +220,18 @@ class Sample:
         return sums + terms.mean(axis=-1), terms.var(axis=-1) / len(self.draws)
 
 
-def is_trusted(objectives: Objectives, tol: float) -> NDArray[np.bool_]:
-    """Return which outputs' gaps meet a tolerance, with a rounding estimated from a sample.
+def is_trusted(objectives: Objectives, tol: float, is_bound: bool, float64_is_costly: bool = False) -> bool:
+    """Return whether float32 objectives, with their rounding, meet a tolerance for all outputs.
 
-    The rounding must be at most a fifth of the gap, or an absolute error of the relative gap of
-    5e-10.
+    Unless the rounding `is_bound` strictly, it was estimated from a sample. It must then be at most
+    a fifth of the gap, or an absolute error of the relative gap of 5e-10; if float64 is costly, it
+    suffices that twice the rounding would still meet the tolerance.
     """
-    small = objectives.rounding <= np.maximum(0.2 * objectives.unrounded, 5e-10)
-    return np.asarray(small & (objectives.relative_gap <= tol) & (tol >= SINGLE_PRECISION_TOL))
+    gap, rounding = objectives.relative_gap, objectives.rounding
+    is_small = np.full(len(gap), is_bound) | (rounding <= np.maximum(0.2 * objectives.unrounded, 5e-10))
+    if float64_is_costly:
+        is_small |= gap + rounding <= tol
+    return bool((is_small & (gap <= tol)).all()) and tol >= SINGLE_PRECISION_TOL
 
 
 def is_uneven(parts: Floats) -> bool:

@@ -104,7 +104,7 @@ class SVRG(PrimalSolver[Stage]):
     inner_passes: float = 1.0
     step_size: Literal["safe", "barzilai_borwein"] = "safe"
     random_state: int = 0
-    patience: ClassVar[int] = 12  # The step may have to be halved several times.
+    patience: ClassVar[int] = 11  # The step may have to be halved several times.
     _state: ClassVar[type[State]] = State
 
     def init(self, problem: Shards[Shard], start: Floats, limits: Limits) -> Stage:
