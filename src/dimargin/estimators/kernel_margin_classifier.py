@@ -180,6 +180,7 @@ class KernelMarginClassifier(LinearKernelCoefficients, KernelPrediction):
                 shape=shape,
                 random_state=seed,
                 started=start is not None,
+                solver=strategy.solver,
                 given=origin.indices,
                 cache=CACHE if self.memory_limit is None else min(CACHE, self.memory_limit - needed),
                 progress=progress,

@@ -27,9 +27,10 @@ from dimargin.problems.solution import History, Solution, Status
 from dimargin.solvers.active import RowCache
 from dimargin.solvers.block_solves import BlockSolver
 from dimargin.solvers.blocks import Schedule, canonical_order
+from dimargin.solvers.dual_solver import DualSolver
 from dimargin.solvers.handover import is_newton_faster, newton_step, switch_to_newton
 from dimargin.solvers.iterate import Iterate
-from dimargin.solvers.loop import Limits, Solver, Verdict, converged
+from dimargin.solvers.loop import Limits, Verdict, converged
 from dimargin.solvers.neighbours import along_neighbours
 from dimargin.solvers.precision import (
     certify,
@@ -45,42 +46,21 @@ from dimargin.solvers.shrinking import Shrinking, ShrinkingRule
 from dimargin.solvers.state import NewtonSwitch, State
 from dimargin.system.arrays import UNIT, Floats
 
-CACHE = 2**31  # Default number of bytes of cached kernel rows.
-
 
 @dataclass(frozen=True)
-class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
-    """Block coordinate descent on the dual problem.
+class BlockCoordinateDescent(DualSolver[State]):
+    """Block coordinate descent on the dual problem; parameters are those of `DualSolver`.
 
-    Parameters
-    ----------
-    cache : int, default=2 GiB
-        Largest number of bytes of cached kernel rows. Nothing is cached where kernel values are
-        cheap: for rows of up to some hundred numbers a new memory page costs more than computing
-        its values.
-    random_state : int or numpy Generator seed, default=0
-        Seed of the order of the rows.
-    gram : int, default=2 GiB
-        Largest number of bytes of a kernel matrix that is factored (`dimargin.solvers.handover`) or
-        cached in full (`dimargin.solvers.active`). It must not depend on the number of threads,
-        because the results depend on it.
-    is_certified : bool, default=True
-        Check a gap on float32 kernel values with float64 ones before it is believed. A solver that
-        certifies the result itself may leave this out.
+    Nothing is cached where kernel values are cheap: for rows of up to some hundred numbers a new
+    memory page costs more than computing its values. The kernel matrix is factored by Newton's
+    method (`dimargin.solvers.handover`), or cached in full (`dimargin.solvers.active`).
 
     Attributes
     ----------
-    small : int
-        Problems of at most this many rows are a single block, solved up to rounding.
     shrinking : ShrinkingRule
     """
 
-    small: ClassVar[int] = 512
     shrinking: ClassVar[ShrinkingRule] = ShrinkingRule()
-    cache: int = CACHE
-    random_state: int = 0
-    gram: int = CACHE
-    is_certified: bool = True
 
     def init(self, problem: DualProblem, start: Floats | None, limits: Limits) -> State:
         """Return the state at a start, whose margins take one pass over its support."""

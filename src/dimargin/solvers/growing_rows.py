@@ -24,13 +24,14 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from dimargin.problems.dual import DualProblem
 from dimargin.problems.objectives import Objectives
 from dimargin.problems.solution import History, Solution, Status
-from dimargin.solvers.block_coordinate_descent import BlockCoordinateDescent
+from dimargin.solvers.dual_solver import DualSolver
 from dimargin.solvers.loop import Limits, Solver, Verdict, solve
 from dimargin.solvers.single_precision import with_rounding
 from dimargin.solvers.stopwatch import Stopwatch
@@ -81,7 +82,7 @@ class GrowingRows(Solver[DualProblem, _State, Solution]):
 
     Parameters
     ----------
-    inner : BlockCoordinateDescent
+    inner : DualSolver
         Solver of the problem of the core-set and, in the end, of the whole problem. A problem of at
         most ``inner.small`` rows starts with all of them.
     epsilon : float, optional
@@ -89,7 +90,7 @@ class GrowingRows(Solver[DualProblem, _State, Solution]):
         when the relative gap is within the tolerance. For the squared hinge only.
     """
 
-    inner: BlockCoordinateDescent
+    inner: DualSolver[Any]
     epsilon: float | None = None
 
     def init(self, problem: DualProblem, start: Floats | None, limits: Limits) -> _State:

@@ -6,7 +6,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
 
@@ -178,7 +178,7 @@ class _KernelRun(_Run):
         strategy, shape = self.machine._chosen(self.survey.n_rows)
         self.check_memory(source, strategy, shape)
         training, transform = self.training(source, shape)
-        outcome = strategy.train(training)
+        outcome = strategy.train(replace(training, solver=strategy.solver))
         origin = Origin(self.survey.classes, self.survey.n_rows, self.survey.n_given, transform)
         return self.machine._attributes(origin, outcome), outcome.reason
 

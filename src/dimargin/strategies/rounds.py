@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +28,7 @@ from dimargin.problems.objectives import Objectives, ObjectiveSums
 from dimargin.problems.solution import History, Status
 from dimargin.shards.parts import Part
 from dimargin.shards.shards import Node, Shards, tree_sum
-from dimargin.solvers import BlockCoordinateDescent, Limits, solve
+from dimargin.solvers import DualSolver, ExactSolver, Limits, solve
 from dimargin.solvers.loop import Solver, Verdict, converged
 from dimargin.solvers.neighbours import along_neighbours
 from dimargin.solvers.progress import Progress, rounding_verdict
@@ -146,6 +147,8 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
     cache : int
         Bytes of the caller for cached kernel rows.
     random_state : int
+    solver : type[DualSolver], default=ExactSolver
+        Solver of the rows of a round.
     """
 
     about: Facts
@@ -153,6 +156,7 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
     n_threads: int
     cache: int
     random_state: int
+    solver: type[DualSolver[Any]] = ExactSolver
 
     def init(self, problem: Shards[Part], start: Part | None, limits: Limits) -> State:
         """Return the state at a start, given by its support vectors; computing its margins takes a job."""
@@ -298,7 +302,7 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
         seed = np.random.SeedSequence([self.random_state, 0, state.rounds]).generate_state(1)[0]
         tol = max(0.15 * float(objectives.unrounded.max()), 0.3 * limits.tol)
         own = replace(limits.earlier(1.5 * state.seconds_of_round), tol=tol, stop_requested=lambda entry: False)
-        solution = solve(inner, BlockCoordinateDescent(self.cache, int(seed), 0, False), dual, own)
+        solution = solve(inner, self.solver(self.cache, int(seed), 0, False), dual, own)
         state.evaluations += problem.kernel.evaluations + solution.kernel_evaluations
         if self.about.intercept:
             now, last = solution.objectives.intercept, objectives.intercept
