@@ -355,7 +355,7 @@ def test_long_products_are_made_of_short_calls(monkeypatch):
     K = any_matrix("rbf", np.float32, False, n=3000)
     columns, coefficients = np.arange(50), np.random.default_rng(0).normal(size=(2, 50))
     whole, calls, multiply = K.multiply(columns, coefficients), [], _core.multiply
-    monkeypatch.setattr("dimargin.kernels.matrix._OPERATIONS_PER_CALL", 1.0)
+    monkeypatch.setattr(KernelMatrix, "operations_per_call", 1.0)
     monkeypatch.setattr(_core, "multiply", lambda *a: calls.append(len(a[6])) or multiply(*a))
     np.testing.assert_array_equal(K.multiply(columns, coefficients), whole)
     assert calls == [1024, 1024, 952]
@@ -385,7 +385,7 @@ def test_parts_are_what_each_is_alone_in_few_calls(monkeypatch, name, storage, o
         np.testing.assert_allclose(found, np.concatenate(products), rtol=1e-14 if double else 1e-6, atol=1e-14)
         assert K.evaluations == 2 * (30 * 8 + 20 + 5 * 33)
     assert not calls
-    monkeypatch.setattr("dimargin.kernels.matrix._OPERATIONS_PER_CALL", 1.0)
+    monkeypatch.setattr(KernelMatrix, "operations_per_call", 1.0)
     found = K.multiply_parts(Pieces.of(columns), np.concatenate(coefficients), Pieces.of(rows))
     np.testing.assert_array_equal(found, np.concatenate(products))
     assert calls == [30, 1, 5]

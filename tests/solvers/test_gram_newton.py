@@ -14,7 +14,7 @@ from dimargin.kernels.functions import Kernel
 from dimargin.problems.losses import ODMLoss, SquaredHingeLoss
 from dimargin.solvers import BlockCoordinateDescent, Limits, block_coordinate_descent, solve
 from dimargin.solvers.gram_factor import GramFactor, OutOfTimeError
-from dimargin.solvers.gram_newton import BYTES, GramNewton
+from dimargin.solvers.gram_newton import GramNewton
 from dimargin.solvers.precision import continue_in_float64
 
 RBF = Kernel("rbf", gamma=1.0)
@@ -189,7 +189,7 @@ def test_memory_that_does_not_suffice():
 @pytest.mark.parametrize("tol", [1e-3, 1e-5])
 def test_rows_that_outgrow_the_memory(blocks_give_up, monkeypatch, tol):
     """More rows may count at a later iterate than at the one where blocks gave up: blocks go on."""
-    sizes, memory = [], BYTES * 700**2
+    sizes, memory = [], GramNewton.bytes_per_entry * 700**2
 
     class Recorded(GramFactor):
         def __init__(self, kernel, rows, *others):

@@ -200,7 +200,7 @@ def test_a_step_along_a_line_goes_down_nearly_all_the_way(seed, kinks, scale):
         return step - stiffness * step**2 / 2 - rises.sum()
 
     points, step = [(0.0, -1.0), (1.0, slope(1.0))], np.nan
-    while not np.isfinite(step) and len(points) <= 5 * newton._MAX_LINE_PASSES:
+    while not np.isfinite(step) and len(points) <= 5 * Newton.max_line_passes:
         points += [(t, slope(t)) for t in newton._next_steps(points)]
         step = newton._step_to_minimum(points)
     best = max(fallen(t) for t in np.linspace(0, 2 * step, 2001))

@@ -16,9 +16,9 @@ from dimargin.solvers import (
     handover,
     precision,
     single_precision,
-    stopwatch,
 )
 from dimargin.solvers.precision import continue_in_float64
+from dimargin.solvers.stopwatch import Stopwatch
 
 every_loss = pytest.mark.parametrize("loss", LOSSES, ids=name)
 every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=name)
@@ -154,7 +154,7 @@ def test_no_float64_pass_begins_that_the_time_limit_would_not_let_end(tol, monke
     assert left and solution.status == "converged"
     left.clear()
     monkeypatch.setattr(precision, "FLOAT64_COST", 1e12)
-    monkeypatch.setattr(stopwatch, "_MIN_SECONDS", 0.0)
+    monkeypatch.setattr(Stopwatch, "min_seconds", 0.0)
     solution = fit(problem, tol=tol, max_iter=30, deadline=time.perf_counter() + 1e6)
     assert solution.status != "converged"  # float32 alone does not tell
     assert not left

@@ -16,7 +16,7 @@ from dimargin.kernels.row_transform import StoredRows
 from dimargin.problems.losses import ODMLoss
 from dimargin.problems.margin_losses import MarginLosses
 from dimargin.shards.local_engine import LocalEngine
-from dimargin.solvers import SVRG, CoreSetSVRG, Limits, LinearFeatures, Newton, Shard, solve, svrg
+from dimargin.solvers import SVRG, CoreSetSVRG, Limits, LinearFeatures, Newton, Shard, solve
 from dimargin.solvers.core_set_svrg import cover
 
 MILD = ODMLoss(lam=5.0, upsilon=0.5, theta=0.2)
@@ -144,7 +144,7 @@ def test_the_step_is_that_of_the_smoothness_constant():
 
 
 def test_a_stage_that_went_too_far_is_given_up(monkeypatch):
-    monkeypatch.setattr(svrg, "_STEP_DIVISOR", 0.02)  # steps two hundred times too long
+    monkeypatch.setattr(SVRG, "step_divisor", 0.02)  # steps two hundred times too long
     X, labels, weights = rows_of(300, 4)
     losses = losses_of(labels, weights, MILD, True)
     solution = fit(X, losses, SVRG(4, True), tol=1e-8, max_iter=2000)

@@ -13,7 +13,7 @@ import numpy as np
 
 from dimargin.problems.objectives import Objectives
 from dimargin.solvers.gram_factor import OutOfTimeError, TooManyRowsError
-from dimargin.solvers.gram_newton import BYTES, GramNewton
+from dimargin.solvers.gram_newton import GramNewton
 from dimargin.solvers.precision import continue_in_float64, continue_with, float64_in_time
 from dimargin.solvers.state import State
 from dimargin.system.arrays import TINY
@@ -47,7 +47,7 @@ def is_newton_faster(state: State, now: Objectives) -> bool:
     # Block descent may do 0.15 times Newton's work in any case. From then on the solve switches
     # when block descent is projected to cost three times Newton's work.
     is_far = np.log(lowest / target) * (work - earlier) > 3.0 * newton * np.log(before / lowest)
-    return bool(is_far and work >= 0.15 * newton and BYTES * rows.max() ** 2 <= switch.max_bytes)
+    return bool(is_far and work >= 0.15 * newton and GramNewton.bytes_per_entry * rows.max() ** 2 <= switch.max_bytes)
 
 
 def switch_to_newton(state: State) -> None:

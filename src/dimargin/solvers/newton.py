@@ -30,6 +30,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import ClassVar
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
@@ -42,11 +43,6 @@ from dimargin.shards.shards import Shards, Sums
 from dimargin.solvers.loop import Limits
 from dimargin.solvers.primal import Parameters, PrimalSolver, PrimalState, Shard, evaluate_at, margins_at, sums_of
 from dimargin.system.arrays import Floats
-
-_MAX_LINE_PASSES = 15  # A line search gives up after this many passes over the rows.
-# The intercept's curvature is raised by this fraction of the trace of the Hessian, because it is
-# zero where no row's loss is curved. The direction need not be exact.
-_INTERCEPT_RIDGE = 1e-10
 
 
 def _chunk_rows(width: int) -> int:
@@ -196,6 +192,14 @@ class Newton(PrimalSolver[State]):
         Form the Hessian. Otherwise directions are found by conjugate gradients, which take no
         `factor`.
 
+    Attributes
+    ----------
+    max_line_passes : int
+        A line search gives up after this many passes over the rows.
+    intercept_ridge : float
+        The intercept's curvature is raised by this fraction of the trace of the Hessian, because it
+        is zero where no row's loss is curved. The direction need not be exact.
+
     Examples
     --------
     With theta=0 and upsilon=1 the machine is ridge regression to one, which takes a single step.
@@ -215,6 +219,8 @@ class Newton(PrimalSolver[State]):
     (2, array([[0.5714]]), 0.5714285714285714)
     """
 
+    max_line_passes: ClassVar[int] = 15
+    intercept_ridge: ClassVar[float] = 1e-10
     explicit: bool = True
 
     def init(self, problem: Shards[Shard], start: Floats, limits: Limits) -> State:
@@ -277,7 +283,7 @@ class Newton(PrimalSolver[State]):
                 hessian[:, :m] = self.weights(hessian[:, :m])
             trace = hessian.trace()
             hessian[range(m), range(m)] += 1.0
-            hessian[m:, m:] += _INTERCEPT_RIDGE * (1.0 + trace)
+            hessian[m:, m:] += self.intercept_ridge * (1.0 + trace)
             tries = 20 if self.factor is None or state.of_weights else 1
             directions[q, :width] = -_solve_positive(hessian, slope[:width], 1e-14 * trace, tries)
         return directions
@@ -288,7 +294,7 @@ class Newton(PrimalSolver[State]):
         shape, slopes = state.gradient.shape, state.gradient.ravel()
         squares, curvature = shards.aggregate(_diagonal)
         own = np.ones(shape)
-        own[:, -1] = _INTERCEPT_RIDGE * (1.0 + squares.sum(axis=1)) if self.intercept else 1.0
+        own[:, -1] = self.intercept_ridge * (1.0 + squares.sum(axis=1)) if self.intercept else 1.0
         scaling = (own + 0.01 * np.column_stack([squares, curvature * self.intercept])).ravel()
         state.epochs += 1
 
@@ -328,7 +334,7 @@ class Newton(PrimalSolver[State]):
         line = self.parameters(state), (self.coefficients(weights), direction[:, -1])
         along, square = (state.weights * weights).sum(axis=1), (weights**2).sum(axis=1)
         known = [[(0.0, slope), (1.0, end)] for slope, end in zip(first.tolist(), last.tolist(), strict=True)]
-        for _ in range(_MAX_LINE_PASSES):
+        for _ in range(self.max_line_passes):
             tried = np.array([_next_steps(points) for points in known])
             slopes, evaluations = state.shards.aggregate(_slopes, (*line, tried))
             slopes = slopes + along[:, None] + tried * square[:, None]
