@@ -50,19 +50,6 @@ def test_the_dual_objective_never_rises(loss, seed, kernel, size):
     assert_allclose(change, (labels * (dual - start))[:, block], rtol=1e-12)
 
 
-@pytest.mark.parametrize("kernel", [KERNELS[0], Kernel("poly", gamma=0.5, degree=1, coef0=1.0)], ids=name)
-def test_the_sum_is_kept_along_flat_directions(kernel):
-    """Of 60 rows in three dimensions; what clipping leaves of it may not fit into one coefficient."""
-    for seed in range(40):
-        rng = np.random.default_rng(seed)
-        X, weights = rng.normal(size=(60, 3)), rng.uniform(0.5, 2, 60)
-        labels = np.where(X[:, :1].T + rng.normal(size=(1, 60)) > 0, 1.0, -1.0)
-        problem = make_problem(X, labels, HingeLoss(0.15), kernel, weights, intercept=True)
-        dual, _ = solve_block(problem, np.arange(60), np.zeros((1, 60)), 0.0, 200, intercept=True)
-        assert abs((labels * dual).sum()) <= 1e-13 * dual.sum()
-        assert (dual >= 0).all() and (dual <= problem.conjugate.upper).all()
-
-
 @pytest.mark.parametrize("loss", LOSSES, ids=name)
 def test_to_rounding(loss):
     X, labels = blobs(80)
