@@ -50,7 +50,7 @@ def test_the_sample_is_compared_some_columns_at_a_time(monkeypatch):
     """For memory; if a part went missing the margins would not be believed and float64 be paid for."""
     X, labels = blobs(900, n_outputs=2)
     whole = fit(make_problem(X, labels, ODM, RBF))
-    monkeypatch.setattr(single_precision, "_BOUND_SETTINGS", single_precision._BoundSettings(chunk_columns=100))
+    monkeypatch.setattr(single_precision, "BOUND_SETTINGS", single_precision.BoundSettings(chunk_columns=100))
     parts = fit(make_problem(X, labels, ODM, RBF))
     assert parts.kernel_evaluations == whole.kernel_evaluations < 5 * 900**2
     assert_array_equal(parts.dual, whole.dual)
@@ -146,8 +146,8 @@ def test_a_gap_of_zero_certifies_no_more_than_rounding_allows():
 
 @pytest.mark.parametrize("tol", [1e-3, 5e-5])
 def test_no_float64_pass_begins_that_the_time_limit_would_not_let_end(tol, monkeypatch):
-    no_bounds = single_precision._BoundSettings(bound_values=0.0, bound_share=0.0)  # those of so few rows would suffice
-    monkeypatch.setattr(single_precision, "_BOUND_SETTINGS", no_bounds)
+    no_bounds = single_precision.BoundSettings(bound_values=0.0, bound_share=0.0)  # those of so few rows would suffice
+    monkeypatch.setattr(single_precision, "BOUND_SETTINGS", no_bounds)
     X, labels = blobs(900)
     problem, left = make_problem(X, labels, SquaredHingeLoss(1e3), RBF), []
     for module in (precision, block_coordinate_descent, handover):

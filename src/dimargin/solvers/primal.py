@@ -325,7 +325,7 @@ class PrimalSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[State])
             reach, total = np.sqrt(2 * primal * square), np.sqrt(2 * primal * curvature)
             of_primal = of_score * coefficients * reach + (ROUNDINGS + self.n_features * UNIT) * primal
             of_primal += 0.5 * (of_score + feature) * self._squares_of_features * coefficients**2
-            sums = self._amplification * of_sum * reach
+            sums = self.amplification * of_sum * reach
             # Rounding of the squared gradient, of the ``g_i`` at rounded margins, and of their sum.
             of_gap = of_primal + np.sqrt(2 * gap) * sums + 0.5 * sums**2
             of_gap += 0.5 * (of_score * coefficients) ** 2 * square
@@ -333,7 +333,7 @@ class PrimalSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[State])
         return of_primal, of_gap
 
     @cached_property
-    def _amplification(self) -> float:
+    def amplification(self) -> float:
         """Bound of the norm of the inverse of L, its Frobenius norm; LAPACK's estimate is lower.
 
         One percent is added for rounding: the condition of landmarks is at most 1e5.

@@ -42,7 +42,7 @@ FLOAT64_COST = 3.0
 
 
 @dataclass(frozen=True)
-class _BoundSettings:
+class BoundSettings:
     """Costs of a bound by float64 margins."""
 
     bound_share: float = 0.1  # A bound may cost this fraction of the work so far.
@@ -52,7 +52,7 @@ class _BoundSettings:
     chunk_columns: int = 65536  # Columns copied to float64 at a time.
 
 
-_BOUND_SETTINGS = _BoundSettings()
+BOUND_SETTINGS = BoundSettings()
 
 
 @dataclass(frozen=True)
@@ -84,10 +84,10 @@ def with_rounding(
     """
     bounds = problem.margin_errors(dual, margins, travelled)
     matter = importance(problem, dual, margins, objectives, bounds)
-    spare = _BOUND_SETTINGS.spare * max(tol, float(objectives.unrounded.min()))
+    spare = BOUND_SETTINGS.spare * max(tol, float(objectives.unrounded.min()))
     rows, n_columns = np.flatnonzero(matter > spare / problem.n_rows), int(np.count_nonzero(dual.any(axis=0)))
     cost, intercepts, evaluations = FLOAT64_COST * len(rows) * n_columns, objectives.intercept, 0
-    is_affordable = cost <= max(_BOUND_SETTINGS.bound_share * work, _BOUND_SETTINGS.bound_values)
+    is_affordable = cost <= max(BOUND_SETTINGS.bound_share * work, BOUND_SETTINGS.bound_values)
     if not is_affordable and problem.kernel.transform.kernel.stationary:
         # A sample may cost a hundredth of the work so far.
         size = int(np.clip(0.01 * work / (FLOAT64_COST * max(1, n_columns)), SAMPLE, 4096))
@@ -123,9 +123,9 @@ def float64_margins(problem: DualProblem, dual: Floats, rows: Indices) -> tuple[
     evaluations, rounding = 0, 0.0
     support = np.flatnonzero(dual.any(axis=0))
     values = np.zeros((len(dual), len(rows)))
-    chunks = range(0, len(support), _BOUND_SETTINGS.chunk_columns)
+    chunks = range(0, len(support), BOUND_SETTINGS.chunk_columns)
     for first in chunks:
-        columns = support[first : first + _BOUND_SETTINGS.chunk_columns]
+        columns = support[first : first + BOUND_SETTINGS.chunk_columns]
         together, indices = np.unique(np.concatenate([rows, columns]), return_inverse=True)
         exact = problem.kernel.take(together).in_float64()
         signed = (problem.labels * dual)[:, columns]
