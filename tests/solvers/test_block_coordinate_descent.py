@@ -5,7 +5,6 @@ from threading import Event
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from helpers import (
     HINGE,
     KERNELS,
@@ -16,13 +15,13 @@ from helpers import (
     counted,
     fit,
     gram,
+    interior_point_optimum,
     make_problem,
     name,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from qpsolvers import solve_qp
 from scipy.optimize import minimize_scalar
 from sklearn.svm import LinearSVC
 
@@ -55,26 +54,6 @@ def test_ridge_closed_form(kernel, n):
     assert_allclose(solution.dual[0], exact, rtol=1e-8 if n <= 512 else 1e-2, atol=1e-3 * abs(exact).max())
 
 
-def by_interior_point(problem):
-    """Optimal dual objective, of the paper's form in zeta and beta for the optimal margin distribution."""
-    Q = problem.labels.T * gram(problem) * problem.labels
-    loss, s, n = problem.loss, problem.weights, problem.n_rows
-    upper = np.full(n, np.inf)
-    if isinstance(loss, ODMLoss):
-        Wc = problem.mass * (1 - loss.theta) ** 2 / (loss.lam * loss.upsilon)
-        P = np.block([[Q + np.diag(Wc * loss.upsilon / s), -Q], [-Q, Q + np.diag(Wc / s)]])
-        q = np.r_[np.full(n, loss.theta - 1), np.full(n, loss.theta + 1)]
-        upper = np.full(2 * n, np.inf)
-    else:
-        C = loss.C * problem.total / problem.mass * s
-        squared = isinstance(loss, SquaredHingeLoss)
-        P, q, upper = Q + np.diag(1 / (2 * C)) if squared else Q, -np.ones(n), upper if squared else C
-    options = {"tol_gap_abs": 1e-10, "tol_gap_rel": 1e-10, "tol_feas": 1e-10}
-    x = solve_qp(sp.csc_matrix(P), q, lb=np.zeros(len(q)), ub=upper, solver="clarabel", **options)
-    x = np.clip(x, 0, upper)
-    return -(0.5 * x @ P @ x + q @ x)
-
-
 RANDOM_LOSSES = {
     "odm": st.builds(ODMLoss, lam=st.floats(1, 1e4), upsilon=st.floats(0.1, 1), theta=st.floats(0, 0.6)),
     "hinge": st.builds(HingeLoss, C=st.floats(0.01, 1e2)),
@@ -96,7 +75,7 @@ def test_small_problems_are_exact_in_any_order(losses, data, n, d, seed):
     problem = make_problem(X, labels, loss, kernel, weights, mass, total=4 * weights.sum())
     other = make_problem(X[order], labels[order], loss, kernel, weights[order], mass, 4 * weights.sum())
     solution, again = fit(problem, tol=1e-2), fit(other, tol=1e-2)
-    optimum, hinge = by_interior_point(problem), isinstance(loss, HingeLoss)
+    optimum, hinge = interior_point_optimum(problem), isinstance(loss, HingeLoss)
     in_another = 1e-8 if hinge else 1e-10  # rounding leaves more of the hinge where the kernel matrix is singular
     for asked, found, bound in (problem, solution, 1e-10), (other, again, in_another):
         primal, dual, gap = certificate(asked, found.dual)

@@ -4,12 +4,21 @@ from functools import partial
 
 import numpy as np
 import pytest
-from helpers import HINGE, KERNELS, LOSSES, SQUARED_HINGE, blobs, gram, loss_and_conjugate, make_problem, name
+from helpers import (
+    HINGE,
+    KERNELS,
+    LOSSES,
+    SQUARED_HINGE,
+    blobs,
+    gram,
+    interior_point_optimum,
+    loss_and_conjugate,
+    make_problem,
+    name,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from qpsolvers import solve_qp
-from scipy.sparse import csc_matrix
 from sklearn.metrics.pairwise import rbf_kernel
 
 from dimargin import _core
@@ -198,15 +207,9 @@ def test_pair_steps_solve_a_block_alone(instruction_set, n, dtype, accuracy, los
     weights = np.random.default_rng(n).uniform(0.3, 3, n)
     problem = make_problem(X[:n], labels[:, :n], loss, RBF, weights, intercept=intercept)
     dual, change = solve_pairs(problem, np.arange(n), np.zeros((1, n)), dtype, tolerance=0.0, absolute=1e-6)
-    y, conjugate = problem.labels[0], problem.conjugate
-    P = y[:, None] * gram(problem) * y + np.diag(conjugate.curvature_right)
-    equality = {"A": csc_matrix(y[None]), "b": np.zeros(1)} if intercept else {}
-    exact = solve_qp(
-        csc_matrix(P), conjugate.slope_right, lb=np.zeros(n), ub=conjugate.upper, solver="clarabel", **equality
-    )
-    best = 0.5 * exact @ P @ exact - exact.sum()
+    best = -interior_point_optimum(problem)
     assert objective(problem, dual)[0] - best <= accuracy * max(1, abs(best))
-    assert (dual >= 0).all() and (dual <= conjugate.upper).all()
+    assert (dual >= 0).all() and (dual <= problem.conjugate.upper).all()
     assert_array_equal(change, problem.labels * dual)
     if intercept:
         assert abs(change.sum()) <= 1e-12 * np.abs(change).sum()
