@@ -97,7 +97,7 @@ def test_a_fit_goes_on_from_the_previous_one(moons):
 @pytest.mark.parametrize("n", [300, 1400])
 @pytest.mark.parametrize("parameters", [{}, {"fit_intercept": True}, {"loss": "squared_hinge"}], ids=str)
 def test_brought_kernels_are_the_named_ones(monkeypatch, moons, n, parameters):
-    monkeypatch.setattr("dimargin.kernels.user._VALUES_AT_ONCE", 5000)
+    monkeypatch.setattr("dimargin.kernels.user.UserKernelMatrix.values_at_once", 5000)
     X, y = moons
     weights = np.where(np.arange(n) % 7, 1.0, 0.0)
     options = {"C": 5.0, "tol": 1e-6, "random_state": 0, **parameters}

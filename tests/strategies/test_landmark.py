@@ -1,6 +1,7 @@
 """Landmarks: with all rows the exact machine, with few the machine of their span; rank, certificate, history."""
 
 from contextlib import nullcontext
+from functools import partial
 
 import numpy as np
 import pytest
@@ -15,8 +16,8 @@ from test_diodm import RBF, Recorder, training
 
 from dimargin import Landmark, ODMClassifier, SVMClassifier
 from dimargin.kernels.functions import Kernel
-from dimargin.solvers import landmark_features
-from dimargin.strategies import TreeShape
+from dimargin.solvers.landmark_features import independent_landmarks
+from dimargin.strategies import TreeShape, landmark
 
 every_loss = pytest.mark.parametrize("loss", [ODM, SQUARED_HINGE], ids=name)
 
@@ -242,7 +243,7 @@ def test_rounding_of_nearly_dependent_landmarks_does_not_stop_the_steps(monkeypa
     By default so many landmarks are dropped that the rounding is within the tolerance.
     """
     if rank_tolerance is not None:
-        monkeypatch.setattr(landmark_features, "_RANK_TOLERANCE", rank_tolerance)
+        monkeypatch.setattr(landmark, "independent_landmarks", partial(independent_landmarks, tol=rank_tolerance))
     rng = np.random.default_rng(0)
     X = rng.normal(size=(900, 2))
     y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.3 * rng.normal(size=900) > 0

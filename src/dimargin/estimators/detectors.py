@@ -29,7 +29,7 @@ from dimargin.problems.dual import DualProblem
 from dimargin.problems.losses import SquaredHingeLoss
 from dimargin.problems.objectives import ROUNDINGS, Objectives
 from dimargin.problems.solution import History, Status
-from dimargin.solvers import BlockCoordinateDescent, GrowingRows, Limits, solve
+from dimargin.solvers import ExactSolver, GrowingRows, Limits, solve
 from dimargin.system.arrays import Floats, Indices
 from dimargin.system.plain_numbers import PlainNumbers
 from dimargin.system.threads import effective_n_threads, single_threaded_blas
@@ -253,9 +253,7 @@ class CoreSetDetector(PlainNumbers, CertificateDiagram, KernelEstimator, Outlier
         problem = DualProblem(
             np.ones((1, len(rows.weights))), rows.weights, SquaredHingeLoss(self.C / 2), total, total, kernel=matrix
         )
-        solution = solve(
-            problem, GrowingRows(BlockCoordinateDescent(random_state=rows.seed), self.epsilon), None, limits
-        )
+        solution = solve(problem, GrowingRows(ExactSolver(random_state=rows.seed), self.epsilon), None, limits)
         indices = np.flatnonzero(solution.dual[0])
         weights = solution.dual[0, indices]
         if not len(indices):

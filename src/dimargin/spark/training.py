@@ -6,7 +6,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, cast
 
@@ -188,7 +188,8 @@ class _KernelRun(_Run):
         """See `_Run`."""
         self.check_memory(source)
         training, transform = self.training(source)
-        outcome = self.plan.strategy.train(training)
+        strategy = self.plan.strategy
+        outcome = strategy.train(replace(training, solver=strategy.solver))
         origin = Origin(self.survey.classes, self.survey.n_rows, self.survey.n_given, transform)
         return self.machine.fitted_attributes(origin, outcome), outcome.reason
 

@@ -48,7 +48,8 @@ def solve_across(training: Training, start: Part | None, working_set: int | None
     working_set = working_set or WORKING_SET[training.facts.loss.selection]
     rows, total = training.rows, training.facts.total
     n_threads = effective_n_threads(None) if rows.are_remote else rows.n_threads * rows.n_together
-    rounds = Rounds(training.facts, int(working_set), n_threads, training.cache, training.random_state)
+    solver, seed = training.solver, training.random_state
+    rounds = Rounds(training.facts, int(working_set), n_threads, training.cache, seed, solver)
     solved = solve(rows, rounds, start, replace(training.limits, stop_requested=training.progress.check))
     summary = Summary(
         0, total, total, solved.support.n_rows, solved.objectives, solved.status, solved.reason, solved.passes,
