@@ -6,7 +6,7 @@ from threading import Event
 
 import numpy as np
 import pytest
-from helpers import HINGE, LOSSES, ODM, blobs, certificate, counted, dual_of, fit, make_problem, name
+from helpers import HINGE, LOSSES, ODM, blobs, certificate, counted, dual_of, fit, make_problem, name, solution_of
 from numpy.testing import assert_allclose, assert_array_equal
 from test_dc import weighted
 from test_diodm import RBF, Recorder, training
@@ -15,7 +15,6 @@ from travelling import TravellingEngine
 from dimargin import Cascade, DiP
 from dimargin.kernels.functions import Kernel
 from dimargin.problems.objectives import Objectives
-from dimargin.problems.solution import Solution
 from dimargin.shards.parts import Part
 from dimargin.strategies import Exact, TreeShape
 from dimargin.strategies import cascade as cascade_module
@@ -180,7 +179,7 @@ def test_a_merged_part_starts_from_the_best_of_its_children_output_by_output():
         dual, values = np.array(dual), np.array(objectives)
         found = Objectives(values, values, values, values, values)
         part = Part(problem.restrict(np.array(rows), 3.0), np.array(rows))
-        return Solved.of(part, Solution(dual, dual, found, "converged", "", 1, 1))
+        return Solved.of(part, solution_of(dual, found))
 
     part = best_of(
         [

@@ -2,6 +2,7 @@
 
 import time
 from threading import Event
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -37,7 +38,8 @@ def one_by_one(monkeypatch):
 
 
 def train(pairs, limits, n_threads=2, done=lambda number: None, start=None, memory=1600):
-    return train_pairs(pairs, start, limits, LocalEngine(n_threads, limits.cancelled), 0, memory, done)
+    signed, result = train_pairs(pairs, start, limits, LocalEngine(n_threads, limits.cancelled), 0, memory, done)
+    return SimpleNamespace(signed=signed, **vars(result))
 
 
 def soon(seconds=1000.0, **others):

@@ -143,7 +143,7 @@ def test_levels_above_the_last_are_loose_and_their_objectives_sums(monkeypatch):
     assert solved[2][0] == 1e-3
     outcome = DivideAndConquer(level_tol=0.05).train(training(problem, replace(TREE, stop_level=1), tol=1e-3))
     for entry in outcome.history:
-        results = solved[entry["level"]][1].results
+        results = [part.result for part in solved[entry["level"]][1].results]
         assert entry["objective"][0] == pytest.approx(sum(r.objectives.primal[0] for r in results))
         assert entry["relative_gap"] == max(r.objectives.worst_gap for r in results)
     DivideAndConquer(level_tol=1e-9).train(training(problem, TREE, tol=0.5))

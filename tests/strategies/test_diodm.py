@@ -13,12 +13,10 @@ from sklearn.metrics.pairwise import rbf_kernel
 from dimargin import DiODM, ODMClassifier
 from dimargin.kernels.functions import Kernel
 from dimargin.problems.dual import DualProblem
-from dimargin.shards.tree import Level
 from dimargin.solvers import BlockCoordinateDescent, Limits, solve
 from dimargin.strategies import Exact, Facts, Progress, Training, TreeShape, diodm
 from dimargin.strategies.diodm import merged
-from dimargin.strategies.levels import Step
-from dimargin.strategies.solves import Solved, summarise
+from dimargin.strategies.solves import Solved
 
 RBF = Kernel("rbf", gamma=0.8)
 
@@ -161,18 +159,6 @@ def test_levels_above_the_last_are_no_tighter_than_the_tolerance(weighted):
     shape = TreeShape(branching=2, n_levels=1, n_landmarks=5)
     outcome = DiODM(level_tol=1e-6).train(training(weighted, shape, tol=0.3))
     assert 1e-3 < outcome.history[0]["relative_gap"] <= 0.3
-
-
-def test_one_start_that_misses_the_tolerance_keeps_the_tree_going(weighted):
-    plan = training(weighted, TreeShape(branching=2, n_levels=2), tol=0.1)
-    part, *_ = plan.rows.collect()
-    solution = solve(part.problem, BlockCoordinateDescent(), None, Limits(tol=0.1))
-    summary = summarise(Solved.of(part, solution), None)
-    met, missed = (replace(summary, history=[{"relative_gap": gap}]) for gap in (0.1, 0.11))
-    history = [{"kernel_evaluations": 1, "seconds": 1.0}] * 2
-    for results, verdict in (([met, met], "converged"), ([met, missed], None), ([missed, met], None)):
-        found = DiODM()._verdict(plan, history, Step(Level(1, results, plan.rows), lambda: None), False)
-        assert (found and found[0]) == verdict
 
 
 def test_objectives_of_a_level_are_means_and_the_gap_the_worst(weighted):

@@ -3,6 +3,7 @@
 import time
 from dataclasses import replace
 from threading import Event
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -36,7 +37,8 @@ def problem_of(loss, intercept=False, kernel=KERNELS[2], n=N, n_outputs=1, seed=
 def across(problem, shards=None, working_set=100, start=None, random_state=0, **limits):
     shards = scattered(problem, 4) if shards is None else shards
     solver = Rounds(Facts.of(problem), working_set, 1, 2**30, random_state)
-    return solve(shards, solver, start, Limits(**{"tol": 1e-3, "max_iter": 300, **limits}))
+    support, result = solve(shards, solver, start, Limits(**{"tol": 1e-3, "max_iter": 300, **limits}))
+    return SimpleNamespace(support=support, **vars(result))
 
 
 def dual_of(problem, found):

@@ -127,7 +127,7 @@ def test_block_coordinate_descent_goes_on_where_the_tolerance_is_missed(monkeypa
 
     monkeypatch.setattr(_core, "solve_class_pairs", give_up)
     _, pairs = class_pairs(HINGE)
-    outcome = train_pairs(pairs, None, Limits(), LocalEngine(2, Event()), 0, 2**30, lambda number: None)
+    _, outcome = train_pairs(pairs, None, Limits(), LocalEngine(2, Event()), 0, 2**30, lambda number: None)
     assert outcome.status == "converged" and outcome.objectives.worst_gap <= 1e-3
 
 
@@ -164,7 +164,7 @@ def test_groups_are_given_up_where_a_limit_is_reached(monkeypatch, reached):
         return found
 
     monkeypatch.setattr(StoredPairs, "solve", slow)
-    outcome = train_pairs(class_pairs(HINGE)[1], None, limits, LocalEngine(1, Event()), 0, 2**30, done.append)
+    _, outcome = train_pairs(class_pairs(HINGE)[1], None, limits, LocalEngine(1, Event()), 0, 2**30, done.append)
     assert outcome.status == ("max_time" if reached == "deadline" else "stopped") and len(done) == 3
     assert (outcome.objectives.relative_gap <= 1e-3).tolist() == [False, True, False]  # the largest pair is the first
     assert "2 of 3 pairs" in outcome.reason

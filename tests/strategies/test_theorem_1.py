@@ -6,7 +6,20 @@ from threading import Event
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers import HINGE, KERNELS, ODM, SQUARED_HINGE, blobs, clusters_of, counted, dual_of, gram, make_problem, name
+from helpers import (
+    HINGE,
+    KERNELS,
+    ODM,
+    SQUARED_HINGE,
+    blobs,
+    clusters_of,
+    counted,
+    dual_of,
+    gram,
+    make_problem,
+    name,
+    solution_of,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 from qpsolvers import solve_qp
@@ -37,10 +50,7 @@ def halves(problem, second):
     parts = [whole.take(rows, problem.total) for rows in (np.flatnonzero(~second), np.flatnonzero(second)) if len(rows)]
     nothing = Objectives(*5 * [np.zeros(len(problem.labels))])
     zeros = [np.zeros(part.problem.labels.shape) for part in parts]
-    solved = [
-        Solved.of(part, Solution(zero, zero, nothing, "converged", "", 1, 0))
-        for part, zero in zip(parts, zeros, strict=True)
-    ]
+    solved = [Solved.of(part, solution_of(zero, nothing)) for part, zero in zip(parts, zeros, strict=True)]
     return Level(1, [summarise(part, None) for part in solved], LocalEngine(1, Event()).scatter(solved))
 
 

@@ -18,10 +18,10 @@ from dimargin.kernels.wide_rows import as_given
 from dimargin.problems.class_pairs import ClassPairs
 from dimargin.problems.objectives import Objectives
 from dimargin.problems.one_vs_one import pair_numbers, votes_of
+from dimargin.problems.solution import SolveResult
 from dimargin.shards.local_engine import LocalEngine
 from dimargin.solvers import CACHE, Limits
 from dimargin.strategies import Exact, Progress, TreeShape
-from dimargin.strategies.pair_results import PairsOutcome
 from dimargin.strategies.pair_training import train_pairs
 from dimargin.system.arrays import Floats, Indices
 from dimargin.system.memory import check_memory
@@ -120,13 +120,13 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
         def train(limits: Limits, progress: Progress) -> tuple[dict[str, Any], str]:
             engine = LocalEngine(n_threads, limits.cancelled)
             progress.level_begin(0, len(pairs.pairs))
-            outcome = train_pairs(pairs, start, limits, engine, seed, memory, progress.task_end)
-            (entry,) = outcome.history
-            progress.level_end(entry | {"pairs": entry["partitions"]}, lambda: outcome)
-            history = history_attribute(outcome.history)
-            own = {"n_iter_": outcome.passes, "history_": history}
-            certificate = self._certificate_attributes(outcome.objectives, "global", outcome.status)
-            return model_attributes(outcome) | certificate | own, outcome.reason
+            found = train_pairs(pairs, start, limits, engine, seed, memory, progress.task_end)
+            _, result = found
+            (entry,) = result.history
+            progress.level_end(entry | {"pairs": entry["partitions"]}, lambda: found)
+            own = {"n_iter_": result.passes, "history_": history_attribute(result.history)}
+            certificate = self._certificate_attributes(result.objectives, "global", result.status)
+            return model_attributes(found) | certificate | own, result.reason
 
         model_attributes = partial(self._pair_attributes, data, order, pairs)
         return PreparedFit(1, model_attributes, train)
@@ -167,21 +167,21 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
     # ---- fitted attributes ---------------------------------------------------------------------------------------
 
     def _pair_attributes(
-        self, data: TrainingData, order: Indices, pairs: ClassPairs, outcome: PairsOutcome
+        self, data: TrainingData, order: Indices, pairs: ClassPairs, found: tuple[Floats, SolveResult]
     ) -> dict[str, Any]:
         """Return the fitted attributes that prediction needs."""
-        support = np.flatnonzero(outcome.signed.any(axis=0))
+        signed, result = found
+        support = np.flatnonzero(signed.any(axis=0))
         given, codes = data.kept[order[support]], data.y[order[support]]
         by_class = np.lexsort((given, codes))
         support = support[by_class]
         transform, vectors = pairs.kernel.transform, as_given(pairs.kernel.vectors(support), data.columns)
-        signed = np.ascontiguousarray(outcome.signed[:, support])
         return {
             "classes_": data.classes,
             "support_": given[by_class].astype(np.int32 if data.n_given < 2**31 else np.int64),
             "support_vectors_": vectors.toarray() if data.is_thinned else vectors,
-            "dual_coef_": signed,
-            "intercept_": outcome.objectives.intercept,
+            "dual_coef_": np.ascontiguousarray(signed[:, support]),
+            "intercept_": result.objectives.intercept,
             "n_support_": np.bincount(codes, minlength=len(data.classes)).astype(np.int32),
             "_transform": transform.in_float64(),
             "_router": None,

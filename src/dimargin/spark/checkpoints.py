@@ -38,7 +38,7 @@ from dimargin.spark.engine.spark import SparkEngine, SparkShards
 from dimargin.spark.engine.spark_folder import Folder
 from dimargin.strategies import Resumption
 
-_FORMAT_VERSION = 2
+_FORMAT_VERSION = 3
 _READ_ERRORS = (PySparkException, Py4JJavaError)  # Spark raises these for a damaged file.
 _SAVE_INTERVAL = 60.0  # Seconds between checkpoints within a level.
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from dimargin.problems.solution import SolveResult
 from dimargin.shards.parts import Part, whole_of
 from dimargin.shards.tree import Level
 from dimargin.solvers import solve
+from dimargin.strategies.levels import Step
 from dimargin.strategies.passing import start_of
 from dimargin.strategies.rounds import Rounds
 from dimargin.strategies.solves import Summary
@@ -24,15 +25,6 @@ them support vectors) these figures are 10 and 4.2, and 6 and 7.4.
 """
 
 
-@dataclass(frozen=True)
-class Whole:
-    """Solution of the whole problem, or its evaluation at given coefficients."""
-
-    level: Level[Summary]
-    support: Part  # Support vectors with their coefficients.
-    found: Callable[[], LevelModel]  # Returns the model.
-
-
 def stay_in_shards(training: Training) -> bool:
     """Return whether level 0 is solved without bringing the rows together."""
     return training.rows.are_remote and training.facts.n_rows > ROWS_IN_ONE_PLACE
@@ -43,16 +35,23 @@ def given_start(training: Training) -> Part | None:
     return whole_of(training.rows.collect(start_of)) if training.started else None
 
 
-def solve_across(training: Training, start: Part | None, working_set: int | None = None) -> Whole:
-    """Solve the whole problem across its shards, from the coefficients of some rows; each check is reported."""
+def solve_across(training: Training, start: Part | None, working_set: int | None = None) -> tuple[Step, Part]:
+    """Solve the whole problem across its shards, from the coefficients of some rows; each check is reported.
+
+    Return the step and the support vectors with their coefficients.
+    """
     working_set = working_set or WORKING_SET[training.facts.loss.selection]
-    rows, total = training.rows, training.facts.total
+    rows = training.rows
     n_threads = effective_n_threads(None) if rows.are_remote else rows.n_threads * rows.n_together
     rounds = Rounds(training.facts, int(working_set), n_threads, training.cache, training.random_state)
-    solved = solve(rows, rounds, start, replace(training.limits, stop_requested=training.progress.check))
-    summary = Summary(
-        0, total, total, solved.support.n_rows, solved.objectives, solved.status, solved.reason, solved.passes,
-        solved.kernel_evaluations, solved.history,
-    )  # fmt: skip
-    found = LevelModel.of(solved.support, solved.support.coefficients, solved.objectives.intercept)
-    return Whole(Level(0, [summary], rows), solved.support, lambda: found)
+    limits = replace(training.limits, stop_requested=training.progress.check)
+    support, result = solve(rows, rounds, start, limits)
+    return whole_step(training, support, result), support
+
+
+def whole_step(training: Training, support: Part, result: SolveResult) -> Step:
+    """Return the step of level 0 at given support vectors with their coefficients."""
+    total = training.facts.total
+    summary = Summary(0, total, total, support.n_rows, result)
+    found = LevelModel.of(support, support.coefficients, result.objectives.intercept)
+    return Step(Level(0, [summary], training.rows), lambda: found)

@@ -111,21 +111,21 @@ class Cascade(Strategy):
         if self.rounds is None:
             yield from self._whole(training, level)
             return
-        (support,), spent = level.parts.collect(support_of), level.results[0].kernel_evaluations
+        (support,), spent = level.parts.collect(support_of), level.results[0].result.kernel_evaluations
         level.parts.release()
         for number in count(1):
-            seen = evaluate(training, support, number)
-            yield levels.Step(seen.level, seen.found, spent, {"round": number})
+            step, support = evaluate(training, support, number)
+            yield replace(step, evaluations=spent, about={"round": number})
             if number == 1:
                 dealt.keep()  # Later rounds reuse the partition.
-            support, spent = again(training, dealt.parts, n_levels, seen.support, number, history)
+            support, spent = again(training, dealt.parts, n_levels, support, number, history)
             if training.limits.interrupted.is_set():
                 return
 
     def _whole(self, training: Training, level: Level[Summary]) -> Iterator[levels.Step]:
         """Solve the whole problem from the coefficients of level 1 or 0, unless interrupted."""
         if level.level == 0:
-            (support,), spent = level.parts.collect(support_of), level.results[0].kernel_evaluations
+            (support,), spent = level.parts.collect(support_of), level.results[0].result.kernel_evaluations
         else:
             training.progress.level_begin(0, None)
             represent = self.coefficients == "represented"
@@ -134,8 +134,8 @@ class Cascade(Strategy):
             joined.release()
         level.parts.release()
         if not training.limits.interrupted.is_set():
-            whole = finish(training, support, training.limits, 1)
-            yield levels.Step(whole.level, whole.found, spent)
+            step, _ = finish(training, support, training.limits, 1)
+            yield replace(step, evaluations=spent)
 
     def _partition(self) -> Partition:
         return RandomPartition()
@@ -163,7 +163,8 @@ class Cascade(Strategy):
             n_support = sum(part.n_support for part in step.level.results)
             late = levels.out_of_time(training, f"no level below {level}", n_support, 1 / p ** (level - 1), history)
             return levels.last_level(training, step.level, requested) or late
-        evaluated = step.level.results[0]
+        (whole,) = step.level.results
+        evaluated = whole.result
         if self.rounds is None or evaluated.status != "max_iter":
             return evaluated.status, evaluated.reason
         number = history[-1]["round"]
@@ -173,5 +174,5 @@ class Cascade(Strategy):
             return "precision", f"another round left the relative gap at {evaluated.objectives.worst_gap:.2e}"
         # A round computes all margins twice (for the starts of its parts and for the evaluation), and
         # those of every support vector in every part.
-        passes = 2 + p ** self.n_levels(n, training.shape) * evaluated.n_support / n
-        return levels.out_of_time(training, "no more rounds", evaluated.n_support, passes, history)
+        passes = 2 + p ** self.n_levels(n, training.shape) * whole.n_support / n
+        return levels.out_of_time(training, "no more rounds", whole.n_support, passes, history)

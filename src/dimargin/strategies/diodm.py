@@ -99,8 +99,7 @@ class DiODM(Strategy):
         if across:
             training.progress.level_begin(0, None)
             (start,) = level.parts.merge(merged, p, rescale).collect(start_of)
-            whole = solve_across(training, start)
-            yield Step(whole.level, whole.found)
+            yield solve_across(training, start)[0]
 
     def _leaves(self, training: Training, p: int, L: int) -> Dealt:
         rng = np.random.default_rng(training.random_state)
@@ -113,7 +112,8 @@ class DiODM(Strategy):
         verdict = last_level(training, level, requested)
         if verdict is not None:
             return verdict
-        if self.early_stop and len(history) > 1 and all(s.history[0]["relative_gap"] <= tol for s in level.results):
+        start_gaps = [part.result.history[0]["relative_gap"] for part in level.results]
+        if self.early_stop and len(history) > 1 and all(gap <= tol for gap in start_gaps):
             return "converged", f"every merged warm start of level {level.level} met tol {tol:.2e}"
         # The next level first computes the margins of its warm starts: one pass over its kernels.
         n_support, parts = sum(part.n_support for part in level.results), training.shape.branching ** (level.level - 1)

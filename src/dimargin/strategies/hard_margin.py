@@ -53,9 +53,9 @@ class HardMargin(InOnePlace):
             solver = GrowingCoreSet(0.4 * limits.tol, training.random_state)
             found = solve(space, solver, start if start is not None and len(start) else None, limits)
             own[found.indices] = found.weights
-            passes, spent = passes + found.passes, spent + space.evaluations
-            if not reason or found.status != "converged":
-                status, reason = found.status, found.reason
+            passes, spent = passes + found.result.passes, spent + space.evaluations
+            if not reason or found.result.status != "converged":
+                status, reason = found.result.status, found.result.reason
         dual = separating(problem, weights, problem.margins(weights), status)
         objectives = problem.certified(dual)
         if status in ("converged", "precision"):  # These are for the tolerance of the ball, not for that of the gap.
@@ -68,7 +68,16 @@ class HardMargin(InOnePlace):
         }  # fmt: skip
         model = LevelModel.of(part, dual, objectives.intercept)
         training.progress.level_end(entry, lambda: model)
-        return Outcome(model, objectives, "global", status, reason, passes, [entry])
+        return Outcome(
+            model=model,
+            scope="global",
+            objectives=objectives,
+            status=status,
+            reason=reason,
+            passes=passes,
+            kernel_evaluations=spent,
+            history=[entry],
+        )
 
 
 def separating(problem: DualProblem, weights: Floats, margins: Floats, status: Status) -> Floats:

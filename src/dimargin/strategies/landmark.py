@@ -126,9 +126,17 @@ class Landmark(Strategy):
             stopped |= end or solution.status == "stopped"
         history[0]["seconds"] += prepared[0]
         history[0]["kernel_evaluations"] += prepared[1]
-        status, reason = solution.status, solution.reason
-        outcome = Outcome(found, solution.objectives, "landmark", status, reason, len(history), history)
-        if not self.polish or status != "converged" or stopped:
+        outcome = Outcome(
+            model=found,
+            scope="landmark",
+            objectives=solution.objectives,
+            status=solution.status,
+            reason=solution.reason,
+            passes=len(history),
+            kernel_evaluations=sum(entry["kernel_evaluations"] for entry in history),
+            history=history,
+        )
+        if not self.polish or solution.status != "converged" or stopped:
             return outcome
         value = landmarks, (newton.coefficients(solution.weights), parameters[:, -1])
         return self._polish(replace(training, rows=training.rows.map(_with_implied_dual, value)), outcome)
@@ -141,7 +149,9 @@ class Landmark(Strategy):
             for cost in ("seconds", "kernel_evaluations"):
                 coarse.history[-1][cost] += sum(entry[cost] for entry in exact.history)
             exact = replace(exact, model=coarse.model, objectives=coarse.objectives, scope=coarse.scope, history=[])
-        return replace(exact, history=[*coarse.history, *exact.history], passes=coarse.passes + exact.passes)
+        history = [*coarse.history, *exact.history]
+        evaluations = sum(entry["kernel_evaluations"] for entry in history)
+        return replace(exact, history=history, passes=coarse.passes + exact.passes, kernel_evaluations=evaluations)
 
     def _landmarks(self, training: Training) -> tuple[Part, Floats, int]:
         """Return linearly independent landmarks, the factor of their Gram matrix, and the evaluations."""

@@ -20,11 +20,12 @@ from dataclasses import replace
 import numpy as np
 
 from dimargin.problems.class_pairs import ClassPairs
+from dimargin.problems.solution import SolveResult
 from dimargin.shards.local_engine import LocalEngine
 from dimargin.solvers import BlockCoordinateDescent, Interrupted, Limits, solve
 from dimargin.solvers.loop import INTERRUPTED, OUT_OF_TIME
 from dimargin.strategies.block_pairs import FEW_ROWS, LAST_ROWS, ROWS_AT_ONCE, VALUES_AT_ONCE, certified, solve_blocks
-from dimargin.strategies.pair_results import FoundPairs, PairResults, PairsOutcome
+from dimargin.strategies.pair_results import FoundPairs, PairResults
 from dimargin.strategies.stored_pairs import StoredPairs, can_be_stored
 from dimargin.system.arrays import Floats, Indices
 
@@ -40,7 +41,7 @@ def train_pairs(
     random_state: int,
     memory: int,
     done: Callable[[int], None],
-) -> PairsOutcome:
+) -> tuple[Floats, SolveResult]:
     """Train the machine of every pair of classes.
 
     Parameters
@@ -57,6 +58,12 @@ def train_pairs(
     done : callable
         Called with the number of every pair whose solve has ended.
 
+    Returns
+    -------
+    signed : ndarray of shape (n_classes - 1, n)
+        Coefficients times labels of all rows.
+    result : SolveResult
+
     Raises
     ------
     Interrupted
@@ -66,8 +73,8 @@ def train_pairs(
     run = _Run(pairs, start, limits, engine, random_state, memory, done)
     run.solve()
     unsolved = INTERRUPTED if limits.interrupted.is_set() else OUT_OF_TIME
-    outcome = run.results.outcome(unsolved, time.perf_counter() - began)
-    return replace(outcome, kernel_evaluations=outcome.kernel_evaluations + run.shared_evaluations)
+    result = run.results.result(unsolved, time.perf_counter() - began, run.shared_evaluations)
+    return run.results.signed, result
 
 
 class _Run:

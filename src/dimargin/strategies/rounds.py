@@ -24,7 +24,7 @@ import numpy as np
 
 from dimargin.problems.inner import InnerProblem
 from dimargin.problems.objectives import Objectives, ObjectiveSums
-from dimargin.problems.solution import History, Status
+from dimargin.problems.solution import History, SolveResult, Status
 from dimargin.shards.parts import Part
 from dimargin.shards.shards import Node, Shards, tree_sum
 from dimargin.solvers import BlockCoordinateDescent, Limits, solve
@@ -67,19 +67,6 @@ _COLUMNS_AT_ONCE = 65_536  # Most support vectors that one job adds to margins.
 # Margins are recomputed after this many changes, because lost shards are rebuilt from their rows and all
 # changes since, which every task carries.
 _MAX_CHANGES = 24
-
-
-@dataclass(frozen=True)
-class AcrossShards:
-    """Solution of a solve across shards."""
-
-    support: Part  # Rows with nonzero coefficients, in the order of their keys.
-    objectives: Objectives
-    status: Status
-    reason: str
-    passes: int  # Number of rounds.
-    kernel_evaluations: int
-    history: History
 
 
 @dataclass(frozen=True)
@@ -132,7 +119,7 @@ class State:
 
 
 @dataclass(frozen=True)
-class Rounds(Solver[Shards[Part], State, AcrossShards]):
+class Rounds(Solver[Shards[Part], State, tuple[Part, SolveResult]]):
     """Exact solver across shards, from a given start; coefficients of the shards' rows are ignored.
 
     Parameters
@@ -244,8 +231,8 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
         else:  # The intercepts may have changed.
             self._query_shards(state)
 
-    def finish(self, state: State, status: Status, reason: str, history: History) -> AcrossShards:
-        """Return the coefficients with the smallest gap."""
+    def finish(self, state: State, status: Status, reason: str, history: History) -> tuple[Part, SolveResult]:
+        """Return the support vectors with the smallest gap, and the result."""
         assert state.best is not None
         if not state.double and not state.best.is_counted:
             self._count_rounding(state)
@@ -255,7 +242,15 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
         state.placed.release()
         if support is None:
             support = state.answers[0].proposed.take(np.empty(0, dtype=np.int64), self.about.total)
-        return AcrossShards(support, objectives, status, reason, max(1, state.rounds), state.evaluations, history)
+        result = SolveResult(
+            objectives=objectives,
+            status=status,
+            reason=reason,
+            passes=max(1, state.rounds),
+            kernel_evaluations=state.evaluations,
+            history=history,
+        )
+        return support, result
 
     # ---- parts of a round ----------------------------------------------------------------------------------------
 

@@ -14,8 +14,7 @@ from sklearn.base import BaseEstimator
 
 from dimargin.problems.losses import Loss
 from dimargin.problems.margin_losses import MarginLosses
-from dimargin.problems.objectives import Objectives
-from dimargin.problems.solution import History, Status
+from dimargin.problems.solution import History, SolveResult
 from dimargin.shards.parts import Part
 from dimargin.shards.shards import Shards
 from dimargin.solvers import CACHE, Limits
@@ -125,16 +124,11 @@ class Training:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Outcome(SolveResult):
     """Trained model and its certificate."""
 
     model: LevelModel
-    objectives: Objectives  # Objectives of the problem named by `scope`, with the intercepts.
-    scope: Scope
-    status: Status
-    reason: str
-    passes: int
-    history: History
+    scope: Scope  # Problem that the objectives refer to.
 
 
 def end_of_solve(

@@ -130,7 +130,16 @@ class Consensus(Strategy):
         }
         found = LevelModel.of(part, dual, objectives.intercept)
         training.progress.level_end(entry, lambda: found)
-        return Outcome(found, objectives, "global", status, reason, max(1, rounds), [entry])
+        return Outcome(
+            model=found,
+            scope="global",
+            objectives=objectives,
+            status=status,
+            reason=reason,
+            passes=max(1, rounds),
+            kernel_evaluations=precise.kernel.evaluations,
+            history=[entry],
+        )
 
 
 def _identity(part: Part, _: None) -> Part:
