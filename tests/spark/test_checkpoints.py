@@ -213,7 +213,7 @@ def damage(path):
 
 
 def manifest(**changes):
-    made = {"format": 2, "id": "1", "finished": False} | changes
+    made = {"format": 3, "id": "1", "finished": False} | changes
     return json.dumps({"sha256": checkpoints._digest(checkpoints._text(made).encode()), "manifest": made}).encode()
 
 
@@ -231,7 +231,7 @@ def manifest(**changes):
         (b"{}", "'manifest'"),
         (None, "it is empty, or too large"),
         (b"", "it is empty, or too large"),
-        (manifest(format=3), "it has format 3, and this dimargin reads 2"),
+        (manifest(format=4), "it has format 4, and this dimargin reads 3"),
     ],
 )
 def test_a_damaged_manifest_is_named(line, reason):
@@ -302,7 +302,7 @@ def test_damaged_checkpoints_are_refused(frame, folder, monkeypatch):
     written["sha256"] = checkpoints._digest(checkpoints._text(written["manifest"]).encode())
     text.write_text(json.dumps(written))
     text.with_name(f".{text.name}.crc").unlink(missing_ok=True)
-    with pytest.raises(ValueError, match="format 1, and this dimargin reads 2"):
+    with pytest.raises(ValueError, match="format 1, and this dimargin reads 3"):
         train(ODM, frame, COLUMNS, checkpoint_dir=str(folder))
 
 
