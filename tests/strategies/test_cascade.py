@@ -9,7 +9,7 @@ import pytest
 from helpers import HINGE, LOSSES, ODM, blobs, certificate, counted, dual_of, fit, make_problem, name, solution_of
 from numpy.testing import assert_allclose, assert_array_equal
 from test_dc import weighted
-from test_diodm import RBF, Recorder, training
+from trainings import RBF, Recorder, training
 from travelling import TravellingEngine
 
 from dimargin import Cascade, DiP

@@ -11,8 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit
 from sklearn.metrics import log_loss
-from test_dc import LEVEL_2, TREE
-from test_diodm import RBF, Recorder, training
+from trainings import LEVEL_2, RBF, TREE, Recorder, training
 
 from dimargin import DivideAndConquer
 from dimargin.kernels.matrix import KernelMatrix

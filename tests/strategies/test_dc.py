@@ -22,7 +22,7 @@ from helpers import (
     routed,
 )
 from numpy.testing import assert_allclose, assert_array_equal
-from test_diodm import RBF, Recorder, training
+from trainings import LEVEL_2, RBF, TREE, Recorder, training
 
 from dimargin import DivideAndConquer
 from dimargin.strategies import Exact, TreeShape
@@ -30,8 +30,6 @@ from dimargin.strategies import dc as dc_module
 from dimargin.strategies import levels as levels_module
 
 every_loss = pytest.mark.parametrize("loss", LOSSES, ids=name)
-TREE = TreeShape(branching=2, n_levels=2)
-LEVEL_2 = replace(TREE, stop_level=2)
 
 
 def weighted(loss=HINGE, n=900, seed=7, kernel=RBF, n_outputs=1):

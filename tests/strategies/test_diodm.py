@@ -5,47 +5,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers import HINGE, ODM, blobs, certificate, counted, dual_of, gram, make_problem, name, scattered
+from helpers import HINGE, ODM, blobs, certificate, counted, dual_of, gram, make_problem, name
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_svmlight_file
 from sklearn.metrics.pairwise import rbf_kernel
+from trainings import RBF, Recorder, training
 
 from dimargin import DiODM, ODMClassifier
 from dimargin.kernels.functions import Kernel
 from dimargin.problems.dual import DualProblem
 from dimargin.solvers import BlockCoordinateDescent, Limits, solve
-from dimargin.strategies import Exact, Facts, Progress, Training, TreeShape, diodm
+from dimargin.strategies import Exact, TreeShape, diodm
 from dimargin.strategies.diodm import merged
 from dimargin.strategies.solves import Solved
-
-RBF = Kernel("rbf", gamma=0.8)
-
-
-def training(problem, shape, tol=1e-6, n_threads=1, start=None, **options):
-    rows = scattered(problem, start=start, n_threads=n_threads)
-    return Training(
-        facts=Facts.of(problem),
-        rows=rows,
-        limits=Limits(tol=tol, cancelled=rows.engine.cancelled),
-        shape=shape,
-        random_state=0,
-        started=start is not None,
-        **options,
-    )
-
-
-class Recorder(Progress):
-    """Keeps the model of every level."""
-
-    def __init__(self):
-        self.models, self.begun = [], []
-
-    def level_begin(self, level, n_tasks):
-        self.begun.append((level, n_tasks))
-
-    def level_end(self, entry, found):
-        self.models.append(found())
-        return False
 
 
 @pytest.fixture(scope="module")
@@ -56,12 +28,10 @@ def weighted():
 
 
 @pytest.mark.parametrize("loss", [ODM, HINGE], ids=name)
-@pytest.mark.parametrize("warm_start", ["rescale", "concatenate"])  # concatenated, the hinge's leave their box
-def test_level_zero_is_the_exact_solution(loss, warm_start):
+def test_level_zero_is_the_exact_solution(loss):
     X, labels = blobs(1300, seed=1, n_outputs=2)
     problem = make_problem(X, labels, loss, RBF)
-    strategy = DiODM(early_stop=False, warm_start=warm_start)
-    tree = strategy.train(training(problem, TreeShape(branching=2, n_levels=2, n_landmarks=5)))
+    tree = DiODM(early_stop=False).train(training(problem, TreeShape(branching=2, n_levels=2, n_landmarks=5)))
     exact = Exact().train(training(problem, TreeShape()))
     assert tree.scope == exact.scope == "global"
     assert tree.status == exact.status == "converged"

@@ -7,7 +7,7 @@ import pytest
 from helpers import HINGE, LOSSES, ODM, blobs, name
 from numpy.testing import assert_allclose, assert_array_equal
 from test_dc import weighted
-from test_diodm import training
+from trainings import training
 
 from dimargin import DiP, ODMClassifier, SVMClassifier
 from dimargin.shards.partition import InputClusterPartition

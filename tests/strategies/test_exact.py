@@ -2,7 +2,7 @@
 
 import numpy as np
 from helpers import ODM, blobs, counted, make_problem
-from test_diodm import RBF, Recorder, training
+from trainings import RBF, Recorder, training
 
 from dimargin.strategies import DivideAndConquer, Exact, TreeShape
 

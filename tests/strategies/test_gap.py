@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from helpers import HINGE, LOSSES, SQUARED_HINGE, blobs, certificate, counted, fit, make_problem, name, scattered
 from numpy.testing import assert_allclose, assert_array_equal
-from test_diodm import RBF
+from trainings import RBF
 
 from dimargin.kernels.matrix import KernelMatrix
 from dimargin.problems.dual import DualProblem

@@ -11,7 +11,7 @@ from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
-from test_diodm import RBF, Recorder, training
+from trainings import RBF, Recorder, training
 
 from dimargin import Landmark, ODMClassifier, SVMClassifier
 from dimargin.kernels.functions import Kernel

@@ -6,7 +6,7 @@ from threading import Event
 import numpy as np
 import pytest
 from helpers import ODM, blobs, make_problem, scattered, solution_of
-from test_diodm import RBF, training
+from trainings import RBF, training
 
 from dimargin import DiODM
 from dimargin.problems.objectives import Objectives

@@ -12,6 +12,7 @@ from sklearn.svm import SVC, LinearSVC
 from dimargin.estimators import LinearODMClassifier, ODMClassifier
 from dimargin.strategies import DiODM
 from dimargin_bench.experiments.declarations import Method
+from dimargin_bench.experiments.literal_diodm import ConcatenatingDiODM
 from dimargin_bench.experiments.literal_dsvrg import LiteralDSVRG
 from dimargin_bench.experiments.replay import TimedDiODM, TimedDSVRG
 
@@ -29,8 +30,7 @@ def odm(strategy: str, **parameters: Any) -> ODMClassifier:
 
 def concatenating(**parameters: Any) -> ODMClassifier:
     """Make DiODM with the warm starts of the paper's Algorithm 1: those of parts, put together as they are."""
-    strategy = DiODM(warm_start="concatenate", early_stop=False)
-    return ODMClassifier(strategy=strategy, n_levels=N_LEVELS, **parameters)
+    return ODMClassifier(strategy=ConcatenatingDiODM(early_stop=False), n_levels=N_LEVELS, **parameters)
 
 
 def rescaling(**parameters: Any) -> ODMClassifier:

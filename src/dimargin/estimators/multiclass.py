@@ -68,10 +68,6 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
         ``kernel_evaluations`` of this entry, ``objective`` (as `objective_`) and ``relative_gap``.
         Strategy "exact" adds ``factorizations`` of large kernel matrices in this entry (not for
         pairs of classes), "landmark" ``rows``, "cascade" ``round``, "dc" ``clustering_seconds``.
-        ``DivideAndConquer(theorem_1=True)``, for the hinge without intercept, adds
-        ``theorem_1_bound``, a bound on the distance between the dual objective of the level's
-        coefficients and the optimum of the whole problem, and ``theorem_1_bound_sampled``: False if
-        it is exact, True if it is the upper end of a 99% interval, as for more than 2,048 rows.
     """
 
     multi_class: str

@@ -50,7 +50,7 @@ def as_object(name: str, value: Any) -> Any:
     """Return the machine's value for that of a Param: a strategy or solver with options becomes an object."""
     if name in ("strategy", "solver") and isinstance(value, dict):
         ((kind, options),) = value.items()
-        return _OPTION_CLASSES[kind](**options)
+        return _OPTION_CLASSES[kind].from_saved(options)
     return value
 
 

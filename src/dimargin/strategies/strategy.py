@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, Self, get_args, get_origin, get_type_hints
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -23,6 +24,7 @@ from dimargin.system.arrays import Floats, Indices
 from dimargin.system.plain_numbers import PlainNumbers
 
 Scope = Literal["global", "partitioned", "landmark"]
+MovedOptions = Mapping[str, tuple[object, str]]
 
 ROWS_IN_ONE_PLACE = 65_536
 """Most remote rows that level 0 brings together: a solve of these on one core is as fast as rounds on several."""
@@ -152,7 +154,24 @@ class Options(PlainNumbers, BaseEstimator):
 
     Subclasses are dataclasses without generated comparison and repr, which scikit-learn provides, unless
     the parameters are in an order that a dataclass cannot give.
+
+    Attributes
+    ----------
+    moved_options : dict
+        Options of earlier versions that saved models may hold, with their default and the class that has them now.
     """
+
+    moved_options: ClassVar[MovedOptions] = {}
+
+    @classmethod
+    def from_saved(cls, parameters: Mapping[str, Any]) -> Self:
+        """Return the options of a saved model, without those that have moved; warn if these were in use."""
+        known = dict(parameters)
+        for name, (default, home) in cls.moved_options.items():
+            value = known.pop(name, default)
+            if value != default:
+                warnings.warn(f"{home} has {cls.__name__}({name}={value!r}) now; loaded without it", stacklevel=2)
+        return cls(**known)
 
     def validate(self) -> None:
         """Raise ValueError for an option out of its range, or not among the values of its `Literal`."""

@@ -334,7 +334,7 @@ def _decode_other(value: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) 
     if "step" in value:
         return _decode_step(value["step"], arrays)
     if "strategy" in value:
-        return _OPTION_CLASSES[value["strategy"]](**decode(value["parameters"], arrays, _decode_other))
+        return _OPTION_CLASSES[value["strategy"]].from_saved(decode(value["parameters"], arrays, _decode_other))
     if "algorithm" in value:
         return _algorithm(value["algorithm"], decode(value["parameters"], arrays, _decode_other))
     return decode_transform(value, arrays)
