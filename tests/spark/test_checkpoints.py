@@ -57,7 +57,7 @@ class Killed(BaseException):
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch):
     monkeypatch.setattr(parts, "_ROWS_OF_SHARD", 200)
-    monkeypatch.setattr(checkpoints, "_SAVE_INTERVAL", 0.0)  # after every step
+    monkeypatch.setattr(checkpoints.Checkpoints, "save_interval", 0.0)  # after every step
 
 
 @pytest.fixture(scope="module")
@@ -249,7 +249,7 @@ def test_a_damaged_manifest_is_named(line, reason):
 
 @pytest.mark.slow
 def test_manifests_are_read_whatever_they_hold(spark, tmp_path, monkeypatch):
-    monkeypatch.setattr(spark_folder, "_MAX_BYTES_OF_LINE", 1000)
+    monkeypatch.setattr(spark_folder.Folder, "max_bytes_of_line", 1000)
     here = Folder(Jobs(spark), str(tmp_path))
     assert here.lines("manifest") == {}
     given = {"0000": "größe", "0001": "x", "0002": "x", "0003": "x", "0004": "x"}

@@ -20,7 +20,7 @@ Figures are those of bench/scripts/bench_cited.py. See docs/algorithms.md#early-
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.optimize import brentq
@@ -35,8 +35,6 @@ from dimargin.strategies.solves import Plan, Solved, Summary
 from dimargin.strategies.strategy import Outcome, Training
 from dimargin.system.arrays import Floats
 
-_MAX_LOG_ODDS = float(logit(1 - 1e-6))  # A member's log odds are clipped to this size.
-
 
 @dataclass(frozen=True)
 class Committee(Router):
@@ -44,6 +42,7 @@ class Committee(Router):
 
     slopes: Floats  # The slopes ``a_c`` have shape (n_clusters, n_outputs).
     prior: Floats  # Log odds of the positive class among all rows, of shape (n_outputs,).
+    max_log_odds: ClassVar[float] = float(logit(1 - 1e-6))  # A member's log odds are clipped to this size.
 
     def decision_values(self, kernel: KernelMatrix, X: Any, coefficients: Floats) -> Floats:
         """Return log odds, of shape (n_outputs, n_rows); see `Router.decision_values`."""
@@ -51,7 +50,7 @@ class Committee(Router):
         values = np.repeat(prior, X.shape[0], axis=1)
         for slopes, own in zip(self.slopes, self.members(self.clusters), strict=True):
             log_odds = prior + slopes[:, None] * kernel.multiply(own, coefficients[:, own])
-            values += np.clip(log_odds, -_MAX_LOG_ODDS, _MAX_LOG_ODDS) - prior
+            values += np.clip(log_odds, -self.max_log_odds, self.max_log_odds) - prior
         return values
 
 
@@ -64,7 +63,7 @@ def calibrated(training: Training, level: Level[Summary], router: Router, tol: f
     """
     limits, parts = replace(training.limits, tol=max(training.limits.tol, tol)), level.parts
     (positive,) = parts.aggregate(_positive)
-    prior = np.clip(logit(positive / training.facts.total), -_MAX_LOG_ODDS, _MAX_LOG_ODDS)
+    prior = np.clip(logit(positive / training.facts.total), -Committee.max_log_odds, Committee.max_log_odds)
     members = parts.collect(_member_slopes, (Plan.of(training, parts, limits), prior))
     evaluations = sum(spent for _, spent in members)
     if limits.out_of_time or limits.interrupted.is_set():

@@ -24,13 +24,10 @@ from dimargin.problems.solution import SolveResult
 from dimargin.shards.local_engine import LocalEngine
 from dimargin.solvers import BlockCoordinateDescent, Interrupted, Limits, solve
 from dimargin.solvers.loop import INTERRUPTED, OUT_OF_TIME
-from dimargin.strategies.block_pairs import FEW_ROWS, LAST_ROWS, ROWS_AT_ONCE, VALUES_AT_ONCE, certified, solve_blocks
+from dimargin.strategies.block_pairs import PairSizes, certified, solve_blocks
 from dimargin.strategies.pair_results import FoundPairs, PairResults
 from dimargin.strategies.stored_pairs import StoredPairs, can_be_stored
 from dimargin.system.arrays import Floats, Indices
-
-_LARGE_PAIR_ROWS = 8192
-"""Pairs with more rows are solved one at a time: their blocks and passes keep all threads busy."""
 
 
 def train_pairs(
@@ -101,11 +98,11 @@ class _Run:
         """Solve the problems of all pairs, the largest first, as far as the limits allow."""
         n_rows = self._pairs.n_rows
         waiting = np.argsort(-n_rows, kind="stable")
-        few = n_rows[waiting] <= 2 * FEW_ROWS  # These take no longer to solve than a rough machine does.
+        few = n_rows[waiting] <= 2 * PairSizes.few_rows  # These take no longer to solve than a rough machine does.
         waiting = np.concatenate([waiting[~few], self._solve_blocks(waiting[few])])
         if self._limits.deadline is not None:
             self._solve_roughly()
-        large = n_rows[waiting] > _LARGE_PAIR_ROWS
+        large = n_rows[waiting] > PairSizes.large_pair_rows
         self._solve_alone(waiting, int(large.sum()), 1)
         waiting = self._solve_blocks(self._solve_stored(waiting[~large]))
         self._solve_alone(waiting, len(waiting), self._engine.n_threads)
@@ -166,8 +163,8 @@ class _Run:
         return self._solve_groups(numbers, stored.groups(numbers), task, stored.engine)
 
     def _groups(self, numbers: Indices) -> list[Indices]:
-        values = min(VALUES_AT_ONCE, self._memory // (16 * self._engine.n_threads))
-        return self._pairs.groups(numbers, values, ROWS_AT_ONCE)
+        values = min(PairSizes.values_at_once, self._memory // (16 * self._engine.n_threads))
+        return self._pairs.groups(numbers, values, PairSizes.rows_at_once)
 
     def _solve_groups(
         self, numbers: Indices, groups: list[Indices], task: Callable[[Indices, int], None], engine: LocalEngine
@@ -203,11 +200,11 @@ class _Run:
         """Train pairs without a machine on few of their rows, or on fewer once a limit is reached."""
 
         def task(group: Indices, n_threads: int) -> None:
-            few = LAST_ROWS if self._is_limit_reached() else FEW_ROWS
+            few = PairSizes.last_rows if self._is_limit_reached() else PairSizes.few_rows
             self.results.keep(solve_blocks(self._pairs, group, None, n_threads, few), is_rough=True)
 
         missing = np.flatnonzero(~self.results.is_found)
-        self._engine.map(task, self._pairs.groups(missing, 2**62, ROWS_AT_ONCE))
+        self._engine.map(task, self._pairs.groups(missing, 2**62, PairSizes.rows_at_once))
 
     # ---- one by one ------------------------------------------------------------------------------------------------
 
@@ -232,7 +229,7 @@ class _Run:
         seed = int(np.random.SeedSequence([self._random_state, number]).generate_state(1)[0])
         # The solver's path depends on its memory, so pairs that are solved in parallel get a fixed
         # sixteenth of it, for any number of threads.
-        memory = self._memory if problem.n_rows > _LARGE_PAIR_ROWS else self._memory // 16
+        memory = self._memory if problem.n_rows > PairSizes.large_pair_rows else self._memory // 16
         dual, spent = self._partial_solutions.get(number, (None, 0))
         if dual is None and self._start is not None:
             dual = self._pairs.joined([number]).coefficients(self._start)[None]
