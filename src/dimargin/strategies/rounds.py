@@ -252,7 +252,7 @@ class Rounds(Solver[Shards[Part], State, tuple[Part, SolveResult]]):
         tol = max(0.15 * float(objectives.unrounded.max()), 0.3 * limits.tol)
         own = replace(limits.earlier(1.5 * state.seconds_of_round), tol=tol, stop_requested=lambda entry: False)
         solution = solve(inner, BlockCoordinateDescent(self.cache, int(seed), 0, False), dual, own)
-        state.evaluations += problem.kernel.evaluations + solution.kernel_evaluations
+        state.evaluations += solution.kernel_evaluations
         if self.about.intercept:
             now, last = solution.objectives.intercept, objectives.intercept
             # The candidates are on either side, at up to twice the last change of the intercept.
