@@ -129,13 +129,6 @@ def test_the_shards_do_not_change_the_solution():
         assert_allclose(dual, duals[0], atol=1e-4)
 
 
-def test_threads_do_not_change_anything():
-    problem = problem_of(ODM)
-    one, two = (across(problem, scattered(problem, 4, n_threads=n)) for n in (1, 2))
-    assert np.array_equal(dual_of(problem, one), dual_of(problem, two))
-    assert one.kernel_evaluations == two.kernel_evaluations
-
-
 def test_a_local_kernel():
     """Values between far rows are left out, where shards have their rows side by side with their neighbours."""
     rng = np.random.default_rng(0)
@@ -290,16 +283,6 @@ def test_estimators(machine, n_classes):
     assert_allclose(found.objective_, exact.objective_, rtol=2e-5)
     assert (found.predict(X) == exact.predict(X)).mean() > 0.998
     assert all(entry["level"] == 0 and entry["seconds"] >= 0 for entry in found.history_)
-
-
-def test_options_out_of_range():
-    X, y = blobs(60)
-    for option, message in [
-        (Exact(across_shards="yes"), "across_shards must be None, True or False, got 'yes'"),
-        (Exact(working_set=1), "working_set must be None or a whole number of at least 2, got 1"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            ODMClassifier(strategy=option).fit(X, y[0])
 
 
 PHASES = [(Rounds, "init"), (Rounds, "_solve_round"), (ShardedIterate, "change"), (Rounds, "step"), (Rounds, "check")]
