@@ -27,7 +27,7 @@ from dimargin.solvers import solve
 from dimargin.solvers.balls.growing_core_set import GrowingCoreSet
 from dimargin.solvers.balls.spaces import MarginSpace
 from dimargin.strategies.exact import InOnePlace
-from dimargin.strategies.strategy import LevelModel, Outcome, Training
+from dimargin.strategies.strategy import LevelModel, Outcome, Training, level_entry
 from dimargin.system.arrays import Floats
 
 
@@ -61,11 +61,8 @@ class HardMargin(InOnePlace):
         if status in ("converged", "precision"):  # These are for the tolerance of the ball, not for that of the gap.
             reason = f"relative gap {objectives.worst_gap:.2e}, tol={limits.tol:g}"
             status = "converged" if objectives.worst_gap <= limits.tol else "precision"
-        entry = {
-            "level": 0, "partitions": 1, "scope": "global", "seconds": time.perf_counter() - began,
-            "kernel_evaluations": spent, "objective": objectives.primal.tolist(),
-            "relative_gap": objectives.worst_gap, "core_set": int(np.count_nonzero(dual.any(axis=0))),
-        }  # fmt: skip
+        core_set = int(np.count_nonzero(dual.any(axis=0)))
+        entry = level_entry(objectives, time.perf_counter() - began, spent, core_set=core_set)
         model = LevelModel.of(part, dual, objectives.intercept)
         training.progress.level_end(entry, lambda: model)
         return Outcome(

@@ -20,7 +20,7 @@ from dimargin.solvers import Limits
 from dimargin.solvers.loop import ASKED_TO_STOP, INTERRUPTED, Verdict
 from dimargin.strategies.routing import Router
 from dimargin.strategies.solves import Summary, machine_of, solve_parts
-from dimargin.strategies.strategy import LevelModel, Outcome, Training
+from dimargin.strategies.strategy import LevelModel, Outcome, Training, level_entry
 
 
 def solve_level(
@@ -91,17 +91,16 @@ def model(level: Level[Summary], total: float, rule: KernelClusters | None = Non
 
 def history_entry(level: Level[Summary], total: float, seconds: float, evaluations: int) -> dict[str, Any]:
     """Return the entry of ``history_``; `evaluations` are those outside the solves (strata)."""
-    objectives = average(level, total)
-    return {
-        "level": level.level,
-        "partitions": len(level.results),
-        "scope": "partitioned" if level.level else "global",
-        "seconds": seconds,
-        "kernel_evaluations": evaluations + sum(part.result.kernel_evaluations for part in level.results),
-        "objective": objectives.primal.tolist(),
-        "relative_gap": objectives.worst_gap,
-        "passes": max(part.result.passes for part in level.results),
-    }
+    results = [part.result for part in level.results]
+    return level_entry(
+        average(level, total),
+        seconds,
+        evaluations + sum(result.kernel_evaluations for result in results),
+        level=level.level,
+        partitions=len(results),
+        scope="partitioned" if level.level else "global",
+        passes=max(result.passes for result in results),
+    )
 
 
 def seconds_for(training: Training, n_vectors: float, n_values: float, history: History) -> float:

@@ -12,6 +12,7 @@ from dimargin.problems.joined import JoinedProblems
 from dimargin.problems.objectives import Objectives
 from dimargin.problems.solution import SolveResult, Status
 from dimargin.solvers.loop import OUT_OF_TIME, Verdict, converged
+from dimargin.strategies.strategy import level_entry
 from dimargin.system.arrays import UNIT, Floats, Indices
 
 
@@ -117,16 +118,7 @@ class PairResults:
         if missed.any():
             reason = f"{missed.sum()} of {len(gaps)} pairs of classes missed the tolerance; the worst: {reason}"
         evaluations = int(self.evaluations.sum()) + shared_evaluations
-        entry = {
-            "level": 0,
-            "partitions": len(gaps),
-            "scope": "global",
-            "seconds": seconds,
-            "kernel_evaluations": evaluations,
-            "objective": self.objectives.primal.tolist(),
-            "relative_gap": self.objectives.worst_gap,
-            "passes": self.passes,
-        }
+        entry = level_entry(self.objectives, seconds, evaluations, partitions=len(gaps), passes=self.passes)
         return SolveResult(
             objectives=self.objectives,
             status=status,

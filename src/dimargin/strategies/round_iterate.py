@@ -17,13 +17,13 @@ from dimargin.strategies.round_tasks import (
     Answer,
     Change,
     Question,
-    Standing,
-    asked,
-    begun,
-    changed,
+    ShardState,
+    answer_question,
+    answer_sums,
+    apply_change,
     objective_sums,
-    placed,
-    sums_of,
+    prepare_rows,
+    zero_state,
 )
 from dimargin.strategies.strategy import Facts
 from dimargin.system.arrays import Floats
@@ -43,7 +43,7 @@ class Evaluated:
     def from_answers(cls, answers: list[Answer]) -> Evaluated:
         """Add up the answers of all shards."""
         intercepts = answers[0].intercepts
-        nodes = (Node(0, index, sums_of(answer)) for index, answer in enumerate(answers))
+        nodes = (Node(0, index, answer_sums(answer)) for index, answer in enumerate(answers))
         sums, reach, evaluations = tree_sum(nodes, len(answers)).sums
         tried = np.nanargmin(sums[:, 0], axis=0)
         own = objective_sums(sums, tried)
@@ -74,13 +74,13 @@ class ShardedIterate:
     about: Facts
     limits: Limits
     rows: Shards[Part]
-    placed: Shards[Part]  # Rows prepared for rounds.
-    standings: Shards[Standing]
+    prepared: Shards[Part]  # Rows prepared for rounds.
+    states: Shards[ShardState]
     support: Part | None = None  # Rows with nonzero coefficients, in the order of their keys.
     is_double: bool = False  # Whether kernel values are in float64.
     n_changes: int = 0  # Number of changes since margins were computed from scratch.
     travelled: Floats | None = None  # Sizes of these changes, summed, of shape (n_outputs,).
-    earlier: list[Shards[Standing]] = field(default_factory=list)  # Released once the current ones are computed.
+    earlier: list[Shards[ShardState]] = field(default_factory=list)  # Released once the current ones are computed.
     times: RoundTimes = field(default_factory=RoundTimes)
 
     max_columns_at_once: ClassVar[int] = 65_536
@@ -94,8 +94,8 @@ class ShardedIterate:
     @classmethod
     def at_zero(cls, about: Facts, limits: Limits, rows: Shards[Part]) -> ShardedIterate:
         """Return the iterate with zero coefficients."""
-        here = rows.map(placed, False)
-        return cls(about, limits, rows, here, here.map(begun))
+        here = rows.map(prepare_rows, False)
+        return cls(about, limits, rows, here, here.map(zero_state))
 
     @property
     def n_support(self) -> int:
@@ -104,7 +104,7 @@ class ShardedIterate:
 
     def query(self, question: Question) -> None:
         """Send all shards a question about the current coefficients."""
-        self._set_standings(self.placed.zip(self.standings, asked, question), self.n_changes)
+        self._set_states(self.prepared.zip(self.states, answer_question, question), self.n_changes)
 
     def change(self, after: Part, before: Floats, question: Question) -> None:
         """Set the coefficients of some rows, update all margins, and send the shards a question."""
@@ -116,7 +116,7 @@ class ShardedIterate:
     def recompute_margins(self, question: Question) -> None:
         """Compute margins from scratch at the current coefficients, and send the shards a question."""
         self.travelled = None
-        self._set_standings(self.placed.map(begun), 0)
+        self._set_states(self.prepared.map(zero_state), 0)
         support = self.support
         if support is None:
             self.query(question)
@@ -133,26 +133,26 @@ class ShardedIterate:
         if support is not None:
             problem = support.problem
             self.support = replace(support, problem=problem.with_kernel(problem.kernel.in_float64()))
-        self.placed.release()
-        self.placed = self.rows.map(placed, True)
+        self.prepared.release()
+        self.prepared = self.rows.map(prepare_rows, True)
         self.recompute_margins(question)
 
     def updates_are_large(self, reach: Floats) -> bool:
         """Return whether the summed updates of margins exceed twice the size of the coefficients."""
         return self.travelled is not None and bool((self.travelled > 2 * reach).any())
 
-    def release_earlier(self, kept: Shards[Standing]) -> None:
+    def release_earlier(self, kept: Shards[ShardState]) -> None:
         """Release the earlier states of the shards except those that are kept."""
-        for standings in self.earlier:
-            if standings is not kept:
-                standings.release()
-        self.earlier = [standings for standings in self.earlier if standings is kept]
+        for states in self.earlier:
+            if states is not kept:
+                states.release()
+        self.earlier = [states for states in self.earlier if states is kept]
 
     def release(self) -> None:
         """Release all shards that were made from the rows."""
-        for standings in (*self.earlier, self.standings):
-            standings.release()
-        self.placed.release()
+        for states in (*self.earlier, self.states):
+            states.release()
+        self.prepared.release()
 
     def _apply_change(self, after: Part, before: Floats, question: Question | None) -> None:
         """Update all shards after a change of coefficients, and send them a question if there is one."""
@@ -160,17 +160,17 @@ class ShardedIterate:
         if kernel.local:  # Neighbouring rows side by side let products skip tiles of negligible values.
             order = along_neighbours(kernel)
             after, before = after.take(order, self.about.total), before[:, order]
-        change = Change(after, before, self.standings.n_threads, self.limits)
-        standings = self.placed.zip(self.standings, changed, (change, question))
-        self._set_standings(standings, self.n_changes + 1)
+        change = Change(after, before, self.states.n_threads, self.limits)
+        states = self.prepared.zip(self.states, apply_change, (change, question))
+        self._set_states(states, self.n_changes + 1)
         moved = after.problem.kernel.product_sizes(np.arange(after.n_rows), after.coefficients - before)
         self.travelled = moved if self.travelled is None else self.travelled + moved
         self.times.pending_values += after.n_rows * self.about.n_rows
 
-    def _set_standings(self, standings: Shards[Standing], n_changes: int) -> None:
+    def _set_states(self, states: Shards[ShardState], n_changes: int) -> None:
         """Set the current states of the shards, `n_changes` changes after margins were zero."""
-        self.earlier.append(self.standings)
-        self.standings, self.n_changes = standings, n_changes
+        self.earlier.append(self.states)
+        self.states, self.n_changes = states, n_changes
 
 
 def supporting(part: Part) -> Part | None:

@@ -10,7 +10,7 @@ block coordinate descent with very large blocks: with as many rows as there are 
 about ten rounds, with few rows it does not finish, so blocks double if four rounds do not halve the gap.
 No process holds all rows: shards have their own, the caller those of a round and the support vectors,
 which are those of the model. Gaps are those of the whole problem. Their error by float32 kernel values is
-bounded for every row or, for kernels whose rows all have the same size, measured on a sample
+sum_with_bounds for every row or, for kernels whose rows all have the same size, measured on a sample
 (`dimargin.solvers.single_precision`). If it is too large, the solve continues in float64 with
 recomputed margins.
 """
@@ -43,13 +43,13 @@ from dimargin.strategies.round_iterate import Evaluated, ShardedIterate, support
 from dimargin.strategies.round_tasks import (
     Question,
     SampledErrors,
-    Standing,
-    answer_of,
-    beyond_first_order,
-    bounded,
+    ShardState,
+    draw_sample,
+    get_answer,
     itself,
     most_violating,
-    sampled,
+    sum_beyond_first_order,
+    sum_with_bounds,
 )
 from dimargin.strategies.strategy import Facts
 from dimargin.system.arrays import TINY, UNIT, Floats
@@ -61,7 +61,7 @@ class Best:
 
     support: Part | None
     objectives: Objectives
-    standings: Shards[Standing]
+    states: Shards[ShardState]
     is_counted: bool = False  # Whether the objectives include errors by float32.
 
 
@@ -135,14 +135,14 @@ class Rounds(Solver[Shards[Part], State, tuple[Part, SolveResult]]):
     def check(self, state: State) -> Objectives | None:
         """Return the objectives of the best coefficients so far, after one job on the shards."""
         iterate, began = state.iterate, time.perf_counter()
-        answers = iterate.standings.collect(answer_of)
+        answers = iterate.states.collect(get_answer)
         state.evaluated = Evaluated.from_answers(answers)
         state.evaluations += state.evaluated.evaluations
         iterate.times.add(time.perf_counter() - began, is_round=state.rounds > 0)
         objectives = state.evaluated.objectives
         if state.best is None or objectives.unrounded.max() < state.best.objectives.unrounded.max():
-            state.best = Best(iterate.support, objectives, iterate.standings)
-        iterate.release_earlier(state.best.standings)
+            state.best = Best(iterate.support, objectives, iterate.states)
+        iterate.release_earlier(state.best.states)
         self._note_progress(state, state.best.objectives.unrounded.max())
         if state.best.objectives.worst_gap <= state.limits.tol and not state.double:
             self._count_rounding(state)
@@ -280,7 +280,7 @@ class Rounds(Solver[Shards[Part], State, tuple[Part, SolveResult]]):
     def _count_rounding(self, state: State) -> None:
         """Add the error by float32 to the gap of the best objectives.
 
-        It is measured on a sample of rows or, if a sample is not representative, bounded by sizes of rows
+        It is measured on a sample of rows or, if a sample is not representative, sum_with_bounds by sizes of rows
         (`dimargin.solvers.single_precision`).
         """
         best, tol = state.best, state.limits.tol
@@ -291,7 +291,7 @@ class Rounds(Solver[Shards[Part], State, tuple[Part, SolveResult]]):
         is_stationary = support is None or support.problem.kernel.transform.kernel.stationary
         errors = self._sampled_errors(state, best) if is_stationary else None
         if errors is None:
-            shards = state.iterate.placed.zip(best.standings, bounded, best.objectives.intercept)
+            shards = state.iterate.prepared.zip(best.states, sum_with_bounds, best.objectives.intercept)
             sums, reach = shards.aggregate(itself)
             rounded = ObjectiveSums(*sums).objectives(best.objectives.intercept, reach)
             state.is_accurate = rounded.raised().worst_gap <= tol and tol >= SINGLE_PRECISION_TOL
@@ -315,7 +315,7 @@ class Rounds(Solver[Shards[Part], State, tuple[Part, SolveResult]]):
         share, seed = SAMPLE / self.about.n_rows, self.random_state
         exact = replace(support, problem=support.problem.with_kernel(support.problem.kernel.in_float64()))
         found: list[tuple[SampledErrors, Floats]] = []
-        samples = state.iterate.placed.zip(best.standings, sampled, (best.objectives, share, seed)).collect()
+        samples = state.iterate.prepared.zip(best.states, draw_sample, (best.objectives, share, seed)).collect()
         for shard in (sample for sample in samples if sample is not None):
             evaluated = evaluate_from(shard.part, (exact, self.n_threads, state.limits))
             state.evaluations += evaluated.evaluations
@@ -330,6 +330,6 @@ class Rounds(Solver[Shards[Part], State, tuple[Part, SolveResult]]):
             slopes.append(shard.sample.slopes(own.problem, own.coefficients, shard.margins, intercepts, errors, size))
         estimates, variances = (np.sum(values, axis=0) for values in zip(*slopes, strict=True))
         left = exact.problem.kernel.rounding(exact.n_rows)
-        shards = state.iterate.placed.zip(best.standings, beyond_first_order, (intercepts, largest, left))
+        shards = state.iterate.prepared.zip(best.states, sum_beyond_first_order, (intercepts, largest, left))
         (rest,) = shards.aggregate(itself)
         return rounding_of(estimates, variances, rest)

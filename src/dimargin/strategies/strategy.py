@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator
 
 from dimargin.problems.losses import Loss
 from dimargin.problems.margin_losses import MarginLosses
+from dimargin.problems.objectives import Objectives
 from dimargin.problems.solution import History, SolveResult
 from dimargin.shards.parts import Part
 from dimargin.shards.shards import Shards
@@ -131,6 +132,29 @@ class Outcome(SolveResult):
 
     model: LevelModel
     scope: Scope  # Problem that the objectives refer to.
+
+
+def level_entry(
+    objectives: Objectives,
+    seconds: float,
+    evaluations: int,
+    *,
+    level: int = 0,
+    partitions: int = 1,
+    scope: Scope = "global",
+    **others: Any,
+) -> dict[str, Any]:
+    """Return the entry of ``history_`` for a level that is reported at its end."""
+    return {
+        "level": level,
+        "partitions": partitions,
+        "scope": scope,
+        "seconds": seconds,
+        "kernel_evaluations": evaluations,
+        "objective": objectives.primal.tolist(),
+        "relative_gap": objectives.worst_gap,
+        **others,
+    }
 
 
 def end_of_solve(
