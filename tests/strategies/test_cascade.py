@@ -277,12 +277,6 @@ def test_a_callback_stops_after_a_round():
     assert outcome.history[-1]["round"] == 1 and outcome.scope == "global"
 
 
-def test_more_parts_than_rows():
-    problem = make_problem(*blobs(3), HINGE, RBF)
-    with pytest.raises(ValueError, match=r"4 partitions .* are more than the 3 rows"):
-        Cascade().train(training(problem, TREE))
-
-
 def separated(n=3000):
     X = np.random.default_rng(0).normal(size=(n, 2))
     return make_problem(X, np.where(X[:, 0] > 0, 1.0, -1.0), HINGE, Kernel("linear"))

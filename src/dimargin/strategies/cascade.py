@@ -10,16 +10,11 @@ In the first round a part *represents* the whole, including rows filtered out at
 its loss is W / W_k (ODM: W_k c), and coefficients are rescaled by W_k / W_merged, as in DiODM. CascadeSVM
 uses C everywhere (``coefficients="global"``): its parts are more regularised than the whole, and keep more
 rows. The last part represents all rows, so both variants end with the coefficients of the whole problem.
-Giving it only the weight of the surviving rows would solve another problem: with the ODM loss on exactly its
-support vectors, 5,000 rows of cod-rna, the result was as far from the optimum as no machine at all. On 16,000
-rows in 16 parts (hinge), one round reached 97.5% on ijcnn1 and 95.1% on cod-rna, 98.0 and 94.0% with global
-coefficients; the optimum has 98.2 and 95.3%. Both variants took four and three rounds to a gap of 1e-3.
+
 Rounds are for parts that are far from each other: in one place, solving the whole problem from the same start
-was cheaper in every measurement. With few support vectors (10,000 rows of ijcnn1 in 4 parts) two more rounds
-took 0.98 n^2 kernel values and the whole problem 0.27; with many (16,000 rows of cod-rna in 16 parts) one
-more round took 18.9 and the whole problem 2.5. The first round therefore only provides a start: its last
-part, too, is solved to `level_tol`, and is left out if it would have more than a third of the rows. Figures
-are those of bench/scripts/bench_cited.py. See docs/algorithms.md#cascades.
+was cheaper in every measurement (docs/algorithms.md#cascades). The first round therefore only provides a
+start: its last part, too, is solved to `level_tol`, and is left out if it would have more than a third of the
+rows.
 """
 
 from __future__ import annotations

@@ -1,20 +1,18 @@
 """Bayesian committee machine over clusters: sums the calibrated log odds of all local machines.
 
-This is Tresp's committee (Neural Computation, 2000) for classifiers. Table 1 of the DC-SVM paper
-compares with it, without saying in which form. With members trained on disjoint rows,
+This is Tresp's committee (Neural Computation, 2000) for classifiers. With members trained on disjoint rows,
 
     logit P(y|x) = sum_c logit P_c(y|x) - (k - 1) logit P(y)
 
 A member's probabilities are fitted by Platt's maximum likelihood, with his smoothed targets, to its
-decision values on held-out rows, three folds of its cluster. There is one difference. Platt's two
-parameters, fitted on a member's own cluster, are wrong for rows of other clusters, where k - 1 members
-would answer with the odds of their own cluster: on 20,000 rows of ijcnn1 in 16 clusters that gave an
-accuracy of 9.8%. A member without information (f_c = 0) must answer with the prior, so only the slope
-is fitted, and members' intercepts are not used:
+decision values on held-out rows, three folds of its cluster. There is one difference: a member without
+information (f_c = 0) must answer with the prior, so only the slope is fitted, and members' intercepts
+are not used:
 
-    logit P_c(y|x) = logit P(y) + a_c f_c(x),   a_c >= 0     (96.0%; all machines summed 96.6%, early prediction 98.4%)
+    logit P_c(y|x) = logit P(y) + a_c f_c(x),   a_c >= 0
 
-Figures are those of bench/scripts/bench_cited.py. See docs/algorithms.md#early-prediction.
+Platt's second parameter would make k - 1 members answer with the odds of their own cluster
+(docs/algorithms.md#early-prediction).
 """
 
 from __future__ import annotations

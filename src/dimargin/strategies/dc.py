@@ -11,11 +11,8 @@
 
 Clusters are parts of the whole: local problems have the global coefficients (C; with the ODM loss W c),
 and the concatenated local solutions solve the problem whose kernel is zero between clusters (Lemma 1).
-So nothing is rescaled, unlike in DiODM.
-
-The paper is corrected in three places (docs/algorithms.md#divide-and-conquer). Its loop never reaches
-level 0. Its sample and kernel are corrected in dimargin.shards.partition.clusters. Step 6 is left out
-if most rows are support vectors, because it would cost as much as step 7.
+So nothing is rescaled, unlike in DiODM. Step 6 is left out if most rows are support vectors, because it
+would cost as much as step 7. See docs/algorithms.md#divide-and-conquer.
 """
 
 from __future__ import annotations

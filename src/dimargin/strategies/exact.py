@@ -144,16 +144,6 @@ def _is_local(part: Part, _: None) -> bool:
 def _outcome(training: Training, level: Level[Summary], found: LevelModel) -> Outcome:
     """Return the outcome of the only solve of a fit, and report its end."""
     (solved,) = level.results
-    result = solved.result
     labels = {"level": 0, "partitions": level.parts.n_shards, "scope": "global"}
-    history, _ = end_of_solve(training.progress, result.history, labels, lambda: found)
-    return Outcome(
-        model=found,
-        scope="global",
-        objectives=result.objectives,
-        status=result.status,
-        reason=result.reason,
-        passes=result.passes,
-        kernel_evaluations=result.kernel_evaluations,
-        history=history,
-    )
+    history, _ = end_of_solve(training.progress, solved.result.history, labels, lambda: found)
+    return Outcome.of(solved.result, found, "global", history)

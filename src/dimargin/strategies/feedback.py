@@ -31,7 +31,7 @@ from dimargin.system.arrays import UNIT
 
 
 def evaluate(training: Training, support: Part, number: int) -> tuple[levels.Step, Part]:
-    """Evaluate the whole problem at the support vectors; return the step, and the support vectors to go on with.
+    """Evaluate the whole problem at the support vectors; return the step and its support vectors.
 
     Status "max_iter" means that the gap is not met.
     Kernel values are float64. A small problem is solved to rounding instead, as by all strategies.

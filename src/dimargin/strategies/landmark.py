@@ -125,16 +125,7 @@ class Landmark(Strategy):
             stopped |= end or solution.status == "stopped"
         history[0]["seconds"] += prepared[0]
         history[0]["kernel_evaluations"] += prepared[1]
-        outcome = Outcome(
-            model=found,
-            scope="landmark",
-            objectives=solution.objectives,
-            status=solution.status,
-            reason=solution.reason,
-            passes=len(history),
-            kernel_evaluations=sum(entry["kernel_evaluations"] for entry in history),
-            history=history,
-        )
+        outcome = replace(Outcome.of(solution, found, "landmark", history), passes=len(history))
         if not self.polish or solution.status != "converged" or stopped:
             return outcome
         value = landmarks, (newton.coefficients(solution.weights), parameters[:, -1])
@@ -144,13 +135,13 @@ class Landmark(Strategy):
         """Solve exactly from a start; if that does not converge, return the model with the lower objective."""
         coarse.history[-1]["kernel_evaluations"] += training.facts.n_rows * len(coarse.model.indices)
         exact = Exact().train(training)
+        kept, history = exact, [*coarse.history, *exact.history]
         if exact.status != "converged" and (exact.objectives.primal > coarse.objectives.primal).any():
             for cost in ("seconds", "kernel_evaluations"):
                 coarse.history[-1][cost] += sum(entry[cost] for entry in exact.history)
-            exact = replace(exact, model=coarse.model, objectives=coarse.objectives, scope=coarse.scope, history=[])
-        history = [*coarse.history, *exact.history]
-        evaluations = sum(entry["kernel_evaluations"] for entry in history)
-        return replace(exact, history=history, passes=coarse.passes + exact.passes, kernel_evaluations=evaluations)
+            kept, history = coarse, coarse.history
+        ended = replace(exact, objectives=kept.objectives, passes=coarse.passes + exact.passes)
+        return Outcome.of(ended, kept.model, kept.scope, history)
 
     def _landmarks(self, training: Training) -> tuple[Part, Floats, int]:
         """Return linearly independent landmarks, the factor of their Gram matrix, and the evaluations."""

@@ -31,7 +31,7 @@ from dimargin.system.arrays import Floats
 
 @dataclass(frozen=True)
 class Evaluated:
-    """What the shards answered about the current coefficients."""
+    """Sum of the answers of all shards about the current coefficients."""
 
     answers: list[Answer]
     objectives: Objectives  # Objectives with the best of the candidate intercepts.

@@ -86,7 +86,7 @@ class State:
 
     @property
     def double(self) -> bool:
-        """Whether kernel values are in float64."""
+        """Return whether kernel values are in float64."""
         return self.iterate.is_double
 
     @property

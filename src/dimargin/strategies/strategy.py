@@ -133,6 +133,13 @@ class Outcome(SolveResult):
     model: LevelModel
     scope: Scope  # Problem that the objectives refer to.
 
+    @classmethod
+    def of(cls, result: SolveResult, model: LevelModel, scope: Scope, history: History) -> Outcome:
+        """Return the outcome of a fit of which the last solve had this result."""
+        evaluations = sum(entry["kernel_evaluations"] for entry in history)
+        own = vars(result.bare()) | {"history": history, "kernel_evaluations": evaluations}
+        return cls(model, scope, **own)
+
 
 def level_entry(
     objectives: Objectives,
