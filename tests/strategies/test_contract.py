@@ -62,6 +62,11 @@ def test_it_reports_each_level_once_and_counts_every_kernel_value(way, monkeypat
     assert outcome.kernel_evaluations == sum(entry["kernel_evaluations"] for entry in history) == sum(counts)
     assert history[-1]["relative_gap"] == outcome.objectives.worst_gap <= 1e-3
     assert all(entry["seconds"] > entry.get("clustering_seconds", 0.0) >= 0 for entry in history)
+    if way == "exact":
+        assert history[0]["relative_gap"] == 1.0  # At zero the dual objective is zero.
+    if way == "landmark, polished":
+        first = next(entry for entry in history if entry["level"] == 0)
+        assert first["relative_gap"] < 0.99  # From zero it would be one.
     if shape.n_levels:
         assert [entry["partitions"] for entry in history[:3]] == [4, 2, 1]
         assert max(entry["relative_gap"] for entry in history[:2]) <= 0.1
