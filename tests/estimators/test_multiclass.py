@@ -17,8 +17,8 @@ from sklearn.preprocessing import scale
 from sklearn.svm import SVC
 
 import dimargin as dm
-from dimargin.estimators import certificate
 from dimargin.estimators.fit_progress import Monitor, observed
+from dimargin.strategies.block_pairs import PairSizes
 
 MACHINES = {
     "hinge": dm.SVMClassifier(C=5.0, gamma=0.3, fit_intercept=True, random_state=0),
@@ -292,7 +292,7 @@ def test_certificates_of_many_pairs_are_those_of_each(name, kernel, monkeypatch)
         machine.dual_coef_ *= factor
         gap, objectives = machine.certify(X, y).duality_gap_, machine.objective_
         with monkeypatch.context() as patch:
-            patch.setattr(certificate, "MAX_ROWS", 0)  # one by one
+            patch.setattr(PairSizes, "max_stored_rows", 0)  # one by one
             assert gap == pytest.approx(machine.certify(X, y).duality_gap_, rel=1e-6, abs=1e-10)
         assert_allclose(objectives, machine.objective_, rtol=1e-9)
         assert (gap <= 1e-10) == (factor == 1.0)

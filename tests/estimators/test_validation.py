@@ -62,10 +62,9 @@ def spoiled(value, row=7, column=1, matrix=X):
         ({"strategy": "diodm", "branching": 1}, "branching"),
         ({"strategy": "diodm", "n_levels": 1, "stop_level": 2}, "stop_level must be at most n_levels=1"),
         ({"strategy": "diodm", "n_levels": 3}, "64 partitions .* more than the 60 rows"),
-        ({"strategy": dm.DiODM(warm_start="cold")}, "warm_start must be 'rescale' or 'concatenate', got 'cold'"),
         ({"strategy": dm.DiODM(level_tol=0)}, "level_tol"),
         ({"strategy": dm.DiODM(sample_size=0)}, "sample_size"),
-        ({"strategy": dm.DiODM(landmark_choice="best")}, "landmark_choice"),
+        ({"strategy": dm.DiODM(landmark_choice="best")}, "landmark_choice must be 'greedy' or 'random', got 'best'"),
         ({"class_weight": {0: -1.0}}, "class_weight must be positive"),
     ],
 )

@@ -28,7 +28,7 @@ from dimargin.kernels.wide_rows import KeptColumns, as_given
 from dimargin.problems.dual import DualProblem
 from dimargin.problems.losses import SquaredHingeLoss
 from dimargin.problems.objectives import ROUNDINGS, Objectives
-from dimargin.problems.solution import History, Status
+from dimargin.problems.solution import SolveResult
 from dimargin.solvers import ExactSolver, GrowingRows, Limits, solve
 from dimargin.system.arrays import Floats, Indices
 from dimargin.system.plain_numbers import PlainNumbers
@@ -54,14 +54,11 @@ class RowsToFit:
 
 @dataclass(frozen=True)
 class CoreSetFit:
-    """Indices and weights (with sum one) of a core-set, and the outcome of its solve."""
+    """Indices and weights (with sum one) of a core-set, and the result of its solve."""
 
     indices: Indices
     weights: Floats
-    status: Status
-    reason: str
-    passes: int
-    history: History
+    result: SolveResult
 
 
 @dataclass(frozen=True)
@@ -183,8 +180,8 @@ class CoreSetDetector(PlainNumbers, CertificateDiagram, KernelEstimator, Outlier
             set_attributes(self, self._attributes(rows, found, n_given))
         if self.status_ not in ("converged", "above_tol"):
             reason = (
-                found.reason
-                if self.status_ == found.status
+                found.result.reason
+                if self.status_ == found.result.status
                 else f"the remaining gap above tol={self.tol:g} is within rounding error"
             )
             warnings.warn(
@@ -240,7 +237,16 @@ class CoreSetDetector(PlainNumbers, CertificateDiagram, KernelEstimator, Outlier
         run = agree(rows.X, signs, rows.weights, settings, site, n_sites, self.topology, limits, rows.seed)
         last = run.history[-1]
         reason = f"{run.status} after {last['round']} rounds of {self.n_sites} sites"
-        return CoreSetFit(run.indices(run.best), run.best.weights, run.status, reason, last["round"], run.history)
+        unknown = np.full(1, np.inf)  # Sites do not compute the gap; `_judged` does, over all rows.
+        result = SolveResult(
+            objectives=Objectives.of(unknown, unknown, np.zeros(1)),
+            status=run.status,
+            reason=reason,
+            passes=last["round"],
+            kernel_evaluations=0,
+            history=run.history,
+        )
+        return CoreSetFit(run.indices(run.best), run.best.weights, result)
 
     @abstractmethod
     def _judged(self, rows: RowsToFit, found: CoreSetFit, evaluation: Evaluation) -> dict[str, Any]:
@@ -258,9 +264,7 @@ class CoreSetDetector(PlainNumbers, CertificateDiagram, KernelEstimator, Outlier
         weights = solution.dual[0, indices]
         if not len(indices):
             indices, weights = np.zeros(1, dtype=np.int64), np.ones(1)
-        return CoreSetFit(
-            indices, weights / weights.sum(), solution.status, solution.reason, solution.passes, solution.history
-        )
+        return CoreSetFit(indices, weights / weights.sum(), solution.bare())
 
     def _attributes(self, rows: RowsToFit, found: CoreSetFit, n_given: int) -> dict[str, Any]:
         transform = rows.transform.in_float64()
@@ -275,8 +279,8 @@ class CoreSetDetector(PlainNumbers, CertificateDiagram, KernelEstimator, Outlier
             "support_": rows.indices[core],
             "support_vectors_": as_given(matrix.vectors(core), rows.columns),
             "dual_coef_": found.weights[order][None],
-            "n_iter_": found.passes,
-            "history_": found.history,
+            "n_iter_": found.result.passes,
+            "history_": found.result.history,
             "_transform": transform,
             "_square": evaluation.square,
             "_n_given": n_given,
@@ -285,7 +289,7 @@ class CoreSetDetector(PlainNumbers, CertificateDiagram, KernelEstimator, Outlier
         check_objectives(*(attributes[name] for name in ("objective_", "dual_objective_", "duality_gap_")))
         bounds = self._score_errors(evaluation, found)
         attributes["offset_"] = self._offset_at(attributes["offset_"], self._scores(evaluation), bounds, rows.weights)
-        status = status_of_gap(attributes["duality_gap_"], self.tol, found.status)
+        status = status_of_gap(attributes["duality_gap_"], self.tol, found.result.status)
         attributes["status_"] = "precision" if status == "above_tol" and self.epsilon is None else status
         return attributes
 

@@ -199,17 +199,18 @@ def minimum_enclosing_ball(
         center = center.dense() if isinstance(center, SparseColumns) else center
         lower, upper = space.bounds(found.indices, found.weights, found.farthest)
     radius, farthest = math.nextafter(lower**0.5, 0.0), math.nextafter(upper**0.5, math.inf) if upper > 0 else 0.0
-    status, reason = found.status, found.reason
+    result = found.result
+    status, reason = result.status, result.reason
     if status == "converged" and farthest > (1 + max(epsilon, 1e-9)) * radius:
         status, reason = "precision", f"{reason}, but the rounding error may be larger than that"
     ball = EnclosingBall(
         center, found.weights, radius, found.indices, status == "converged", farthest, float(epsilon), status, reason,
-        found.passes, space.evaluations, found.history,
+        result.passes, space.evaluations, result.history,
     )  # fmt: skip
     if not ball.certificate:
         warnings.warn(
             f"minimum_enclosing_ball stopped before every point was within 1 + epsilon = {1 + epsilon:g} times the "
-            f"radius: {found.reason}. The smallest ball has a radius of {ball.radius:.6g} to {ball.farthest:.6g}.",
+            f"radius: {result.reason}. The smallest ball has a radius of {ball.radius:.6g} to {ball.farthest:.6g}.",
             ConvergenceWarning,
             stacklevel=2,
         )

@@ -153,7 +153,7 @@ class KernelMarginClassifier(KernelPrediction):
                 shape=plan.shape or TreeShape(),
                 random_state=seed,
                 started=start is not None,
-                solver=strategy.solver,
+                solver=plan.strategy.solver,
                 given=origin.indices,
                 cache=self._cache(plan),
                 progress=progress,

@@ -21,10 +21,10 @@ from dimargin.kernels.user import Transform, kernel_matrix
 from dimargin.problems.class_pairs import ClassPairs
 from dimargin.problems.objectives import Objectives
 from dimargin.problems.one_vs_one import pair_numbers, votes_of
+from dimargin.problems.solution import SolveResult
 from dimargin.shards.local_engine import LocalEngine
 from dimargin.solvers import Limits
 from dimargin.strategies import Exact, Progress, TreeShape
-from dimargin.strategies.pair_results import PairsOutcome
 from dimargin.strategies.pair_training import train_pairs
 from dimargin.system.arrays import Floats, Indices
 from dimargin.system.threads import effective_n_threads
@@ -70,10 +70,6 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
         ``kernel_evaluations`` of this entry, ``objective`` (as `objective_`) and ``relative_gap``.
         Strategy "exact" adds ``factorizations`` of large kernel matrices in this entry (not for
         pairs of classes), "landmark" ``rows``, "cascade" ``round``, "dc" ``clustering_seconds``.
-        ``DivideAndConquer(theorem_1=True)``, for the hinge without intercept, adds
-        ``theorem_1_bound``, a bound on the distance between the dual objective of the level's
-        coefficients and the optimum of the whole problem, and ``theorem_1_bound_sampled``: False if
-        it is exact, True if it is the upper end of a 99% interval, as for more than 2,048 rows.
     """
 
     multi_class: str
@@ -138,13 +134,13 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
         def train(limits: Limits, progress: Progress) -> tuple[dict[str, Any], str]:
             engine = LocalEngine(n_threads, limits.cancelled)
             progress.level_begin(0, len(pairs.pairs))
-            outcome = train_pairs(pairs, start, limits, engine, seed, memory, progress.task_end)
-            (entry,) = outcome.history
-            progress.level_end(entry | {"pairs": entry["partitions"]}, lambda: outcome)
-            history = history_attribute(outcome.history)
-            own = {"n_iter_": outcome.passes, "history_": history}
-            certificate = self._certificate_attributes(outcome.objectives, "global", outcome.status)
-            return model_attributes(outcome) | certificate | own, outcome.reason
+            found = train_pairs(pairs, start, limits, engine, seed, memory, progress.task_end)
+            _, result = found
+            (entry,) = result.history
+            progress.level_end(entry | {"pairs": entry["partitions"]}, lambda: found)
+            own = {"n_iter_": result.passes, "history_": history_attribute(result.history)}
+            certificate = self._certificate_attributes(result.objectives, "global", result.status)
+            return model_attributes(found) | certificate | own, result.reason
 
         model_attributes = partial(self._pair_attributes, data, order, pairs)
         return PreparedFit(plan.n_levels, model_attributes, train)
@@ -176,17 +172,18 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
     # ---- fitted attributes ---------------------------------------------------------------------------------------
 
     def _pair_attributes(
-        self, data: TrainingData, order: Indices, pairs: ClassPairs, outcome: PairsOutcome
+        self, data: TrainingData, order: Indices, pairs: ClassPairs, found: tuple[Floats, SolveResult]
     ) -> dict[str, Any]:
         """Return the fitted attributes that prediction needs."""
-        support = np.flatnonzero(outcome.signed.any(axis=0))
+        signed, result = found
+        support = np.flatnonzero(signed.any(axis=0))
         given, codes = data.kept[order[support]], data.y[order[support]]
         by_class = np.lexsort((given, codes))
         support = support[by_class]
         transform = pairs.kernel.transform
         origin = Origin(data.classes, len(order), data.n_given, transform, None, data.is_thinned, data.columns)
-        signed = np.ascontiguousarray(outcome.signed[:, support])
-        vectors, intercept = pairs.kernel.vectors(support), outcome.objectives.intercept
+        signed = np.ascontiguousarray(signed[:, support])
+        vectors, intercept = pairs.kernel.vectors(support), result.objectives.intercept
         return support_attributes(origin, given[by_class], codes, vectors, signed, intercept)
 
     def _global_objectives(

@@ -49,8 +49,6 @@ from dimargin.spark.scaling import SUMS
 from dimargin.spark.training import train
 from dimargin.strategies import Progress
 
-_NUMERIC_TYPES = (T.IntegralType, T.FloatType, T.DoubleType, T.BooleanType, T.DecimalType)
-
 
 @dataclass(frozen=True)
 class FileRows:
@@ -243,10 +241,11 @@ def _open_table(table: DataFrame, path: str, label: str | int | None, weight: st
     drop = [] if weight is None else [names[column_index(path, names, weight, "weight")]]
     taken = TableColumns.choose(path, names, WantedColumns(label, drop=drop))
     assert taken.label is not None
+    numbers = (T.IntegralType, T.FloatType, T.DoubleType, T.BooleanType, T.DecimalType)
     for name in (*taken.wanted, *drop):
-        _check_kind(path, name, table.schema[given[name]].dataType, _NUMERIC_TYPES, "numbers expected")
+        _check_kind(path, name, table.schema[given[name]].dataType, numbers, "numbers expected")
     kind = table.schema[given[taken.label]].dataType
-    labels = (*_NUMERIC_TYPES, T.StringType, T.DateType)
+    labels = (*numbers, T.StringType, T.DateType)
     _check_kind(path, taken.label, kind, labels, "numbers or text expected as labels")
     features = F.array(*(quoted(given[name]).cast("double") for name in taken.wanted))
     weights = [quoted(given[name]).cast("double").alias(WEIGHT) for name in drop]

@@ -116,8 +116,8 @@ class Exact(InOnePlace):
             clusters = DivideAndConquer(max_cluster_size=largest, level_tol=0.01)
             return clusters.train(replace(training, shape=_clusters(rows.n_shards)))
         training.progress.level_begin(0, None)
-        whole = solve_across(training, start, self.working_set)
-        return _outcome(training, whole.level, whole.found())
+        step, _ = solve_across(training, start, self.working_set)
+        return _outcome(training, step.level, step.found())
 
 
 @dataclass(eq=False, repr=False)
@@ -150,7 +150,7 @@ def _is_local(part: Part, _: None) -> bool:
 
 def _outcome(training: Training, level: Level[Summary], found: LevelModel) -> Outcome:
     """Return the outcome of the only solve of a fit, and report its end."""
-    (solution,) = level.results
+    (solved,) = level.results
     labels = {"level": 0, "partitions": level.parts.n_shards, "scope": "global"}
-    history, _ = end_of_solve(training.progress, solution.history, labels, lambda: found)
-    return Outcome(found, solution.objectives, "global", solution.status, solution.reason, solution.passes, history)
+    history, _ = end_of_solve(training.progress, solved.result.history, labels, lambda: found)
+    return Outcome.of(solved.result, found, "global", history)

@@ -27,8 +27,8 @@ def last_step(training: Training, rows: Shards[Part], n_support: int, history: H
     """
     training.progress.level_begin(0, None)
     if stay_in_shards(training):
-        across = solve_across(training, whole_of(rows.collect(start_of)))
-        yield Step(across.level, across.found)
+        step, _ = solve_across(training, whole_of(rows.collect(start_of)))
+        yield step
         return
     whole = rows.merge(whole_of, rows.n_shards)
     plan = Plan.of(training, whole, replace(training.limits, stop_requested=training.progress.check), 0)

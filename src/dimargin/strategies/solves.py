@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from dimargin.problems.dual import DualProblem
-from dimargin.problems.objectives import Objectives
-from dimargin.problems.solution import History, Solution, Status
+from dimargin.problems.solution import Solution, SolveResult
 from dimargin.shards.parts import Part, first_of_groups
 from dimargin.shards.shards import Shards
 from dimargin.shards.tree import Level
@@ -77,7 +76,7 @@ class Solved:
 
 @dataclass(frozen=True)
 class Summary:
-    """Summary of a solved part for the caller: see `Part` and `Solution`.
+    """Summary of a solved part for the caller.
 
     Only the machine grows with the rows. It is included if the caller always needs the model of the
     level, which saves a job.
@@ -87,12 +86,7 @@ class Summary:
     mass: float  # Weight of the rows that the part represents.
     weight: float  # Weight of its own rows.
     n_support: int  # Number of rows with a nonzero coefficient.
-    objectives: Objectives
-    status: Status
-    reason: str
-    passes: int
-    kernel_evaluations: int
-    history: History
+    result: SolveResult
     machine: LevelModel | None = None
 
 
@@ -131,12 +125,7 @@ def summarise(solved: Solved, total: float | None) -> Summary:
         part.problem.mass,
         float(part.problem.weights.sum()),
         len(part.support),
-        solution.objectives,
-        solution.status,
-        solution.reason,
-        solution.passes,
-        solution.kernel_evaluations,
-        solution.history,
+        solution.bare(),
         None if total is None else machine_of(solved, total),
     )
 

@@ -54,7 +54,7 @@ from dimargin.io.models.table_steps import TABLE_STEPS, restored, stored, widths
 from dimargin.kernels.column_statistics import SparseColumns
 from dimargin.kernels.user import UserKernel
 from dimargin.shards.partition import KernelClusters, Split
-from dimargin.strategies import LINEAR_SOLVERS, STRATEGIES, Committee, Options, Router
+from dimargin.strategies import OPTION_CLASSES, Committee, Options, Router
 from dimargin.system.memory import out_of_memory
 from dimargin.system.value_tree import Arrays, Step, decode, encode, encode_parts
 
@@ -105,9 +105,6 @@ def _storable_classes() -> dict[str, tuple[type[BaseEstimator], tuple[str, ...],
 
 
 _STORABLE_CLASSES = _storable_classes()
-_OPTION_CLASSES: dict[str, type[Options]] = {
-    options.__name__: options for options in (*STRATEGIES.values(), *LINEAR_SOLVERS.values())
-}
 
 
 def save(model: Any, path: str | os.PathLike[str], notes: Mapping[str, Any] | None = None) -> None:
@@ -297,7 +294,7 @@ def _encode_other(value: Any, where: str, arrays: Arrays) -> Any:
         return {"router": _encode_parts(parts, where, arrays)}
     if isinstance(value, Split):
         return {"split": _encode_parts(vars(value), where, arrays)}
-    if isinstance(value, Options) and _OPTION_CLASSES.get(type(value).__name__) is type(value):
+    if isinstance(value, Options) and OPTION_CLASSES.get(type(value).__name__) is type(value):
         parameters = value.get_params(deep=False)
         return {"strategy": type(value).__name__, "parameters": encode(parameters, where, arrays, _encode_other)}
     if type(value) is algorithm_class(type(value).__name__):
@@ -332,7 +329,7 @@ def _decode_other(value: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) 
     if "step" in value:
         return _decode_step(value["step"], arrays)
     if "strategy" in value:
-        return _OPTION_CLASSES[value["strategy"]](**decode(value["parameters"], arrays, _decode_other))
+        return OPTION_CLASSES[value["strategy"]].from_saved(decode(value["parameters"], arrays, _decode_other))
     if "algorithm" in value:
         return _algorithm(value["algorithm"], decode(value["parameters"], arrays, _decode_other))
     return decode_transform(value, arrays)
