@@ -345,7 +345,7 @@ FAILURES = {
     "export rows out": "rows is not a dimargin model file",
     "export scaled out": "scaled scales rows or encodes columns",
     "export three out": "was fitted one-vs-rest for 3 classes",
-    "export laplacian out": "the Laplacian kernel has no LIBSVM form",
+    "export laplacian out": "kernel='laplacian' has no LIBSVM form",
 }
 
 

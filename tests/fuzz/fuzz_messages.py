@@ -136,6 +136,11 @@ def _world(k):
     return World(*_WORLDS[k])
 
 
+def genuine_kinds() -> set[str]:
+    """The kinds of messages that are sent in any world, of which hostile ones are made."""
+    return {plain(data)["kind"] for k in range(len(_WORLDS)) for data in _world(k).genuine}
+
+
 def generate(rng: random.Random) -> bytes:
     """The number of a world, and messages with the numbers of who says them and of who hears them."""
     k, messages = rng.randrange(len(_WORLDS)), []
@@ -189,7 +194,7 @@ def _is_sound(site):
     if hasattr(learner, "machines"):
         for machine in learner.machines:
             assert machine.chosen is None or np.isfinite(machine.chosen.value)
-            assert machine._quiet >= 0
+            assert machine.quiet >= 0
     else:
         mass = learner.push_sum.mass
         assert np.isfinite(mass).all() and np.isfinite(learner.weights).all() and np.isfinite(learner.average).all()

@@ -126,8 +126,8 @@ def decoder(kinds: tuple[type[Message], ...], largest: int = LIMITS.message) -> 
     --------
     >>> import numpy as np
     >>> class Greeting(Message, frozen=True, tag="greeting"):
-    ...     text: str
-    ...     values: Array
+    ...     text: Text
+    ...     values: Annotated[Array, Numbers()]
     >>> data = encode(Greeting("good morning", np.arange(3.0)))
     >>> decoder((Greeting,))(data).values
     array([0., 1., 2.])

@@ -61,7 +61,7 @@ class Average(SiteProgram):
 
     def wake(self, now: float, name: str) -> Iterator[Action]:
         """Run a round: send shares of the mass."""
-        for neighbour, mass in self.push_sum.shares(self.neighbourhood.names).items():
+        for neighbour, mass in self.push_sum.shares(self.neighbourhood.spoken_to).items():
             yield Send(neighbour, Share(mass))
         yield Wake(1.0)
 
