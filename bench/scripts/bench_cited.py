@@ -16,8 +16,7 @@ from threading import Event
 import numpy as np
 from bench_core_set import Full
 from bench_exact import local_gamma
-from bench_strategies import draw
-from common import heading, load, scaled
+from common import heading, kernel_values, load, scaled, split
 from scipy.special import logit
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import BaggingClassifier
@@ -36,7 +35,8 @@ from dimargin.problems.losses import HingeLoss
 from dimargin.shards.local_engine import LocalEngine
 from dimargin.shards.partition import cluster_rows
 from dimargin.shards.parts import Part, n_shards_for
-from dimargin.solvers import blocks
+from dimargin.solvers import BlockCoordinateDescent, blocks
+from dimargin.solvers.shrinking import ShrinkingRule
 from dimargin_bench.kernel_rivals import BaggedSVM, SingleCoordinateODM, SVMPerf
 
 WORKS = {}
@@ -45,6 +45,11 @@ ALGORITHMS = "docs/algorithms.md#"
 HINGE = {"ijcnn1": {"C": 32.0, "gamma": 2.0}, "cod-rna": {"C": 10.0, "gamma": 4.0}}  # as in bench_front_page.py
 PARTS_16 = {"branching": 4, "n_levels": 2, "random_state": 0}
 LARGEST = 1 - 1e-6  # probability that a member of a committee may claim
+
+
+def draw(name, n):
+    """`n` training rows and others for the test, scaled."""
+    return split(name, n, 20_000)
 
 
 def cited(*places):
@@ -59,7 +64,7 @@ def cited(*places):
 
 def values_of(machine, n):
     """Kernel values of a fit over n^2."""
-    return sum(entry["kernel_evaluations"] for entry in machine.history_) / n**2
+    return kernel_values(machine) / n**2
 
 
 def percent(machine, X, y):
@@ -288,7 +293,7 @@ def blocks_of_neighbours():
     yield "hinge, 20,000 rows of covtype, without neighbours", f"{others / ours:.1f} times as many"
 
 
-@cited("solvers/blocks.py")
+@cited("solvers/shrinking.py")
 def rows_that_rest():
     """Kernel values of the hinge where no rows begin alone, and where all wake at other parts of the gap."""
     others = {
@@ -302,7 +307,7 @@ def rows_that_rest():
         machine = dm.SVMClassifier(**parameters, tol=0.003, random_state=0)
         ours, ratios = values_of(machine.fit(A, a), len(a)), []
         for way, settings in others.items():
-            with replaced(blocks, "_SHRINK_SETTINGS", blocks._ShrinkSettings(**settings)):
+            with replaced(BlockCoordinateDescent, "shrinking", ShrinkingRule(**settings)):
                 ratios.append(f"{way} {values_of(machine.fit(A, a), len(a)) / ours:.2f}")
         yield f"{name}, times ours", ", ".join(ratios)
 
