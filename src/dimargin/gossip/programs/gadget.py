@@ -178,10 +178,20 @@ class Gadget(Learner):
 
     def _send_shares(self) -> Iterator[Action]:
         """Send shares to the neighbours that take them, and a sign of life to the others."""
-        is_new = self._waiting_since is not None
-        is_compressed = self.settings.compression != "none"
-        iterate = np.zeros((0, 0)) if is_new else self._sent_iterate
-        changes: dict[str, Change] = {}
+        spoken_to = self.neighbourhood.spoken_to
+        takers = [name for name in spoken_to if self._takes_shares(name)]
+        iterate = np.zeros((0, 0)) if self._waiting_since is not None else self._sent_iterate
+        if self.settings.compression != "none":
+            yield from self._send_differences(spoken_to, takers, iterate)
+            return
+        given = self.push_sum.shares(takers)
+        for name in spoken_to:
+            mass = given[name] if name in given else self.push_sum.sign_of_life(name)
+            yield Send(name, Exchange(mass, self.steps, iterate, self.settings.schema))
+
+    def _send_differences(self, spoken_to: list[str], takers: list[str], iterate: Floats) -> Iterator[Action]:
+        """Send what `_send_shares` sends as differences from earlier messages, where neighbours have these."""
+        is_new, changes = self._waiting_since is not None, dict[str, Change]()
 
         def rounded(name: str, sent: Floats, share: Floats) -> Floats:
             found = self._differences.change(name, self.push_sum.edge(name), sent, share, self.weights)
@@ -190,21 +200,19 @@ class Gadget(Learner):
             changes[name] = found[0]
             return found[1]
 
-        spoken_to = self.neighbourhood.spoken_to
-        takers = [name for name in spoken_to if self._takes_shares(name)]
-        given = self.push_sum.shares(takers, rounded=rounded if is_compressed else None)
+        given = self.push_sum.shares(takers, rounded)
         for name in spoken_to:
             edge = self.push_sum.edge(name)
-            if is_compressed and not self.push_sum.has_given(name):
+            if not self.push_sum.has_given(name):
                 rounded(name, edge.sent, edge.sent)  # These sums are zero, and sent exactly.
             mass = given[name] if name in given else self.push_sum.sign_of_life(name)
             if name in changes:
                 steps, schema = self.steps, self.settings.schema
                 yield Send(name, Difference.of(mass, self._shape, changes[name], steps, schema, is_new))
                 continue
-            if is_compressed and not is_new:
+            if not is_new:
                 self._differences.sent_whole(name, edge, mass, iterate)
-            yield Send(name, Exchange(mass, self.steps, iterate, self.settings.schema, is_compressed and not is_new))
+            yield Send(name, Exchange(mass, self.steps, iterate, self.settings.schema, not is_new))
 
     @property
     def _sent_iterate(self) -> Floats:
