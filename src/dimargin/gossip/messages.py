@@ -1,8 +1,8 @@
 """Messages between sites: typed, versioned values of bounded size, in which nothing can be executed.
 
-A message is a subclass of `Message` with annotated fields: numbers, texts, lists and dictionaries of them, and arrays.
-On the wire it is two bytes of `MAGIC`, one of `PROTOCOL_VERSION`, and MessagePack, in which an array is its dtype, its
-shape and its raw little-endian values.
+A message is a subclass of `Message` with annotated fields: numbers, texts, lists and dictionaries
+of them, and arrays. On the wire it is two bytes of `MAGIC`, one of `PROTOCOL_VERSION`, and
+MessagePack, in which an array is its dtype, its shape and its raw little-endian values.
 
 The valid values of a field are declared with it, and checked once, when a message is decoded: by
 `Meta` of msgspec for numbers, texts, lists and dictionaries, by `Numbers` for arrays, and by
@@ -31,7 +31,7 @@ MAGIC = b"dm"
 PROTOCOL_VERSION = 1
 _WIRE_DTYPES = ("<f8", "<f4", "<i8", "<i4", "|b1", "|u1")
 Array = np.ndarray[Any, np.dtype[Any]]
-_min, _max = np.minimum.reduce, np.maximum.reduce  # NaN if there is one; for few numbers twice as fast as min.
+_min, _max = np.minimum.reduce, np.maximum.reduce  # NaN if there is one, like np.min; twice as fast on short arrays.
 
 
 class MessageError(PrintableError, ValueError):
@@ -99,7 +99,9 @@ def _decode_array(kind: Any, value: Any) -> NDArray[Any]:
             raise ValueError(f"an array cannot have dtype {dtype!r} and shape {shape!r}")
         if math.prod(shape) * np.dtype(dtype).itemsize != len(raw):
             raise ValueError(f"{len(raw)} bytes for an array of shape {tuple(shape)}")
-        if max(shape, default=0) > LIMITS.message:  # Even without values, the norms of such an array would take memory.
+        if (
+            max(shape, default=0) > LIMITS.message
+        ):  # An array of shape (10**9, 0) has no bytes, but its row norms would take memory.
             raise ValueError(f"an array of shape {tuple(shape)} does not fit into a message of {LIMITS.message} bytes")
         return np.frombuffer(raw, dtype).reshape(shape)
     except TypeError as error:
@@ -220,7 +222,7 @@ def unpack(data: bytes) -> dict[str, Any]:
         raise MessageError(f"invalid state: {error}") from error
 
 
-_ARRAY_KEY = "__array__"  # The only key of a dictionary that stands for an array in a state.
+_ARRAY_KEY = "__array__"  # A dictionary with only this key stands for an array in a state.
 
 
 def _encode_state_value(value: Any) -> Any:

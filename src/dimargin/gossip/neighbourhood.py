@@ -18,8 +18,8 @@ class Neighbourhood:
 
     # Silence in seconds after which a neighbour counts as gone; infinite if sites need not answer.
     lease: float
-    # A neighbour is refused if it sends more messages per second of this site's clock. Messages
-    # that come while the site is busy for up to a minute, and are read in a burst, do not count.
+    # A neighbour is refused if it sends more messages than this per second of this site's clock. A
+    # burst of messages that is read after a pause of up to a minute is allowed.
     max_messages: float = float("inf")
     names: tuple[str, ...] = ()  # Sites that the network can reach.
     heard: dict[str, float] = field(default_factory=dict)  # Time of each neighbour's last message.

@@ -4,13 +4,13 @@
     dir/0001    results, shards, manifest   after a level
     dir/0002    results, manifest           after a step that needs results only
 
-``results`` are those of the jobs since the previous checkpoint, ``shards`` the parts of the level with
-their solutions. They are not pickled, and loading them executes nothing. The manifest is written last,
-and a checkpoint without one is ignored. It holds the parameters, the seed, the number of
-rows, a fingerprint of the data, and checksums of everything including itself. A new driver reads
-the source again and runs the same algorithm with the saved results instead of its first jobs, which
-brings it to the same state (`dimargin.spark.engine.record`). When a fit has ended, its checkpoints are
-marked as finished, and the next fit in the folder starts from scratch.
+``results`` are those of the jobs since the previous checkpoint, ``shards`` the parts of the level
+with their solutions. They are not pickled, and loading them executes nothing. The manifest is
+written last, and a checkpoint without one is ignored. It holds the parameters, the seed, the number
+of rows, a fingerprint of the data, and checksums of everything including itself. A new driver reads
+the source again and repeats the algorithm, taking the results of the first jobs from the
+checkpoint, which brings it to the same state (`dimargin.spark.engine.record`). When a fit has
+ended, its checkpoints are marked as finished, and the next fit in the folder starts from scratch.
 """
 
 from __future__ import annotations
@@ -91,7 +91,8 @@ class Checkpoints(Resumption):
         Raises
         ------
         ValueError
-            If the checkpoints are damaged or belong to another fit; the message names the parameter that differs.
+            If the checkpoints are damaged or belong to another fit; the message names the parameter
+            that differs.
         """
         changeable = {"max_time", "memory_limit"}  # A resumed fit may have other values of these.
         fit = {
@@ -115,7 +116,9 @@ class Checkpoints(Resumption):
         self._engine.record(PACKING, past, saved)
         self._next = {**self._past[-1], "number": len(self._past)}
         if saved is not None:
-            self._spent.append(self._next["shards"]["folder"])  # Until then, lost shards are read from it again.
+            self._spent.append(
+                self._next["shards"]["folder"]
+            )  # Until the fit ends, lost shards are read from it again.
 
     def is_replaying(self) -> bool:
         """See `Resumption`."""

@@ -1,11 +1,11 @@
 """Evaluation of the whole problem at given support vectors: margins, intercept and gap, across shards.
 
-The support vectors are sent to every shard, in float64, and sums are returned. With an intercept b the
-primal is minimised over it. The losses that have one are one-sided and in proportion to a row's weight.
-A positive row has a loss where ``b < t_i``, a negative one where ``b > t_i``, with ``t_i = y_i - f_i``
-and a slope that is constant or linear in ``b - t_i``. So the rows of a class whose ``t_i`` lie in the
-same interval act on every b outside it as one row at their mean: shards send sums over narrow
-intervals, and then over narrower ones around the best b.
+The support vectors are sent to every shard, in float64, and sums are returned. With an intercept b
+the primal is minimised over it. Losses that allow an intercept are one-sided and in proportion to a
+row's weight. A positive row has a loss where ``b < t_i``, a negative one where ``b > t_i``, with
+``t_i = y_i - f_i`` and a slope that is constant or linear in ``b - t_i``. So for every b outside an
+interval, only the number and the mean of the ``t_i`` of a class in it are needed: shards send sums
+over narrow intervals, and then over narrower ones around the best b.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ class InterceptSearch:
 def whole_objectives(rows: Shards[Part], support: Part, facts: Facts, limits: Limits) -> tuple[Objectives, int]:
     """Return the objectives of the whole problem, and the number of kernel values computed.
 
-    `support` has the rows with nonzero coefficients, in the order of their keys. Of the limits only
-    cancellation is heeded.
+    `support` has the rows with nonzero coefficients, in the order of their keys. Only
+    `limits.cancelled` has an effect.
     """
     exact = DualProblem.of(support.problem, support.problem.kernel.in_float64())
     evaluated = rows.map(evaluate_from, (replace(support, problem=exact), rows.n_threads, limits))

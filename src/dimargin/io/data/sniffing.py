@@ -19,7 +19,7 @@ SAMPLE_ROWS = 100
 SAMPLE_BYTES = 2**18
 """Maximum numbers of lines and bytes that guesses use; they use at least two lines."""
 
-_MIN_AGREEMENT = 0.9  # At most a tenth of the lines may be malformed, with another number of separators.
+_MIN_AGREEMENT = 0.9  # At most a tenth of the lines may have another number of separators.
 _LINE_ENDS = re.compile("[\r\n]+")
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+", re.ASCII)
 
