@@ -12,6 +12,7 @@ from sklearn.svm import SVC, LinearSVC
 from dimargin.estimators import LinearODMClassifier, ODMClassifier
 from dimargin.strategies import DiODM
 from dimargin_bench.experiments.declarations import Method
+from dimargin_bench.experiments.literal_diodm import ConcatenatingDiODM
 from dimargin_bench.experiments.literal_dsvrg import LiteralDSVRG
 from dimargin_bench.experiments.replay import TimedDiODM, TimedDSVRG
 
@@ -21,7 +22,7 @@ _PARTS = ("the whole problem", "4 parts", "16 parts", "64 parts")  # at each lev
 _TREES = {"diodm": "DiODM", "cascade": "Ca-ODM", "dip": "DiP-ODM", "dc": "DC-ODM"}
 _CORES = "all cores but those that are measured, by tasks that were timed on one, and no messages"
 _RESCALING = partial(ODMClassifier, strategy=DiODM(early_stop=False), n_levels=N_LEVELS)
-_CONCATENATING = partial(ODMClassifier, strategy=DiODM(warm_start="concatenate", early_stop=False), n_levels=N_LEVELS)
+_CONCATENATING = partial(ODMClassifier, strategy=ConcatenatingDiODM(early_stop=False), n_levels=N_LEVELS)
 _TIMED = partial(ODMClassifier, strategy=TimedDiODM(early_stop=False), n_levels=3)  # 64 leaves
 
 
