@@ -26,7 +26,6 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.svm import SVC
 
 import dimargin as dm
-from dimargin import _core
 from dimargin.kernels.functions import Kernel
 from dimargin.kernels.matrix import KernelMatrix
 from dimargin.kernels.row_transform import RowTransform
@@ -97,8 +96,7 @@ def replaced(module, name, value):
 # ---- cascades --------------------------------------------------------------------------------------------------------
 
 
-@cited("strategies/cascade.py", "strategies/dip.py", f"{ALGORITHMS}cascades",
-       f"{ALGORITHMS}distribution-preserving-cascades")  # fmt: skip
+@cited(f"{ALGORITHMS}cascades", f"{ALGORITHMS}distribution-preserving-cascades")
 def one_round():
     """What one round on 16,000 rows in 16 parts reaches, hinge, and how many rounds meet a gap of 1e-3."""
     for name, parameters in HINGE.items():
@@ -119,7 +117,7 @@ def one_round():
             yield f"{name}, rounds, {coefficients} coefficients", f"{machine.history_[-1]['round']}, {machine.status_}"
 
 
-@cited("strategies/cascade.py", f"{ALGORITHMS}cascades")
+@cited(f"{ALGORITHMS}cascades")
 def rounds_or_the_whole():
     """Kernel values, over n^2, of rounds after the first to a gap of 1e-3, and of the whole problem instead."""
     for name, n, shape, machine in (
@@ -135,23 +133,10 @@ def rounds_or_the_whole():
         yield f"{name}, the whole problem", f"{machine.history_[-1]['kernel_evaluations'] / n**2:.2f}"
 
 
-@cited("strategies/cascade.py")
-def survivors():
-    """The machine of exactly the support vectors of the ODM, if these stand for themselves alone."""
-    A, _, a, _ = draw("cod-rna", 5000)
-    options = {"gamma": 1 / (A.shape[1] * A.var()), "theta": 0.8, "random_state": 0}
-    best, K = dm.ODMClassifier(lam=1e5, **options).fit(A, a), rbf_kernel(A, gamma=options["gamma"])
-    kept = best.support_
-    for whose, share in (("of the whole", len(kept) / len(a)), ("of their own", 1.0)):
-        machine, found = dm.ODMClassifier(lam=1e5 * share, **options).fit(A[kept], a[kept]), np.zeros(len(a))
-        found[kept[machine.support_]] = machine.dual_coef_[0]
-        yield f"weight {whose}, {len(kept)} of 5,000 rows", f"{distance(found, coefficients_of(best, len(a)), K):.2g}"
-
-
 # ---- clusters --------------------------------------------------------------------------------------------------------
 
 
-@cited("strategies/committee.py", f"{ALGORITHMS}early-prediction")
+@cited(f"{ALGORITHMS}early-prediction")
 def committee():
     """Accuracy of each rule of prediction on 20,000 rows of ijcnn1 in 16 clusters, hinge."""
     A, B, a, b = draw("ijcnn1", 20_000)
@@ -176,7 +161,7 @@ def claimed(X, positive, X_test):
     return CalibratedClassifierCV(machine, cv=3, ensemble=False).fit(X, positive).predict_proba(X_test)[:, 1]
 
 
-@cited("shards/partition/clusters.py", f"{ALGORITHMS}kernel-clusters")
+@cited(f"{ALGORITHMS}kernel-clusters")
 def clusters_of_covtype():
     """Sizes of 64 clusters of covtype by each kernel, and the share of the sum of the given one's values inside."""
     X, _ = load(COVTYPE)
@@ -344,26 +329,6 @@ def different_rows():
         rows = np.ascontiguousarray(np.column_stack([X, y]))
         different = len(np.unique(rows.view(f"V{rows.itemsize * rows.shape[1]}")))
         yield name, f"{different / len(y):.1%} different; {X.shape[1]} columns, {np.mean(X != 0):.0%} not zero"
-
-
-@cited("estimators/kernel_parameters.py")
-def errors_of_single_precision():
-    """Largest error by float32 of 2,000 decision values, in half units in the last place of the coefficients' norm."""
-    rng = np.random.default_rng(0)
-    X, queries = rng.normal(size=(900, 2)), rng.normal(size=(2000, 2))
-    y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.3 * rng.normal(size=900) > 0
-    for gamma in (0.05, 0.5, 5.0):
-        for lam in (1e3, 1e4, 1e6, 1e8):
-            machine = dm.ODMClassifier(gamma=gamma, lam=lam, max_iter=100, random_state=0).fit(X, y)
-            vectors, signed = machine.support_vectors_, machine.dual_coef_
-            exact = signed @ rbf_kernel(vectors, queries, gamma=gamma)
-            unit, errors = np.finfo(np.float32).epsneg * np.linalg.norm(signed), []
-            for instructions in _core.instruction_sets():
-                _core.use_instruction_set(instructions)
-                single = KernelMatrix(RowTransform.fit(vectors, Kernel("rbf", gamma=gamma)), vectors, queries=queries)
-                found = single.multiply(np.arange(len(vectors)), signed)
-                errors.append(f"{np.abs(found - exact).max() / unit:.1f} ({instructions})")
-            yield f"gamma={gamma:g}, lam={lam:.0e}", ", ".join(errors)
 
 
 @cited(

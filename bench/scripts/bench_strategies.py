@@ -1,4 +1,4 @@
-"""Which strategy is fastest to the gap, over sizes and kernel widths, and which predicts best at a time limit.
+"""Strategies by their time to the gap, over sizes and kernel widths, and by their accuracy at a time limit.
 
 Usage: bench_strategies.py [gap] [limits] [--only NAME ...] [--limit SECONDS]; both parts and all data by default.
 

@@ -29,7 +29,7 @@ def svc(gamma, weight, n):
 
 
 def tune(make, X, y):
-    """What the one-standard-error rule chooses, and what the best mean does."""
+    """Choose parameters by the one-standard-error rule, and by the best mean."""
     A, _, a, _ = train_test_split(X, y, train_size=20_000, stratify=y, random_state=1)
     folds = StratifiedKFold(5, shuffle=True, random_state=0)
     grid = list(product(WEIGHT, GAMMA))  # from the most regularised on

@@ -1,4 +1,4 @@
-"""What a smaller relative gap buys: test accuracy of machines that are solved to gaps from 0.3 to 1e-4.
+"""Effect of the relative gap: test accuracy of machines that are solved to gaps from 0.3 to 1e-4.
 
 Up to 10,000 training rows and 10,000 test rows, three random draws, features to [0, 1] by training ranges; machines:
 the ODM with its defaults and with lam=1e7, the SVM (hinge) with C=1 and with C=100 and gamma of four times "scale".

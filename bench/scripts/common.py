@@ -1,4 +1,4 @@
-"""What every benchmark prints and reads in the same way."""
+"""Printing, timing, memory and data that all benchmarks share."""
 
 import os
 import platform
@@ -38,7 +38,7 @@ def versions():
 
 
 def heading(text):
-    """What is measured, and on what."""
+    """Print the purpose of a benchmark, the machine and the versions."""
     print(text.strip(), machine(), versions(), sep="\n\n", end="\n\n", flush=True)
 
 
@@ -82,7 +82,7 @@ def resident(process="self", peak=False):
 
 
 def intel_svc():
-    """scikit-learn-intelex's SVC, or None, which is said, where there is none."""
+    """scikit-learn-intelex's SVC, or None and a message if it is not installed."""
     try:
         from sklearnex.svm import SVC
     except ImportError as error:

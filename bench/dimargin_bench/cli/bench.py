@@ -78,8 +78,8 @@ def _bench(
 
     Example: dimargin bench dcsvm --quick --output results
 
-    Every fit is a cell, in a process of its own; its outcome goes into the folder, and the same command goes on where
-    it was interrupted. The exit status is 1 if a method failed. Data sets are read from the folder that the environment
+    Every fit is a cell, in a process of its own; its outcome is stored in the folder, and the same command resumes an
+    interrupted run. The exit status is 1 if a method failed. Data sets are read from the folder that the environment
     variable DIMARGIN_DATA names; those that are not there are left out.
     """
     out = Output(False, quiet)
@@ -94,7 +94,7 @@ def _bench(
         with display.progress:
             results = run_experiment(chosen, folder, options, display)
     except KeyboardInterrupt:
-        leave_interrupted(out, f"the cells that have ended are in {folder / CELLS}, and the same command goes on")
+        leave_interrupted(out, f"the cells that have ended are in {folder / CELLS}; the same command resumes")
     write_results(results, folder)
     out.say(f"{folder}: {', '.join(NAMES)}")
     facts: dict[str, Any] = {"cells": len(results.records), "failed": len(results.failures)}

@@ -99,8 +99,8 @@ def _fetch(names: NamesArgument, quiet: QuietOption = False) -> None:
 
     Example: dimargin datasets fetch ijcnn1 phishing
 
-    Ctrl-C keeps what has come, and the next fetch goes on from there. A file whose public checksum nobody has
-    is unverified: what came first is recorded, and later changes are noticed.
+    Ctrl-C keeps the bytes that have come, and the next fetch resumes from there. A file without a known public
+    checksum is unverified: its first checksum is recorded, and later changes are noticed.
     """
     out = Output(False, quiet)
     entries = [entry_of(name) for name in names]  # all of them, before the first is fetched
@@ -110,7 +110,7 @@ def _fetch(names: NamesArgument, quiet: QuietOption = False) -> None:
             with display.progress:
                 fetch(entry.name, display)
         except KeyboardInterrupt:
-            out.say("Interrupted: what has come is kept, and the next fetch goes on from there")
+            out.say("Interrupted: what has come is kept, and the next fetch resumes from there")
             raise typer.Exit(1) from None
         for file in entry.files:
             found = find(file)

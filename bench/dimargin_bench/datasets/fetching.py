@@ -20,16 +20,15 @@ def fetch(name: str, progress: Progress | None = None) -> Paths:
 
     A file gets its name when it is whole and, where the public checksum is known, has that. Else its checksum, size,
     address and day are recorded beside it, in ``NAME.record.json``: the file is unverified, but it cannot change
-    unnoticed, since every later use compares it with the record, and so does a later fetch. Where a transfer broke, the
-    next one goes on, if the server still has the same version, and the notes of what has come are not damaged. No more
-    is taken than the server has stated.
+    unnoticed, since every later use compares it with the record, and so does a later fetch. Interrupted downloads are
+    resumed if the server still has the same version. No more is read than the server has stated.
 
     Parameters
     ----------
     name : str
         A name of `available`.
     progress : callable, optional
-        Called as a file comes with its name, the bytes that are here and the bytes in all; by default nobody is told.
+        Called during a download with the name of the file, the bytes that have come, and all bytes.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Records of first fetches: what a file was when it came whose checksum nobody knows, so that a later change shows."""
+"""Checksums recorded at the first download, for files whose public checksum is not known."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dimargin_bench.datasets.places import Found
 
 
 class ChangedFileError(PrintableError, OSError):
-    """Error for a file in the cache that is not what it was when it was fetched, or not the public one."""
+    """Error for a file in the cache that differs from the one that was fetched, or from the public one."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Record:
     Parameters
     ----------
     sha256 : str
-        Its checksum then, which was compared with nothing.
+        Its checksum at that time, which could not be verified.
     size : int
         Bytes.
     address : str
@@ -45,7 +45,7 @@ _KINDS = {"sha256": str, "size": int, "address": str, "day": str}
 
 
 def record_path(path: Path) -> Path:
-    """Return where the record of a file is, beside it."""
+    """Return the path of the record of a file, in the same folder."""
     return path.with_name(f"{path.name}.record.json")
 
 

@@ -1,7 +1,7 @@
-"""The transfer of one file, in the form that pooch asks of downloaders; a broken one is gone on with later.
+"""Download of one file as one of pooch's downloaders, which resumes an interrupted download.
 
-What has come lies beside the place of the file as ``NAME.part``, with notes of which version it is a part of, and pooch
-gets it when it is whole. So a file that has its name is whole.
+pooch itself starts a broken download again from its first byte. Here the bytes that have come are kept in
+``NAME.part``, with notes of the version that they belong to, and pooch gets the file when it is complete.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from dimargin.system.reading import read_json
 from dimargin.system.writing import write_file
 
 Progress = Callable[[str, int, int], None]
-"""Function that is called as a transfer goes on: with the name of the file, the bytes that are here, and all bytes."""
+"""Function that is called during a download: with the name of the file, the bytes that have come, and all bytes."""
 
-CHUNK = 2**16  # bytes; what has come of the last one is lost when the connection breaks
-TIMEOUT = 30.0  # seconds without any byte
+CHUNK = 2**16  # Bytes of a chunk; a part of one is lost when the connection breaks.
+TIMEOUT = 30.0  # Seconds without any byte after which a download fails.
 
 
 class FetchError(PrintableError, OSError):
@@ -30,12 +30,12 @@ class FetchError(PrintableError, OSError):
 
 
 class Transfer:
-    """A file that is written as it comes, after what an earlier transfer left of it.
+    """A file that is appended to what an earlier transfer left of it.
 
     Parameters
     ----------
     part : Path
-        Where it is written. Notes beside it hold its address, its size, and what its server calls this version of it.
+        Where it is written. Notes in a file next to it have its address, its size and its version.
     file : binary file
         The same, open for appending.
     address : str
@@ -54,7 +54,7 @@ class Transfer:
         self.done = file.seek(0, os.SEEK_END)
 
     def run(self) -> None:
-        """Let pooch fetch what is not here yet; raises OSError, as errors of requests are, if that is not all then."""
+        """Fetch the missing bytes by pooch; raise OSError, as requests does, if the file is still incomplete."""
         import pooch
 
         if not self.done or self.done != self.total:
@@ -65,14 +65,14 @@ class Transfer:
             raise FetchError(f"{self.done} bytes came of {self.total}")
 
     def headers(self) -> dict[str, str]:
-        """Return what is asked for: the rest, if the server still has the version of what is here, else the whole."""
+        """Return headers that ask for the missing bytes, if the server still has this version, or for all."""
         as_it_is = {"Accept-Encoding": "identity"}
         if not self.done or self._version is None:
             return as_it_is
         return {**as_it_is, "Range": f"bytes={self.done}-", "If-Range": self._version}
 
     def begin(self, response: Any, *_: Any, **__: Any) -> None:
-        """Take note of an answer before its content comes; the signature is that of hooks of requests."""
+        """Read the headers of a response, as a hook of requests."""
         self._response = response
         length = response.headers.get("Content-Length")
         if response.status_code == 206:
@@ -91,7 +91,7 @@ class Transfer:
             self._file.truncate(0)
 
     def write(self, chunk: bytes) -> int:
-        """Append what has come; raises FetchError before more is written than the server has said."""
+        """Append a chunk; raise FetchError if that would exceed the size that the server stated."""
         if self.total is None or self.done + len(chunk) > self.total:
             self._version = None  # nothing of such a server is kept
             raise FetchError(f"more came than the {self.total} bytes that the server had said")
@@ -100,16 +100,16 @@ class Transfer:
         return len(chunk)
 
     def flush(self) -> None:
-        """Write what is buffered, as pooch asks after every chunk."""
+        """Write the buffer to the file; pooch calls this after every chunk."""
         self._file.flush()
 
     def close(self) -> None:
-        """Close the connection, which pooch leaves open where a transfer breaks."""
+        """Close the connection, which pooch leaves open when a download breaks."""
         if self._response is not None:
             self._response.close()
 
     def keep(self) -> int:
-        """Return how many bytes a later transfer can go on from, and forget what it cannot."""
+        """Return how many bytes a later download can resume from; drop bytes that it cannot use."""
         self._file.flush()
         if self._version is None or self.total is None or self.done >= self.total:
             self._file.truncate(0)
@@ -117,14 +117,14 @@ class Transfer:
 
 
 def download(address: str, part: Path, output: Path, progress: Progress) -> None:
-    """Fetch a file, going on from what is in `part`, and move it to `output` when it is whole.
+    """Fetch a file, resuming from the bytes in `part`, and move it to `output` when it is complete.
 
     Raises
     ------
     FetchError
-        If it did not come whole; `part` keeps what has come, if anything.
+        If it is incomplete; `part` keeps the bytes that have come.
     """
-    handled = sys.exception()  # by the caller, so that it is no cause of what happens here
+    handled = sys.exception()  # The caller handles this one; it is not a cause of errors below.
     with open(part, "ab") as file:
         _lock(file, part)
         transfer = Transfer(part, file, address, progress)
@@ -135,7 +135,7 @@ def download(address: str, part: Path, output: Path, progress: Progress) -> None
             _notes(part).unlink(missing_ok=True)
         except OSError as error:  # which those of requests are
             kept = transfer.keep()
-            what = f"; the {kept} bytes that came are kept, and the next fetch goes on from there" if kept else ""
+            what = f"; the {kept} bytes that came are kept, and the next fetch resumes from there" if kept else ""
             raise FetchError(f"{address}: {_cause(error, handled)}{what}") from error
         finally:
             transfer.close()
@@ -149,7 +149,7 @@ def _notes(part: Path) -> Path:
 
 
 def _read_notes(part: Path) -> dict[str, Any]:
-    """Return the notes beside what has come; none where they are damaged, so that the transfer begins again."""
+    """Return the notes of a partial file, or an empty dict if they are damaged, so that the download restarts."""
     try:
         notes = read_json(_notes(part))
     except (FileNotFoundError, ValueError):
@@ -159,7 +159,7 @@ def _read_notes(part: Path) -> dict[str, Any]:
 
 
 def _version(response: Any) -> str | None:
-    """Return what tells a version of a file from others, byte for byte: a strong ETag, or else when it was changed."""
+    """Return the version of a file: a strong ETag, or else the time of the last change."""
     tag: str = response.headers.get("ETag", "")
     changed: str | None = response.headers.get("Last-Modified")
     return tag if tag.startswith('"') else changed
@@ -169,7 +169,8 @@ def _lock(file: BinaryIO, part: Path) -> None:
     """Raise FetchError if another process fetches the same file."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        alone = os.path.samestat(os.fstat(file.fileno()), part.stat())  # else the other one has moved it by now
+        # Another process may have moved the file before this one had the lock.
+        alone = os.path.samestat(os.fstat(file.fileno()), part.stat())
     except (BlockingIOError, FileNotFoundError):
         alone = False
     if not alone:

@@ -1,4 +1,4 @@
-"""Outcomes of cells in files, one each, so that what was interrupted goes on and what is known is not run again."""
+"""Outcomes of cells, one file per cell, so that an interrupted run resumes and known cells are not run again."""
 
 from __future__ import annotations
 

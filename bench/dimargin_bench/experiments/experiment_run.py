@@ -147,8 +147,8 @@ class Watcher:
 def run_experiment(experiment: Experiment, folder: Path, options: Options, watcher: Watcher | None = None) -> Results:
     r"""Run the cells of an experiment, each in a process of its own, but for those whose outcome is in the cache.
 
-    A method that fails, is killed or exceeds the limit has an outcome that says so. The outcome of every cell is in the
-    cache as soon as there is one: who interrupts a run, and starts it again with the same folder, goes on.
+    A method that fails, is killed or exceeds the limit has an outcome that says so. The outcome of every cell is
+    stored at once: an interrupted run resumes when it is started again with the same folder.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ class Outcome:
     warnings : list of str
         What the fit warned of.
     traces : dict of str to dict
-        What the sites of a run have come to against time, as `declarations.Traces` draws it.
+        Numbers of every site of a run against time, as `declarations.Traces` draws them.
     """
 
     status: str

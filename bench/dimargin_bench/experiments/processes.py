@@ -1,4 +1,4 @@
-"""Cells in processes of their own, each with a time limit: whatever happens to one, the others go on."""
+"""Cells in processes of their own, each with a time limit: a failure of one does not end the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Local machines of random parts of the rows, put together: what divide and conquer is compared with."""
+"""Local machines of random parts of the rows, combined: the reference for divide and conquer."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def test_an_interrupted_run_says_what_it_keeps(dimargin, folder, monkeypatch):
         status, out, err = dimargin("bench", "trial", "-o", folder, "--only", "naive", "--only", "interrupts")
     finally:
         signal.signal(signal.SIGINT, before)  # which the command leaves ignored, as it is about to end
-    said = f"Interrupted: the cells that have ended are in {folder / 'cells'}, and the same command goes on"
+    said = f"Interrupted: the cells that have ended are in {folder / 'cells'}; the same command resumes"
     assert (status, out, err.splitlines()[-1]) == (1, "", said)
     assert len(list((folder / "cells").iterdir())) == 1 and not (folder / "report.html").exists()
 

@@ -145,7 +145,7 @@ def test_a_file_of_unknown_length_is_refused(server, offer, cache):
     assert names(cache) == []
 
 
-@pytest.mark.parametrize("after", [0, 10 * CHUNK], ids=["whole", "gone on with"])
+@pytest.mark.parametrize("after", [0, 10 * CHUNK], ids=["whole", "resumed"])
 def test_no_more_is_taken_than_the_server_has_said(server, offer, cache, after):
     offer(LONG)
     if after:
