@@ -360,7 +360,7 @@ def test_in_a_grid_search(rows):
 
 @pytest.mark.slow
 def test_on_real_rows_every_site_is_within_a_percent(data_folder):
-    """The figure that TARGETS.md holds for all settings, of one of them."""
+    """The figure that bench/targets has for all settings, of one of them."""
     X, y = load_svmlight_file(str(data_folder / "a9a.bz2"), n_features=123)
     X, y = sp.csr_array(sp.hstack([X, np.ones((X.shape[0], 1))])), (y > 0).astype(int)
     machine = GossipSVMClassifier(topology="ring", shards="sorted", random_state=0).fit(X, y)

@@ -24,14 +24,12 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from dimargin.gossip import limits
+from dimargin.gossip.limits import LIMITS
 from dimargin.system.printing import PrintableError
 
 MAGIC = b"dm"
 PROTOCOL_VERSION = 1
-LARGEST = limits.MESSAGE  # Most bytes of a message, by default.
 _WIRE_DTYPES = ("<f8", "<f4", "<i8", "<i4", "|b1", "|u1")
-_NO_NUL = "^[^\\x00]*$"  # NumPy strips trailing NUL characters from texts.
 Array = np.ndarray[Any, np.dtype[Any]]
 _min, _max = np.minimum.reduce, np.maximum.reduce  # NaN if there is one; for few numbers twice as fast as min.
 
@@ -49,8 +47,8 @@ class Numbers:
     """Constraint on an array in a message, as an annotation of its field; NaN is never in the range."""
 
     dimensions: tuple[int, ...] = (1,)  # The allowed numbers of dimensions.
-    low: float = -limits.NUMBER
-    high: float = limits.NUMBER
+    low: float = -LIMITS.number
+    high: float = LIMITS.number
     dtype: str = "<f8"
 
     def fault(self, array: Array) -> str | None:
@@ -64,11 +62,12 @@ class Numbers:
         return None
 
 
-Count = Annotated[int, Meta(ge=0, le=limits.COUNT)]
-SiteName = Annotated[str, Meta(min_length=1, max_length=limits.NAME)]
-Text = Annotated[str, Meta(max_length=limits.TEXT, pattern=_NO_NUL)]
-Digest = Annotated[str, Meta(max_length=limits.DIGEST)]
-Finite = Annotated[float, Meta(ge=-limits.SUM, le=limits.SUM)]
+Count = Annotated[int, Meta(ge=0, le=LIMITS.count)]
+SiteName = Annotated[str, Meta(min_length=1, max_length=LIMITS.name)]
+# NumPy strips trailing NUL characters from texts, so texts have none.
+Text = Annotated[str, Meta(max_length=LIMITS.text, pattern="^[^\\x00]*$")]
+Digest = Annotated[str, Meta(max_length=LIMITS.digest)]
+Finite = Annotated[float, Meta(ge=-LIMITS.sum, le=LIMITS.sum)]
 
 
 class Message(msgspec.Struct, frozen=True, tag_field="kind"):
@@ -100,8 +99,8 @@ def _decode_array(kind: Any, value: Any) -> NDArray[Any]:
             raise ValueError(f"an array cannot have dtype {dtype!r} and shape {shape!r}")
         if math.prod(shape) * np.dtype(dtype).itemsize != len(raw):
             raise ValueError(f"{len(raw)} bytes for an array of shape {tuple(shape)}")
-        if max(shape, default=0) > LARGEST:  # Even without values, the norms of such an array would take memory.
-            raise ValueError(f"an array of shape {tuple(shape)} does not fit into a message of {LARGEST} bytes")
+        if max(shape, default=0) > LIMITS.message:  # Even without values, the norms of such an array would take memory.
+            raise ValueError(f"an array of shape {tuple(shape)} does not fit into a message of {LIMITS.message} bytes")
         return np.frombuffer(raw, dtype).reshape(shape)
     except TypeError as error:
         raise ValueError(f"expected an array, got {type(value).__name__}") from error
@@ -116,7 +115,7 @@ def encode(message: Message) -> bytes:
 
 
 @cache
-def decoder(kinds: tuple[type[Message], ...], largest: int = LARGEST) -> Callable[[bytes], Message]:
+def decoder(kinds: tuple[type[Message], ...], largest: int = LIMITS.message) -> Callable[[bytes], Message]:
     """Return a function that decodes messages of these kinds, and refuses everything else.
 
     It raises MessageError if there are more than `largest` bytes, or if they are damaged or of

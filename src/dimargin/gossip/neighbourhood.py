@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 
@@ -93,3 +93,9 @@ class Neighbourhood:
     def share_refusals(self, other: Neighbourhood) -> None:
         """Share all refusals, present and future, with another neighbourhood of the same site."""
         self.refused, self.redeemable = other.refused, other.redeemable
+
+
+def lower_median(progress: Iterable[int]) -> int:
+    """Return how far neighbours are, which one of two cannot raise; zero without neighbours."""
+    found = sorted(progress)
+    return found[(len(found) - 1) // 2] if found else 0

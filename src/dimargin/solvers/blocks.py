@@ -2,7 +2,7 @@
 
 "permutation": once per pass all rows that are nonzero or violated, in random blocks or, in every
 second pass, in blocks of near neighbours, whose strongly coupled coefficients are solved for
-together. On ten fits of five data sets this took 0.62 to 1.00 times the kernel evaluations of
+together. On ten fits of five data sets this took 0.63 to 1.00 times the kernel evaluations of
 random blocks alone (measured by bench/scripts/bench_cited.py); neighbours in all passes but the
 first can take many more. With several outputs three passes of four use neighbours, which the same
 outputs move. Rows whose coefficient is zero and optimal are left out of a pass, which saves most on

@@ -44,9 +44,9 @@ class Landmark(Strategy):
         `dimargin.shards.partition.pivoted_cholesky`.
     polish : bool, default=False
         Whether an exact solve of the whole problem follows, with a global certificate. It starts from the
-        coefficients that the margins of the landmarks' machine imply, which saves work if few landmarks describe the
-        machine well: on 24,000 rows of SUSY (lam=1e5, gamma=0.5) it takes 3.1 n^2 kernel values with 300 landmarks,
-        3.6 without; on 20,000 of cod-rna, with a local kernel, 3.8 and 3.1 (bench/scripts/bench_cited.py).
+        coefficients that the margins of the landmarks' machine imply, which may save work if few landmarks describe
+        the machine well: on 24,000 rows of SUSY (lam=1e5, gamma=0.5) it took 3.6 to 4.5 n^2 kernel values with 300
+        landmarks, 3.6 without; on 20,000 of cod-rna, with a local kernel, 3.8 and 3.1 (bench/scripts/bench_cited.py).
 
     Examples
     --------

@@ -89,7 +89,6 @@ class OneVsOne:
         return machine
 
     def _values(self, X: Any) -> Any:
-        """Return the data that the machine is fitted on."""
         if self.machine.kernel != "precomputed":
             return X
         indices = X[:, [0]]
