@@ -7,7 +7,9 @@ from contextlib import contextmanager
 from threading import Event
 
 import numpy as np
+from qpsolvers import solve_qp
 from scipy.optimize import minimize_scalar
+from scipy.sparse import csc_matrix
 from sklearn.metrics.pairwise import laplacian_kernel, polynomial_kernel, rbf_kernel
 
 from dimargin import _core
@@ -164,6 +166,26 @@ def certificate(problem: DualProblem, dual):
     loss, phi = loss_and_conjugate(problem, margins, dual)
     primal, dual_objective = quadratic + loss, -quadratic - phi
     return primal, dual_objective, (primal - dual_objective) / np.abs(primal)
+
+
+def interior_point_optimum(problem: DualProblem, output: int = 0) -> float:
+    """Optimal dual objective of an output, of the paper's form in zeta and beta for the optimal margin distribution."""
+    y, loss, s, n = problem.labels[output], problem.loss, problem.weights, problem.n_rows
+    Q, upper = y[:, None] * gram(problem) * y, np.full(n, np.inf)
+    if isinstance(loss, ODMLoss):
+        Wc = problem.mass * (1 - loss.theta) ** 2 / (loss.lam * loss.upsilon)
+        P = np.block([[Q + np.diag(Wc * loss.upsilon / s), -Q], [-Q, Q + np.diag(Wc / s)]])
+        q = np.r_[np.full(n, loss.theta - 1), np.full(n, loss.theta + 1)]
+        upper = np.full(2 * n, np.inf)
+    else:
+        C = loss.C * problem.total / problem.mass * s
+        squared = isinstance(loss, SquaredHingeLoss)
+        P, q, upper = Q + np.diag(1 / (2 * C)) if squared else Q, -np.ones(n), upper if squared else C
+    equality = {"A": csc_matrix(y[None]), "b": np.zeros(1)} if problem.intercept else {}
+    options = {"tol_gap_abs": 1e-10, "tol_gap_rel": 1e-10, "tol_feas": 1e-10}
+    x = solve_qp(csc_matrix(P), q, lb=np.zeros(len(q)), ub=upper, solver="clarabel", **equality, **options)
+    x = np.clip(x, 0, upper)
+    return float(-(0.5 * x @ P @ x + q @ x))
 
 
 @contextmanager

@@ -35,7 +35,8 @@ from dimargin.problems.losses import HingeLoss
 from dimargin.shards.local_engine import LocalEngine
 from dimargin.shards.partition import cluster_rows
 from dimargin.shards.parts import Part, n_shards_for
-from dimargin.solvers import blocks
+from dimargin.solvers import BlockCoordinateDescent, blocks
+from dimargin.solvers.shrinking import ShrinkingRule
 from dimargin_bench.kernel_rivals import BaggedSVM, SingleCoordinateODM, SVMPerf
 
 WORKS = {}
@@ -292,7 +293,7 @@ def blocks_of_neighbours():
     yield "hinge, 20,000 rows of covtype, without neighbours", f"{others / ours:.1f} times as many"
 
 
-@cited("solvers/blocks.py")
+@cited("solvers/shrinking.py")
 def rows_that_rest():
     """Kernel values of the hinge where no rows begin alone, and where all wake at other parts of the gap."""
     others = {
@@ -306,7 +307,7 @@ def rows_that_rest():
         machine = dm.SVMClassifier(**parameters, tol=0.003, random_state=0)
         ours, ratios = values_of(machine.fit(A, a), len(a)), []
         for way, settings in others.items():
-            with replaced(blocks, "_SHRINK_SETTINGS", blocks._ShrinkSettings(**settings)):
+            with replaced(BlockCoordinateDescent, "shrinking", ShrinkingRule(**settings)):
                 ratios.append(f"{way} {values_of(machine.fit(A, a), len(a)) / ours:.2f}")
         yield f"{name}, times ours", ", ".join(ratios)
 

@@ -75,7 +75,7 @@ def test_problems_of_few_rows_are_those_of_all_with_coefficients_of_zero(loss):
     pairs = class_pairs(loss, intercept=False)
     few, all_rows = pairs.joined([2, 0], 20), pairs.joined([2, 0])
     signed = np.zeros((2, BOUNDS[-1]))
-    few.set_coefficients(signed, coefficients(few))
+    signed[few.slots, few.rows.index] = few.labels * coefficients(few)
     dual = all_rows.coefficients(signed)
     assert few.rows.sizes.tolist() == [40, 23] and np.count_nonzero(dual) == np.count_nonzero(coefficients(few))
     part = np.isin(np.arange(len(dual)), np.flatnonzero(few_of_each(all_rows, 20)))
@@ -94,7 +94,7 @@ def test_coefficients_are_set_where_those_of_their_pair_are():
     pairs = class_pairs(HINGE)
     signed, joined = np.zeros((2, BOUNDS[-1])), pairs.joined([2, 0, 1])
     dual = joined.feasible(np.abs(coefficients(joined)))
-    joined.set_coefficients(signed, dual)
+    signed[joined.slots, joined.rows.index] = joined.labels * dual
     np.testing.assert_array_equal(joined.coefficients(signed), dual)
     for k, number in enumerate([2, 0, 1]):
         np.testing.assert_array_equal(pairs.joined([number]).coefficients(signed), dual[joined.of(k)])

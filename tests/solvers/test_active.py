@@ -15,7 +15,6 @@ from dimargin import _core
 from dimargin.kernels.functions import Kernel
 from dimargin.solvers import BlockCoordinateDescent, Limits, solve
 from dimargin.solvers.active import ActiveRows, RowCache
-from dimargin.solvers.blocks import may_stay_shrunk
 from dimargin.solvers.precision import continue_in_float64
 from dimargin.solvers.stopwatch import Stopwatch
 
@@ -135,9 +134,9 @@ def test_whole_rows_are_remembered_where_all_would_fit(intercept, tol):
     assert solutions[1].kernel_evaluations < 0.8 * solutions[0].kernel_evaluations
     for memory in (4 * 900**2 - 1, 4 * 900**2):  # for those of all rows in float32, or nearly
         state = BlockCoordinateDescent(gram=memory).init(problem, None, Limits(tol=tol))
-        assert (state.whole_rows is not None) == (memory == 4 * 900**2)
+        assert (state.shrinking.whole_rows is not None) == (memory == 4 * 900**2)
         continue_in_float64(state)
-        assert state.whole_rows is None
+        assert state.shrinking.whole_rows is None
 
 
 @pytest.mark.parametrize("intercept", [False, True])
@@ -162,11 +161,11 @@ def test_an_end_while_rows_rest(soon):
     solver = BlockCoordinateDescent()
     state = solver.init(problem, None, Limits())
     solver.check(state)
-    while state.passes < 2:
+    while state.schedule.passes < 2:
         solver.step(state)
-    assert state.active is not None and state.dual.any()
+    assert state.shrinking.active is not None and state.iterate.dual.any()
     if not soon:
-        state.stopwatch.add(1e6, 1)
+        state.iterate.stopwatch.add(1e6, 1)
     solution = solver.finish(state, "stopped", "", [])
     assert (solution.objectives.worst_gap < 1) == soon and solution.dual.any() == soon
     margins = problem.labels * (problem.labels * solution.dual @ gram(problem))
@@ -182,8 +181,9 @@ def test_rows_wake_in_time_for_the_deadline(deadline, rests):
     solver = BlockCoordinateDescent()
     state = solver.init(problem, None, limits)
     solver.check(state)
-    state.whole_gap = 1e-3  # so that the gap of the active rows wakes none
-    while state.passes < 2:
+    state.shrinking.whole_gap = 1e-3  # so that the gap of the active rows wakes none
+    while state.schedule.passes < 2:
         solver.step(state)
-    state.stopwatch = Stopwatch(100.0, state.active.evaluations_to_unshrink(state.dual))  # a hundred seconds to wake
-    assert may_stay_shrunk(state) == rests
+    n_values = state.shrinking.active.evaluations_to_unshrink(state.iterate.dual)
+    state.iterate.stopwatch = Stopwatch(100.0, n_values)  # Unshrinking would take a hundred seconds.
+    assert state.shrinking.may_continue(state.iterate, state.schedule.passes, limits) == rests

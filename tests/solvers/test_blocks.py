@@ -14,6 +14,7 @@ from dimargin.kernels.user import UserKernel, kernel_matrix
 from dimargin.problems.losses import HingeLoss, ODMLoss, SquaredHingeLoss
 from dimargin.solvers import BlockCoordinateDescent, Limits, block_coordinate_descent, blocks, solve
 from dimargin.solvers.neighbours import deal_neighbours
+from dimargin.solvers.shrinking import ShrinkingRule
 
 every_loss = pytest.mark.parametrize("loss", LOSSES, ids=name)
 RBF = Kernel("rbf", gamma=1.0)
@@ -55,7 +56,7 @@ def test_blocks_are_larger_where_kernel_values_are_dear(block_sizes, n_features,
 @pytest.mark.parametrize("loss", [HingeLoss(1.0), SquaredHingeLoss(1.0)], ids=name)
 @pytest.mark.parametrize(("n", "expected"), [(1200, 512), (9600, 800), (16000, 1024)])
 def test_blocks_of_pairs_are_a_twelfth_of_the_rows_of_a_pass(block_sizes, monkeypatch, loss, n, expected):
-    monkeypatch.setattr(blocks, "_SHRINK_SETTINGS", blocks._ShrinkSettings(large=n))  # all rows, from the beginning
+    monkeypatch.setattr(BlockCoordinateDescent, "shrinking", ShrinkingRule(large=n))  # all rows, from the beginning
     X, labels = blobs(n)
     solve(make_problem(X, labels, loss, RBF), BlockCoordinateDescent(), None, Limits(max_iter=1))
     first = block_sizes[: math.ceil(n / expected)]
@@ -65,7 +66,7 @@ def test_blocks_of_pairs_are_a_twelfth_of_the_rows_of_a_pass(block_sizes, monkey
 @pytest.mark.parametrize(("n_features", "remembered"), [(128, 0), (129, 1000)])
 def test_kernel_rows_are_remembered_where_they_are_dear(n_features, remembered):
     problem = make_problem(*blobs(600, n_features=n_features), HingeLoss(1.0), Kernel("rbf", gamma=1 / n_features))
-    assert BlockCoordinateDescent(cache=1000).init(problem, None, Limits()).max_cache_bytes == remembered
+    assert BlockCoordinateDescent(cache=1000).init(problem, None, Limits()).shrinking.max_cache_bytes == remembered
 
 
 @pytest.mark.parametrize(("numbers", "equal", "dear"), [(32, False, False), (33, False, True), (33, True, False)])
@@ -114,18 +115,18 @@ def test_passes_of_neighbours(monkeypatch):
     problem, dealt = make_problem(X, labels, ODM, RBF), []
 
     def recording(*arguments):
-        dealt.append(state.passes)
+        dealt.append(state.schedule.passes)
         return deal_neighbours(*arguments)
 
     monkeypatch.setattr(blocks, "deal_neighbours", recording)
     solver = BlockCoordinateDescent()
     state = solver.init(problem, None, Limits(tol=0.0))
-    while state.passes < 8 or state.queue:
+    while state.schedule.passes < 8 or state.schedule.queue:
         solver.step(state)
     assert dealt == [1, 2, 3, 5, 6, 7]
     dealt.clear()
-    state.keep_outputs(np.array([1]))
-    while state.passes < 16 or state.queue:
+    state.iterate.keep_outputs(np.array([1]))
+    while state.schedule.passes < 16 or state.schedule.queue:
         solver.step(state)
     assert dealt == [9, 11, 13, 15]
 

@@ -5,7 +5,7 @@ import pytest
 from helpers import KERNELS, blobs, name
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 
 from dimargin import _core
 from dimargin.kernels.functions import Kernel
@@ -75,17 +75,6 @@ def test_rounding_that_spoils_a_factor_is_made_up_for():
     factor = GramFactor(K, np.arange(80), np.full(80, 1e-30), Limits())
     factor.prepare(np.arange(80), np.full(80, 1e-30))
     assert np.isfinite(factor.solve(np.ones(80))).all()
-
-
-def test_the_number_of_threads_does_not_matter():
-    results = []
-    for n_threads in (1, 2, 3):
-        K = matrix(900, n_threads=n_threads)
-        factor = GramFactor(K, np.arange(800), np.full(800, 0.01), Limits())
-        factor.prepare(np.arange(50, 900), np.full(850, 0.01))
-        results.append(factor.solve(np.linspace(-1, 1, 850)))
-    assert_array_equal(results[0], results[1])
-    assert_array_equal(results[0], results[2])
 
 
 def test_memory_is_used_again():

@@ -58,4 +58,4 @@ def test_the_inverse_of_the_factor_is_bounded(n, d, degree, seed):
     K = matrix(rng.normal(size=(n, d)), Kernel("poly", degree=degree))
     _, factor = independent_landmarks(K, np.arange(n))
     norm = 1 / np.linalg.svd(factor, compute_uv=False)[-1]
-    assert norm <= Newton(len(factor), factor=factor)._amplification <= 1.1 * len(factor) ** 0.5 * norm
+    assert norm <= Newton(len(factor), factor=factor).amplification <= 1.1 * len(factor) ** 0.5 * norm

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dimargin.kernels.row_transform import StoredRows
 from dimargin.problems.margin_losses import MarginLosses
-from dimargin.solvers import LinearFeatures, Shard, linear_features
+from dimargin.solvers import LinearFeatures, Shard
 from dimargin.strategies.linear_newton import _sampled
 
 
@@ -18,7 +18,7 @@ from dimargin.strategies.linear_newton import _sampled
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("sparse", [False, True])
 def test_sums_are_those_of_numpy(monkeypatch, index, dtype, sparse):
-    monkeypatch.setattr(linear_features, "_CHUNK_VALUES", 8)
+    monkeypatch.setattr(LinearFeatures, "chunk_values", 8)
     rng = np.random.default_rng(0)
     X = (rng.normal(size=(700, 5)) * (rng.random((700, 5)) < 0.5)).astype(dtype)
     rows = (X if index is None else X[index]).astype(float)

@@ -9,7 +9,6 @@ from numpy.testing import assert_array_equal
 
 from dimargin.kernels.functions import Kernel
 from dimargin.kernels.matrix import KernelMatrix
-from dimargin.solvers import neighbours
 from dimargin.solvers.neighbours import along_neighbours, deal_neighbours
 
 
@@ -17,8 +16,8 @@ def matrix(X):
     return KernelMatrix.of(X, Kernel("rbf", gamma=0.1))
 
 
-def deal(X, rows, n_blocks, seed=0):
-    return deal_neighbours(matrix(X), rows, n_blocks, np.random.default_rng(seed))
+def deal(X, rows, n_blocks, seed=0, **chunks):
+    return deal_neighbours(matrix(X), rows, n_blocks, np.random.default_rng(seed), **chunks)
 
 
 @given(st.data())
@@ -50,11 +49,10 @@ def test_directions_follow_the_spread_of_the_rows():
     assert max(lengths) < 0.1
 
 
-def test_sparse_rows_are_dealt_as_dense_ones(monkeypatch):
-    monkeypatch.setattr(neighbours, "_CHUNK_ROWS", 100)
+def test_sparse_rows_are_dealt_as_dense_ones():
     X = np.where(np.random.default_rng(0).random((700, 30)) < 0.2, 1.0, 0.0) * np.arange(30)
     rows = np.arange(0, 700, 2)
-    for dense, sparse in zip(deal(X, rows, 5), deal(sp.csr_array(X), rows, 5), strict=True):
+    for dense, sparse in zip(deal(X, rows, 5), deal(sp.csr_array(X), rows, 5, chunk_rows=100), strict=True):
         assert_array_equal(dense, sparse)
 
 
@@ -65,12 +63,11 @@ def test_equal_rows_are_dealt_at_random(constant):
     assert (first != other).any() and (first != np.arange(40)).any()
 
 
-def test_rows_along_neighbours_lie_in_small_boxes(monkeypatch):
+def test_rows_along_neighbours_lie_in_small_boxes():
     rng = np.random.default_rng(0)
     X = rng.permutation(np.repeat(rng.random((200, 3)) * [9, 3, 1], 8, axis=0) + 1e-3 * rng.random((1600, 3)))
     for numbers in (2**21, 1500):
-        monkeypatch.setattr(neighbours, "_TREE_NUMBERS", numbers)
-        order = along_neighbours(matrix(X))
+        order = along_neighbours(matrix(X), numbers)
         assert_array_equal(np.sort(order), np.arange(1600))
         boxes = X[order].reshape(-1, 8, 3)
         assert np.median(np.ptp(boxes, axis=1), axis=0).max() < 1.5

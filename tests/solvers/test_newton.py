@@ -1,23 +1,24 @@
 """Generalised Newton against L-BFGS and finite differences; its certificate, shards and limits."""
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from threading import Event
 
 import numpy as np
 import pytest
-from helpers import LOSSES, ODM, SQUARED_HINGE, blobs, name
+from helpers import LOSSES, ODM, SQUARED_HINGE, name
 from hypothesis import given
 from hypothesis import strategies as st
+from linear_problems import losses_of, rows_of, shards_of
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import check_grad, minimize
 
 from dimargin.kernels.row_transform import StoredRows
 from dimargin.problems.losses import Loss, ODMLoss, PiecewiseConjugate, SquaredHingeLoss
-from dimargin.problems.margin_losses import MarginLosses
 from dimargin.shards.local_engine import LocalEngine
 from dimargin.solvers import Limits, LinearFeatures, Newton, Shard, newton, solve
+from dimargin.solvers.line_search import next_steps, step_to_minimum
 
 
 @dataclass(frozen=True)
@@ -40,26 +41,8 @@ every_smooth_loss = pytest.mark.parametrize("loss", SMOOTH, ids=name)
 both = pytest.mark.parametrize("intercept", [False, True])
 
 
-def rows_of(n, d, seed=0, n_outputs=1):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, d))
-    scores = rng.normal(size=(n_outputs, d)) @ X.T + 0.7 + rng.normal(size=(n_outputs, n))
-    return X, np.where(scores > 0, 1.0, -1.0), rng.uniform(0.2, 3.0, n)
-
-
-def losses_of(labels, weights, loss, intercept, mass=None):
-    total = float(weights.sum())
-    return MarginLosses(labels, weights, loss, total if mass is None else mass, total, intercept)
-
-
-def shards_of(X, losses, n_shards=1, n_threads=1):
-    parts = np.array_split(np.arange(len(X)), n_shards)
-    items = [Shard(LinearFeatures(StoredRows(X[part])), losses.of_rows(part, losses.mass)) for part in parts]
-    return LocalEngine(n_threads, Event()).scatter(items)
-
-
 def fit(X, losses, tol=1e-10, start=None, n_shards=1, n_threads=1, **limits):
-    shards = shards_of(X, losses, n_shards, n_threads)
+    shards = shards_of(X, losses, np.array_split(np.arange(len(X)), n_shards), n_threads)
     start = np.zeros((len(losses.labels), X.shape[1] + 1)) if start is None else start
     return solve(shards, Newton(X.shape[1], losses.intercept), start, Limits(tol=tol, **limits))
 
@@ -78,6 +61,8 @@ def test_the_optimum_is_that_of_l_bfgs(loss, intercept):
     losses = losses_of(labels, weights, loss, intercept)
     solution = fit(X, losses)
     assert solution.status == "converged" and solution.passes <= 20
+    assert [entry["kernel_evaluations"] for entry in solution.history] == [0] * solution.passes
+    assert solution.history[-1]["relative_gap"] == solution.objectives.worst_gap
     for q in range(3):
         found = minimize(lambda parameters: primal(X, losses, q, parameters), np.zeros(6), options={"gtol": 1e-9})  # noqa: B023
         parameters = np.append(solution.weights[q], solution.objectives.intercept[q])
@@ -117,7 +102,7 @@ def test_the_gradient_is_that_of_finite_differences(loss, intercept):
     solver, rng = Newton(4, intercept), np.random.default_rng(1)
     for _ in range(5):
         parameters = rng.normal(size=(1, 5)) * (1 if intercept else np.r_[1, 1, 1, 1, 0])
-        state = solver.init(shards_of(X, losses), parameters, Limits())
+        state = solver.init(shards_of(X, losses, [np.arange(len(X))]), parameters, Limits())
         solver.check(state)
         error = check_grad(
             lambda x: primal(X, losses, 0, x),
@@ -137,7 +122,7 @@ def test_the_gap_of_a_loss_with_bounded_coefficients_is_one(intercept, seed, siz
     found = minimize(lambda parameters: primal(X, losses, 0, parameters), np.zeros(3), method="Nelder-Mead", tol=1e-9)
     parameters = size * np.random.default_rng(seed).normal(size=(1, 3)) * [1, 1, intercept]
     solver = Newton(2, intercept)
-    objectives = solver.evaluate(solver.init(shards_of(X, losses), parameters, Limits()))
+    objectives = solver.evaluate(solver.init(shards_of(X, losses, [np.arange(len(X))]), parameters, Limits()))
     assert objectives.primal[0] == pytest.approx(primal(X, losses, 0, parameters[0]))
     assert objectives.dual[0] <= found.fun * (1 + 1e-6) + 1e-9
 
@@ -200,9 +185,9 @@ def test_a_step_along_a_line_goes_down_nearly_all_the_way(seed, kinks, scale):
         return step - stiffness * step**2 / 2 - rises.sum()
 
     points, step = [(0.0, -1.0), (1.0, slope(1.0))], np.nan
-    while not np.isfinite(step) and len(points) <= 5 * newton._MAX_LINE_PASSES:
-        points += [(t, slope(t)) for t in newton._next_steps(points)]
-        step = newton._step_to_minimum(points)
+    while not np.isfinite(step) and len(points) <= 5 * Newton.max_line_passes:
+        points += [(t, slope(t)) for t in next_steps(points)]
+        step = step_to_minimum(points)
     best = max(fallen(t) for t in np.linspace(0, 2 * step, 2001))
     assert fallen(step) > 0 and fallen(step) >= 0.5 * best
 
@@ -248,7 +233,7 @@ def test_a_limit_leaves_no_step_that_goes_up():
     for last in range(12):
         limits = ReachedLater(tol=1e-12)
         limits.__dict__["last"] = last
-        solution = solve(shards_of(X, losses), Newton(1), start, limits)
+        solution = solve(shards_of(X, losses, [np.arange(len(X))]), Newton(1), start, limits)
         parameters = np.append(solution.weights[0], 0.0)
         assert solution.objectives.primal[0] == pytest.approx(primal(X, losses, 0, parameters), rel=1e-12)
         values.append(solution.objectives.primal[0])
@@ -259,7 +244,7 @@ def test_a_limit_leaves_no_step_that_goes_up():
 def test_limits_end_a_long_pass_and_leave_a_certified_model(monkeypatch, n_threads):
     X, labels, weights = rows_of(3000, 5)
     losses = losses_of(labels, weights, ODMLoss(1e3, 0.5, 0.2), False)
-    monkeypatch.setattr(newton, "_chunk_rows", lambda width: 1)
+    monkeypatch.setattr(newton, "chunk_rows", lambda width: 1)
 
     class Slow(LinearFeatures):
         def rows(self, index):
@@ -299,7 +284,7 @@ def test_a_hessian_that_was_given_up_is_made_again(look, monkeypatch):
     monkeypatch.setattr(Newton, "measured", noted)
     X, labels, weights = rows_of(3000, 5, n_outputs=4)
     losses = losses_of(labels, weights, ODMLoss(1e3, 0.5, 0.2), False)
-    solution = solve(shards_of(X, losses), Newton(5), np.zeros((4, 6)), OnceReached(tol=1e-9))
+    solution = solve(shards_of(X, losses, [np.arange(len(X))]), Newton(5), np.zeros((4, 6)), OnceReached(tol=1e-9))
     assert given_up[0] and not any(given_up[1:]) and solution.status == "converged"
     assert_allclose(solution.weights, fit(X, losses).weights, rtol=1e-6)
 
@@ -308,22 +293,6 @@ def test_a_tolerance_below_rounding_ends():
     X, labels, weights = rows_of(400, 3)
     solution = fit(X, losses_of(labels, weights, ODM, False), tol=1e-300)
     assert solution.status in ("precision", "converged") and solution.objectives.worst_gap < 1e-12
-
-
-def test_the_history_counts_up():
-    X, labels = blobs(500)
-    losses = losses_of(labels, np.ones(500), ODM, False)
-    solution = fit(X, replace(losses, mass=500.0))
-    assert [entry["kernel_evaluations"] for entry in solution.history] == [0] * solution.passes
-    assert solution.history[-1]["relative_gap"] == solution.objectives.worst_gap
-
-
-def test_a_ridge_makes_up_for_what_a_matrix_has_beside_its_diagonal():
-    """Changes of a Hessian that was 1e19 leave numbers of 2,048 around a diagonal of one."""
-    matrix = np.eye(4) + np.array([[0, 0, 0, 0], [0, 0, -2048, 0], [0, -2048, 0, 2048], [0, 0, 2048, 0]])
-    right = np.arange(1.0, 5)
-    found = newton._solve_positive(matrix, right, 0.0, 20)
-    assert np.isfinite(found).all() and found @ right > 0  # a way down
 
 
 @pytest.mark.parametrize("seed", [69, 107, 189])

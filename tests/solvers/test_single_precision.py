@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from dimargin.kernels.functions import Kernel
 from dimargin.problems.losses import HingeLoss, ODMLoss, SquaredHingeLoss
 from dimargin.solvers import single_precision
-from dimargin.solvers.single_precision import Sample, _BoundSettings, importance, is_uneven, with_rounding
+from dimargin.solvers.single_precision import BoundSettings, Sample, importance, is_uneven, with_rounding
 
 RBF, POLY = Kernel("rbf", gamma=1.0), Kernel("poly", gamma=0.5, degree=3, coef0=1.0)
 EVERY_KERNEL = [RBF, POLY, Kernel("laplacian", gamma=0.5), Kernel("linear")]
@@ -69,7 +69,7 @@ def test_no_margin_errs_by_more_than_its_bound(kernel, seed, n, size, sparse, sc
 @pytest.mark.parametrize("loss", [HingeLoss(1.0), SquaredHingeLoss(10.0), ODM], ids=str)
 @pytest.mark.parametrize("work", [0.0, 1e12])
 def test_objectives_are_bounded_whatever_it_may_cost(monkeypatch, loss, kernel, sparse, work):
-    monkeypatch.setattr(single_precision, "_BOUND_SETTINGS", _BoundSettings(bound_values=0.0))
+    monkeypatch.setattr(single_precision, "BOUND_SETTINGS", BoundSettings(bound_values=0.0))
     problem, dual = with_long_rows(kernel=kernel, loss=loss, sparse=sparse)
     found = rounded(problem, dual, work)
     check(problem, dual, found)
@@ -78,7 +78,7 @@ def test_objectives_are_bounded_whatever_it_may_cost(monkeypatch, loss, kernel, 
 
 @pytest.mark.parametrize("kernel", EVERY_KERNEL[::2], ids=lambda kernel: kernel.name)
 def test_large_coefficients_of_stationary_kernels_are_sampled_where_bounds_cost_too_much(monkeypatch, kernel):
-    monkeypatch.setattr(single_precision, "_BOUND_SETTINGS", _BoundSettings(bound_values=0.0, spare=0.0))
+    monkeypatch.setattr(single_precision, "BOUND_SETTINGS", BoundSettings(bound_values=0.0, spare=0.0))
     problem, dual = with_long_rows(kernel=kernel, loss=ODMLoss(1e5, 0.3, 0.1))
     found = rounded(problem, 1e3 * dual)
     assert not found.is_bound and 0 < found.evaluations < 900 * np.count_nonzero(dual)
@@ -98,7 +98,7 @@ def test_rows_that_matter_are_computed_in_float64():
 
 
 def test_unaffordable_bounds_count_in_full(monkeypatch):
-    monkeypatch.setattr(single_precision, "_BOUND_SETTINGS", _BoundSettings(bound_values=0.0))
+    monkeypatch.setattr(single_precision, "BOUND_SETTINGS", BoundSettings(bound_values=0.0))
     problem, dual = with_long_rows(loss=ODMLoss(1e5, 0.3, 0.1))
     found = rounded(problem, dual)
     assert found.is_bound and found.evaluations == 0

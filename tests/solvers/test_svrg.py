@@ -1,7 +1,6 @@
 """Stochastic variance reduced gradient against its equation in numpy; stages, rounds, steps and core-sets."""
 
 from itertools import pairwise
-from threading import Event
 
 import numpy as np
 import pytest
@@ -9,34 +8,16 @@ import scipy.sparse as sp
 from helpers import ODM, SQUARED_HINGE, name
 from hypothesis import given
 from hypothesis import strategies as st
+from linear_problems import losses_of, rows_of, shards_of
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dimargin import _core
 from dimargin.kernels.row_transform import StoredRows
 from dimargin.problems.losses import ODMLoss
-from dimargin.problems.margin_losses import MarginLosses
-from dimargin.shards.local_engine import LocalEngine
-from dimargin.solvers import SVRG, CoreSetSVRG, Limits, LinearFeatures, Newton, Shard, solve, svrg
+from dimargin.solvers import SVRG, CoreSetSVRG, Limits, LinearFeatures, Newton, solve
 from dimargin.solvers.core_set_svrg import cover
 
 MILD = ODMLoss(lam=5.0, upsilon=0.5, theta=0.2)
-
-
-def rows_of(n, d, seed=0, n_outputs=1, density=1.0):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, d)) * (rng.random((n, d)) < density)
-    scores = rng.normal(size=(n_outputs, d)) @ X.T + 0.7 + rng.normal(size=(n_outputs, n))
-    return X, np.where(scores > 0, 1.0, -1.0), rng.uniform(0.2, 3.0, n)
-
-
-def losses_of(labels, weights, loss, intercept):
-    return MarginLosses(labels, weights, loss, weights.sum(), weights.sum(), intercept)
-
-
-def shards_of(X, losses, parts):
-    stored = StoredRows(X)
-    items = [Shard(LinearFeatures(stored, part), losses.of_rows(part, losses.mass)) for part in parts]
-    return LocalEngine(1, Event()).scatter(items)
 
 
 def fit(X, losses, solver, n_parts=1, **limits):
@@ -144,7 +125,7 @@ def test_the_step_is_that_of_the_smoothness_constant():
 
 
 def test_a_stage_that_went_too_far_is_given_up(monkeypatch):
-    monkeypatch.setattr(svrg, "_STEP_DIVISOR", 0.02)  # steps two hundred times too long
+    monkeypatch.setattr(SVRG, "step_divisor", 0.02)  # steps two hundred times too long
     X, labels, weights = rows_of(300, 4)
     losses = losses_of(labels, weights, MILD, True)
     solution = fit(X, losses, SVRG(4, True), tol=1e-8, max_iter=2000)

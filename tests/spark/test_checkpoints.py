@@ -23,7 +23,6 @@ from sklearn.base import clone
 from sklearn.datasets import make_classification
 
 import dimargin as dm
-from dimargin.estimators.margin_classifier import MarginClassifier
 from dimargin.problems import losses
 from dimargin.shards import parts
 from dimargin.spark import ODMClassifier, checkpoints
@@ -370,7 +369,7 @@ def test_a_seed_that_was_drawn_is_drawn_once(frame, folder, monkeypatch):
     killed_after(monkeypatch, 2, machine, frame, COLUMNS, checkpoint_dir=str(folder))
     found, _ = trained(machine, frame, checkpoint_dir=str(folder))
     seed = json.loads(text_of(folder, "0000").read_text())["manifest"]["fit"]["seed"]
-    monkeypatch.setattr(MarginClassifier, "_seed", lambda self: seed)
+    monkeypatch.setattr("dimargin.spark.training.seed_of", lambda random_state: seed)
     assert_same(found, trained(machine, frame)[0])
 
 

@@ -1,6 +1,7 @@
 """Landmarks: with all rows the exact machine, with few the machine of their span; rank, certificate, history."""
 
 from contextlib import nullcontext
+from functools import partial
 
 import numpy as np
 import pytest
@@ -15,8 +16,8 @@ from trainings import RBF, Recorder, training
 
 from dimargin import Landmark, ODMClassifier, SVMClassifier
 from dimargin.kernels.functions import Kernel
-from dimargin.solvers import landmark_features
-from dimargin.strategies import TreeShape
+from dimargin.solvers.landmark_features import independent_landmarks
+from dimargin.strategies import TreeShape, landmark
 
 every_loss = pytest.mark.parametrize("loss", [ODM, SQUARED_HINGE], ids=name)
 
@@ -133,7 +134,7 @@ def test_the_global_certificate_of_all_rows_as_landmarks_is_small():
     X, labels = blobs(600)
     machine = ODMClassifier(strategy="landmark", lam=1e3, n_landmarks=600, tol=1e-7, random_state=0).fit(X, labels[0])
     assert machine.certify(X, labels[0]).duality_gap_ <= 1e-6
-    problem = make_problem(X, labels, machine._loss(), Kernel("rbf", machine._transform.kernel.gamma))
+    problem = make_problem(X, labels, machine.fit_plan().loss, Kernel("rbf", machine._transform.kernel.gamma))
     assert machine.objective_ == pytest.approx(certificate(problem, fit(problem, tol=1e-9).dual)[0][0], rel=1e-6)
 
 
@@ -211,7 +212,7 @@ def test_rounding_of_nearly_dependent_landmarks_does_not_stop_the_steps(monkeypa
     By default so many landmarks are dropped that the rounding is within the tolerance.
     """
     if rank_tolerance is not None:
-        monkeypatch.setattr(landmark_features, "_RANK_TOLERANCE", rank_tolerance)
+        monkeypatch.setattr(landmark, "independent_landmarks", partial(independent_landmarks, tol=rank_tolerance))
     rng = np.random.default_rng(0)
     X = rng.normal(size=(900, 2))
     y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.3 * rng.normal(size=900) > 0

@@ -17,7 +17,8 @@ from dimargin.kernels.functions import Kernel
 from dimargin.problems.losses import ODMLoss
 from dimargin.shards.local_engine import LocalEngine
 from dimargin.shards.parts import Part
-from dimargin.solvers import Interrupted, Limits, solve, stopwatch
+from dimargin.solvers import Interrupted, Limits, solve
+from dimargin.solvers.stopwatch import Stopwatch
 from dimargin.strategies import Facts, rounds
 from dimargin.strategies.round_iterate import ShardedIterate
 from dimargin.strategies.round_tasks import most_violating
@@ -196,7 +197,7 @@ def test_no_float64_pass_begins_that_the_time_limit_would_not_let_end(monkeypatc
     assert across(problem, tol=1e-6).status == "converged" and begun
     begun.clear()
     monkeypatch.setattr(rounds, "FLOAT64_COST", 1e12)
-    monkeypatch.setattr(stopwatch, "_MIN_SECONDS", 0.0)
+    monkeypatch.setattr(Stopwatch, "min_seconds", 0.0)
     found = across(problem, tol=1e-6, deadline=time.perf_counter() + 1e3)
     assert found.status == "max_time" and "float64" in found.reason and not begun
     assert found.objectives.rounding.max() > 0

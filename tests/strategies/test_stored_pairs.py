@@ -41,7 +41,8 @@ def solution(stored, number, start=None, tol=1e-3):
 def started(pairs, number, dual):
     """Coefficients of all pairs times labels, where those of one pair are given."""
     signed = np.zeros((2, ROWS[-1]))
-    pairs.joined([number]).set_coefficients(signed, dual[0])
+    own = pairs.joined([number])
+    signed[own.slots, own.rows.index] = own.labels * dual[0]
     return signed
 
 

@@ -103,7 +103,7 @@ def make_machine(
     if options:
         parameter = "strategy" if "strategy" in known else "solver"
         machine.set_params(**{parameter: _with_options(parameter, getattr(machine, parameter), options)})
-    machine._check_parameters()
+    machine.fit_plan()
     return machine
 
 

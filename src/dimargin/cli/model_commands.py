@@ -34,6 +34,7 @@ from dimargin.cli.shared import (
 )
 from dimargin.cli.training_rows import describe
 from dimargin.display import MarginDistributionDisplay
+from dimargin.estimators.facts import facts_of
 from dimargin.io.data.mixed import remarks_on_empty_rows
 from dimargin.system.printing import printable
 from dimargin.system.writing import write_file
@@ -150,7 +151,7 @@ def _info(
         "scaling": ", ".join(scalers) or "none",
         "parameters": {k: v if isinstance(v, (int, float, str, type(None))) else str(v) for k, v in values.items()},
         "written_by": trained.written_by,
-        "privacy": machine._facts["privacy"],
+        "privacy": facts_of(machine)["privacy"],
     }
     out.result(facts)
 

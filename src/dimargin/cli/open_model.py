@@ -18,6 +18,7 @@ from sklearn.pipeline import Pipeline
 from dimargin.cli.column_flags import Reading
 from dimargin.cli.row_columns import RowColumns
 from dimargin.estimators import CoreSetDetector
+from dimargin.estimators.facts import facts_of
 from dimargin.estimators.preprocessing.column_kinds import columns_of
 from dimargin.io.data import DataFileError, DataSet
 from dimargin.io.data.chunks import short
@@ -138,7 +139,7 @@ class OpenModel:
                 for name, attribute in attributes.items()
                 if (value := getattr(machine, attribute, None)) is not None
             },
-            **{name: value for name, value in machine._facts.items() if name != "privacy"},
+            **{name: value for name, value in facts_of(machine).items() if name != "privacy"},
         }
 
 

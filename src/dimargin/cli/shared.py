@@ -26,6 +26,7 @@ from dimargin.cli.file_flags import data_argument
 from dimargin.cli.open_model import OpenModel, how_read
 from dimargin.cli.streams import names_closed_output
 from dimargin.cli.terminal import FitDisplay, PlainConsole
+from dimargin.estimators.fit_progress import observed
 from dimargin.estimators.preprocessing import SparseScaler
 from dimargin.io.data import DataSet
 from dimargin.io.data.labels import keyed_by_class
@@ -208,12 +209,10 @@ def fitted(
     flags for columns.
     """
     _match_class_weights(machine, rows.y)
-    machine._monitor = display
-    with display.running():
+    with observed(machine, display), display.running():
         optional = {"sample_weight": rows.weights, "groups": rows.groups}
         given = {name: values for name, values in optional.items() if values is not None}
         _, seconds, complaints = timed(lambda: machine.fit(X, rows.y, **given))
-    del machine._monitor
     interrupted = display.interrupted.is_set()
     notes = how_read(rows, columns)
     return Trained(machine, scalers, notes, rows.feature_names, X.shape, seconds, complaints, interrupted)

@@ -40,6 +40,7 @@ from dimargin.cli.terminal import FitDisplay
 from dimargin.display import PerformanceProfileDisplay
 from dimargin.display.site_accuracies import accuracies_of_sites
 from dimargin.estimators import GossipSVMClassifier
+from dimargin.estimators.fit_progress import observed
 from dimargin.estimators.sites import PACKAGES
 from dimargin.io.data import DataFileError, DataSet
 from dimargin.io.data.chunks import check_classes
@@ -108,7 +109,7 @@ def _gossip(
         options = file_options(**values_taken(file_options, given))
         weather = values_taken(conditions_of, given)
         machine = GossipSVMClassifier(**values_of(given))
-        machine._check_parameters()
+        machine.fit_plan()
         conditions = conditions_of(int(machine.n_sites), int(machine.max_iter), machine.random_state, **weather)
         machine.set_params(conditions=conditions)
     rows = read_file(DataFile(data, options), WantedColumns(label))
@@ -135,12 +136,11 @@ def _run(
     X = scaled(scalers, rows.X)
     judging = (X, rows.y) if judges is None else (scaled(scalers, judges.X), judges.y)
     try:
-        machine._evaluate = accuracies_of_sites(*judging, np.unique(np.asarray(rows.y)))
+        evaluate = accuracies_of_sites(*judging, np.unique(np.asarray(rows.y)))
     except ValueError as error:
         raise DataFileError(f"{judged_on}: {error}") from error
-    done = fitted(machine, scalers, rows, X, RunDisplay(out.errors, int(machine.max_iter), out.quiet))
-    del machine._evaluate
-    return done
+    with observed(machine, evaluate_sites=evaluate):
+        return fitted(machine, scalers, rows, X, RunDisplay(out.errors, int(machine.max_iter), out.quiet))
 
 
 def _finish(done: Trained, rows: DataSet, judges: DataSet | None, model: Path | None, out: Output) -> None:

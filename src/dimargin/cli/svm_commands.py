@@ -217,7 +217,7 @@ def svm_train(
     with usage_checked():
         if folds is None:
             check_output("MODEL", model, data)
-        machine._check_parameters()
+        machine.fit_plan()
     X, y = _read(data, trains=True)
     given = None if row_weights is None else read_weights(row_weights, len(y))
     machine.set_params(gamma=gamma or 1 / max(1, X.shape[1] - 1))

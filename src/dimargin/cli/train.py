@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import numpy as np
 import scipy.sparse as sp
 import typer
 
@@ -188,16 +189,18 @@ def _train_here(
     out: Output,
 ) -> Trained:
     rows, X, steps = training_numbers(data, columns, label, weight, None, out)
-    out.say(_plan_of(machine, X.shape[0]))
+    out.say(_plan_of(machine, X.shape[0], np.unique(np.asarray(rows.y), return_counts=True)[1].tolist()))
     seed = machine.random_state if isinstance(machine.random_state, int) else None
     scalers = fitted_scalers(scale, heavy(X, rows.weights), getattr(machine, "memory_limit", None), seed)
     display = FitDisplay(out.errors, machine.tol, out.quiet)
     return fitted(machine, [*steps, *scalers], rows, scaled(scalers, X), display, columns.notes)
 
 
-def _plan_of(machine: Any, n_rows: int) -> str:
+def _plan_of(machine: Any, n_rows: int, class_counts: list[int]) -> str:
     """Return a message on what is about to be trained, and for how long."""
-    plan = ", ".join(filter(None, (f"training {type(machine).__name__}", machine._plan(n_rows))))
+    found = machine.fit_plan(n_rows, class_counts=class_counts)
+    strategy = "" if found.shape is None else f", strategy {found.name}"  # Linear machines have a solver.
+    plan = f"training {type(machine).__name__}{strategy}"
     if machine.max_time is None:
         return f"{plan}; no time estimate; --max-time limits it"
     return f"{plan}, for at most {machine.max_time:g} s"
@@ -215,7 +218,7 @@ def _resume(
     rows = previous.read_labelled(data, label, reading, weight)
     out.say_shape(data, rows.X.shape, sp.issparse(rows.X))
     X = scaled(previous.scalers, rows.X)
-    if not machine._can_resume_on(X):
+    if not machine.can_resume_on(X):
         raise DataFileError(f"{data} does not hold the rows that the model to resume was trained on")
     machine.set_params(warm_start=True)
     done = fitted(machine, previous.scalers, rows, X, FitDisplay(out.errors, machine.tol, out.quiet))

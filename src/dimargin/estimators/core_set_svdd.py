@@ -16,7 +16,7 @@ from dimargin.kernels.user import kernel_matrix
 from dimargin.kernels.wide_rows import as_given
 from dimargin.problems.losses import MAX_PARAMETER
 from dimargin.problems.objectives import ROUNDINGS
-from dimargin.solvers import BlockCoordinateDescent, Limits, solve
+from dimargin.solvers import ExactSolver, Limits, solve
 from dimargin.solvers.balls.growing_core_set import GrowingCoreSet
 from dimargin.solvers.balls.spaces import FeatureSpace, KernelSpace, Points
 from dimargin.system.arrays import Floats
@@ -111,7 +111,7 @@ class CoreSetSVDD(CoreSetDetector):
         else:
             matrix = kernel_matrix(rows.transform.in_float64(), rows.X, n_threads=rows.n_threads)
             space = KernelSpace(matrix, softness)
-        exact = len(rows.weights) <= BlockCoordinateDescent.small
+        exact = len(rows.weights) <= ExactSolver.small
         # The gap refers to the squared radius, epsilon to the radius.
         epsilon = self.epsilon or (0.0 if exact else self.tol / 2)
         found = solve(space, GrowingCoreSet(epsilon, rows.seed), None, limits)
@@ -148,10 +148,6 @@ class CoreSetSVDD(CoreSetDetector):
             center = combination(x, as_given(rows.X[core], rows.columns))
         ball = {"radius_": max(squared_radius, 0.0) ** 0.5, "center_": center, "offset_": -squared_radius}
         return ball | certified(primal, dual, rounding)
-
-    @property
-    def _facts(self) -> dict[str, Any]:
-        return super()._facts | {"radius": self.radius_}
 
     @staticmethod
     def _scores(evaluation: Evaluation) -> Floats:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from threading import Lock
 from typing import Any, Self
 
 import numpy as np
@@ -23,51 +21,12 @@ from dimargin.kernels.accurate_sums import (
 from dimargin.kernels.column_statistics import row_chunks, stacked
 from dimargin.kernels.functions import Kernel, KernelName
 from dimargin.kernels.pieces import Pieces
-from dimargin.kernels.row_transform import Rows, RowTransform
+from dimargin.kernels.row_transform import RowTransform
+from dimargin.kernels.sides import Side
 from dimargin.system.arrays import FEW_ROUNDINGS, UNIT, Floats, Indices
 
 # Binary logarithms of values that count as zero: 65,536 of them are within the rounding of one.
 _NEGLIGIBLE_LOG2 = {np.float32: -40.0, np.float64: -69.0}
-# A call into the core does at most so many operations, to answer an interrupt within a second.
-_OPERATIONS_PER_CALL = 3e9
-
-
-class _Prepared:
-    """Rows and their form for the compiled core, computed at first use and shared by views."""
-
-    def __init__(self, transform: RowTransform, X: Any) -> None:
-        self.X = X
-        self._transform, self._lock = transform, Lock()
-        self._core: Rows | None = None
-
-    @property
-    def core(self) -> Rows:
-        with self._lock:
-            if self._core is None:
-                self._core = self._transform.apply(self.X)
-        return self._core
-
-
-@dataclass(frozen=True)
-class Side:
-    """Rows, or columns, of a kernel matrix: some of the rows of an array."""
-
-    prepared: _Prepared
-    index: Indices
-
-    @classmethod
-    def of(cls, transform: RowTransform, X: Any) -> Side:
-        """Return all rows of an array."""
-        return cls(_Prepared(transform, X), np.arange(X.shape[0]))
-
-    def take(self, index: Indices) -> Side:
-        """Return some of these rows."""
-        return Side(self.prepared, np.ascontiguousarray(self.index[index]))
-
-    @property
-    def X(self) -> Any:
-        """The rows, not prepared for the core."""
-        return self.prepared.X[self.index]
 
 
 class KernelMatrix:
@@ -107,6 +66,9 @@ class KernelMatrix:
     >>> K.evaluations
     6
     """
+
+    # A call into the core does at most so many operations, to answer an interrupt within a second.
+    operations_per_call = 3e9
 
     def __init__(self, transform: RowTransform, X: Any, queries: Any = None, n_threads: int = 1) -> None:
         transform = transform if queries is None else transform.for_queries(queries)
@@ -267,7 +229,7 @@ class KernelMatrix:
         if not len(which) or not len(indices):
             return out
         width = self._given.shape[1] + 16 + 2 * len(coefficients)
-        step = max(1024, int(_OPERATIONS_PER_CALL / (width * len(which))))
+        step = max(1024, int(self.operations_per_call / (width * len(which))))
         for first in range(0, len(indices), step):
             part = indices[first : first + step]
             to = out if len(part) == len(indices) else np.zeros((len(coefficients), len(part)))
@@ -281,14 +243,14 @@ class KernelMatrix:
 
     def value_parts(self, rows: Pieces, columns: Pieces) -> NDArray[Any]:
         """Return the `values` of every piece of rows and its piece of columns, concatenated."""
-        x, z = (self._rows, rows), (self._columns, columns)
+        x, z = self._rows.in_core(rows), self._columns.in_core(columns)
         out = np.empty(int(rows.sizes @ columns.sizes), dtype=self.transform.dtype)
         if self._is_long(out.size):
             parts = np.split(out, np.cumsum(rows.sizes * columns.sizes)[:-1])
             for i, j, own in zip(rows.split(rows.index), columns.split(columns.index), parts, strict=True):
                 self.values(i, j, own.reshape(len(i), len(j)))
             return out
-        computed = _core.block_parts(*self._spec(), *_in_core(*x), *_in_core(*z), out, self.n_threads)
+        computed = _core.block_parts(*self._spec(), *x, *z, out, self.n_threads)
         self._count(computed, out.size)
         if self.transform.offset:
             out += self.transform.offset
@@ -304,9 +266,9 @@ class KernelMatrix:
             of = zip(columns.split(columns.index), columns.split(coefficients), rows.split(rows.index), strict=True)
             return np.concatenate([self.multiply(own, factors[None], to)[0] for own, factors, to in of])
         (scaled,), exponent = _extract_exponents(coefficients[None])
-        x, z = (self._rows, rows), (self._columns, columns)
+        x, z = self._rows.in_core(rows), self._columns.in_core(columns)
         out = np.zeros(len(rows.index))
-        computed = _core.multiply_parts(*self._spec(), *_in_core(*x), *_in_core(*z), scaled, out, self.n_threads)
+        computed = _core.multiply_parts(*self._spec(), *x, *z, scaled, out, self.n_threads)
         self._count(computed, wanted)
         if self.transform.offset:
             sums = [factors.sum() for factors in columns.split(scaled)]
@@ -315,7 +277,7 @@ class KernelMatrix:
 
     def _is_long(self, n_values: int) -> bool:
         """Return whether one call for this many kernel values would delay an interrupt."""
-        return bool(n_values * (self._given.shape[1] + 18) > _OPERATIONS_PER_CALL)
+        return bool(n_values * (self._given.shape[1] + 18) > self.operations_per_call)
 
     def combine(self, values: NDArray[Any], slots: Indices, coefficients: Floats) -> Floats:
         """Return ``sum_j coefficients[q, j] values[slots[j]]`` for values in this precision."""
@@ -453,11 +415,6 @@ def _is_local(transform: RowTransform, X: Any) -> bool:
         distances = pdist(sample, "cityblock" if k.order == 1 else "sqeuclidean")
     negligible = k.gamma * distances > -np.log(2) * _NEGLIGIBLE_LOG2[transform.dtype]
     return bool(negligible.mean() > 0.25)
-
-
-def _in_core(side: Side, pieces: Pieces) -> tuple[Rows, Indices, Indices]:
-    """Return the core's rows of a side, and the indices and bounds of pieces of them."""
-    return side.prepared.core, side.index[pieces.index], pieces.bounds
 
 
 def _extract_exponents(coefficients: Floats) -> tuple[Floats, NDArray[np.intc]]:

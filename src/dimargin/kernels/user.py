@@ -19,15 +19,15 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from dimargin.kernels.column_statistics import row_chunks
-from dimargin.kernels.matrix import KernelMatrix, Side
+from dimargin.kernels.matrix import KernelMatrix
 from dimargin.kernels.row_transform import RowTransform
+from dimargin.kernels.sides import Side
 from dimargin.kernels.wide_rows import narrow_pair
 from dimargin.system.arrays import FEW_ROUNDINGS, TINY, UNIT, Floats, Indices
 from dimargin.system.memory import check_memory
 
 KernelFunction = Callable[[Any, Any], Any]
 
-_VALUES_AT_ONCE = 2**23  # The kernel values of one call, which bounds the scratch memory.
 _MAX_ROUNDING = 1e-6  # The rounding of kernel values that is accepted, relative to the diagonal.
 
 
@@ -108,6 +108,7 @@ class UserKernelMatrix(KernelMatrix):
            [9.]])
     """
 
+    values_at_once = 2**23  # The kernel values of one call, which bounds the scratch memory.
     transform: UserKernel  # type: ignore[assignment]
 
     def __getstate__(self) -> dict[str, Any]:
@@ -168,7 +169,7 @@ class UserKernelMatrix(KernelMatrix):
         rows = np.arange(self.shape[0]) if rows is None else rows
         out = np.zeros((len(coefficients), len(rows)))
         if len(columns):
-            for some in row_chunks(len(rows), max(1, _VALUES_AT_ONCE // len(columns))):
+            for some in row_chunks(len(rows), max(1, self.values_at_once // len(columns))):
                 out[:, some] = coefficients @ self.values(rows[some], columns).T
         return out
 

@@ -38,10 +38,6 @@ class JoinedProblems:
         """Return the coefficients of all rows, without -0.0, from the signed ones of all pairs."""
         return np.asarray(self.labels * signed[self.slots, self.rows.index] + 0.0)
 
-    def set_coefficients(self, signed: Floats, dual: Floats) -> None:
-        """Set, in place, the signed coefficients of all pairs from those of all rows."""
-        signed[self.slots, self.rows.index] = self.labels * dual + 0.0
-
     def of(self, number: int) -> slice:
         """Return the slice of the rows of a problem."""
         return slice(int(self.rows.bounds[number]), int(self.rows.bounds[number + 1]))

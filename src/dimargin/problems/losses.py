@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -162,10 +162,6 @@ class Loss(ABC):
         raise NotImplementedError(f"{type(self).__name__} does not support an unregularised intercept")
 
 
-WEIGHT_OF_A_ROW = 20.0
-"""Default weight of a row's loss in the ODM; docs/defaults.md has the measurements."""
-
-
 @dataclass(frozen=True)
 class ODMLoss(Loss):
     r"""The loss of the Optimal margin Distribution Machine.
@@ -178,10 +174,12 @@ class ODMLoss(Loss):
     parts of ``g = zeta - beta``, since ``zeta_i beta_i = 0`` at the optimum.
     """
 
-    lam: float | None  # positive weight; larger is less regularised; None: ``WEIGHT_OF_A_ROW W``
+    lam: float | None  # positive weight; larger is less regularised; None: `row_weight` times W
     upsilon: float  # weight of margins beyond ``1 + theta``, in (0, 1]
     theta: float  # half width of the band without loss, in [0, 1)
     selection = "permutation"
+    row_weight: ClassVar[float] = 20.0
+    """Default weight of a row's loss; docs/defaults.md has the measurements."""
 
     @property
     def is_shared(self) -> bool:  # type: ignore[override]
@@ -190,7 +188,7 @@ class ODMLoss(Loss):
 
     def weight(self, total: float) -> float:
         """Return lam for a problem with this total weight of rows."""
-        return WEIGHT_OF_A_ROW * total if self.lam is None else self.lam
+        return self.row_weight * total if self.lam is None else self.lam
 
     def value(self, margins: Floats, weights: Floats, mass: float, total: float) -> Floats:
         """See `Loss`."""

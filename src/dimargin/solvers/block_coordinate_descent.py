@@ -16,91 +16,51 @@ of the primal.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import wraps
-from typing import Any, ClassVar, TypeVar, cast
+from typing import ClassVar
 
 import numpy as np
 
-from dimargin import _core
 from dimargin.problems.dual import DualProblem
 from dimargin.problems.objectives import Objectives
 from dimargin.problems.solution import History, Solution, Status
 from dimargin.solvers.active import RowCache
-from dimargin.solvers.blocks import (
-    canonical_order,
-    may_stay_shrunk,
-    next_block,
-    seconds_to_unshrink,
-    unshrink,
-    upcoming_block,
-)
+from dimargin.solvers.block_solves import BlockSolver
+from dimargin.solvers.blocks import Schedule, canonical_order
+from dimargin.solvers.dual_solver import DualSolver
 from dimargin.solvers.handover import is_newton_faster, newton_step, switch_to_newton
-from dimargin.solvers.loop import Limits, Solver, Verdict, converged
+from dimargin.solvers.iterate import Iterate
+from dimargin.solvers.loop import Limits, Verdict, converged
 from dimargin.solvers.neighbours import along_neighbours
 from dimargin.solvers.precision import (
     certify,
     continue_in_float64,
     count_rounding,
     float64_in_time,
+    has_stalled,
     is_derailed,
     note_progress,
-    stalled,
 )
-from dimargin.solvers.state import Best, BlockSolve, State
-from dimargin.system.arrays import UNIT, Floats, Indices
-
-CACHE = 2**31  # Default number of bytes of cached kernel rows.
-_Method = TypeVar("_Method", bound=Callable[..., Any])
-
-
-def _may_overflow(method: _Method) -> _Method:
-    """Silence warnings of a method whose coefficients may overflow by rounding.
-
-    With `numpy.errstate` as a decorator all threads would share one state, which NumPy 1 does not
-    allow.
-    """
-
-    @wraps(method)
-    def quiet(*arguments: Any) -> Any:
-        with np.errstate(over="ignore", invalid="ignore"):
-            return method(*arguments)
-
-    return cast(_Method, quiet)
+from dimargin.solvers.progress import Progress, rounding_verdict
+from dimargin.solvers.shrinking import Shrinking, ShrinkingRule
+from dimargin.solvers.state import NewtonSwitch, State
+from dimargin.system.arrays import UNIT, Floats
 
 
 @dataclass(frozen=True)
-class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
-    """Block coordinate descent on the dual problem.
+class BlockCoordinateDescent(DualSolver[State]):
+    """Block coordinate descent on the dual problem; parameters are those of `DualSolver`.
 
-    Parameters
-    ----------
-    cache : int, default=2 GiB
-        Largest number of bytes of cached kernel rows. Nothing is cached where kernel values are
-        cheap: for rows of up to some hundred numbers a new memory page costs more than computing
-        its values.
-    random_state : int or numpy Generator seed, default=0
-        Seed of the order of the rows.
-    gram : int, default=2 GiB
-        Largest number of bytes of a kernel matrix that is factored (`dimargin.solvers.handover`) or
-        cached in full (`dimargin.solvers.active`). It must not depend on the number of threads,
-        because the results depend on it.
-    is_certified : bool, default=True
-        Check a gap on float32 kernel values with float64 ones before it is believed. A solver that
-        certifies the result itself may leave this out.
+    Nothing is cached where kernel values are cheap: for rows of up to some hundred numbers a new
+    memory page costs more than computing its values. The kernel matrix is factored by Newton's
+    method (`dimargin.solvers.handover`), or cached in full (`dimargin.solvers.active`).
 
     Attributes
     ----------
-    small : int
-        Problems of at most this many rows are a single block, solved up to rounding.
+    shrinking : ShrinkingRule
     """
 
-    small: ClassVar[int] = 512
-    cache: int = CACHE
-    random_state: int = 0
-    gram: int = CACHE
-    is_certified: bool = True
+    shrinking: ClassVar[ShrinkingRule] = ShrinkingRule()
 
     def init(self, problem: DualProblem, start: Floats | None, limits: Limits) -> State:
         """Return the state at a start, whose margins take one pass over its support."""
@@ -111,187 +71,132 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
         elif problem.kernel.local:
             indices = along_neighbours(problem.kernel)
             problem = problem.restrict(indices, problem.mass)
-        before = problem.kernel.evaluations
-        dual = np.zeros(problem.labels.shape)
-        if start is not None:
-            start = start if indices is None else start[:, indices]
-            dual = problem.feasible(np.ascontiguousarray(start, dtype=np.float64))
-        margins = problem.margins(dual) if dual.any() else np.zeros_like(dual)
+            start = None if start is None else start[:, indices]
+        iterate = Iterate.begin(problem, start)
+        max_cache_bytes = self.cache if problem.kernel.expensive else 0
         whole_rows = None if order is not None else RowCache.of_whole_rows(problem, self.gram)
-        share = problem.best_scale(dual, margins)
-        if (share < 1).any():
-            # Scaling rounds the coefficients, so that margins of linear machines are recomputed.
-            dual = share * dual
-            margins = problem.margins(dual) if problem.kernel.has_weights else share * margins
         return State(
             limits=limits,
-            rng=np.random.default_rng(self.random_state),
-            max_cache_bytes=self.cache if problem.kernel.expensive else 0,
-            max_gram_bytes=self.gram,
-            order=order,
+            iterate=iterate,
+            schedule=Schedule(np.random.default_rng(self.random_state), order),
+            shrinking=Shrinking(max_cache_bytes, whole_rows, self.shrinking),
+            blocks=BlockSolver(problem.conjugate.stack(), order is not None),
+            progress=Progress(objective=np.full(len(iterate.dual), -np.inf)),
+            switch=NewtonSwitch(self.gram),
             indices=indices,
-            conjugate=problem.conjugate.stack(),
-            whole=problem,
-            problem=problem,
-            outputs=np.arange(len(dual)),
-            dual=dual,
-            margins=margins,
-            best=Best.of(problem, dual, margins),
-            spent=-before,
-            whole_rows=whole_rows,
         )
 
     def evaluations(self, state: State) -> int:
         """Return the number of kernel values computed so far."""
-        return state.spent + state.whole.kernel.evaluations
+        return state.iterate.evaluations
 
-    @_may_overflow
     def check(self, state: State) -> Objectives | None:
         """Return the objectives every eighth of a pass, and drop outputs that meet `tol`."""
-        if not state.unchecked:
-            return None
-        state.unchecked = False
-        state.since_check = 0
-        if may_stay_shrunk(state):
-            return None
-        unshrink(state)
-        state.make_feasible()
-        objectives = state.objectives()
-        state.whole_gap = objectives.worst_gap
-        if is_derailed(state, objectives):
-            continue_in_float64(state)
-            objectives = state.best.objectives
-        state.best.update(state.outputs, state.dual, state.margins, objectives)
-        note_progress(state, objectives)
-        if state.best.objectives.worst_gap <= state.limits.tol and not state.whole.kernel.double:
-            if self.is_certified:
-                certify(state)
-        elif state.should_recompute_margins():
-            continue_in_float64(state)
-        elif state.newton is None:
-            state.is_newton_due = is_newton_faster(state, objectives, self.gram)
-        unmet = state.outputs[~state.best.objectives.met(state.limits.tol)[state.outputs]]
-        if state.order is None and 0 < len(unmet) < len(state.outputs):
-            state.keep_outputs(unmet)
-        return state.best.objectives
+        iterate, schedule, shrinking, tol = state.iterate, state.schedule, state.shrinking, state.limits.tol
+        with np.errstate(over="ignore", invalid="ignore"):  # Rounding may let coefficients overflow.
+            if not schedule.take_check() or shrinking.may_continue(iterate, schedule.passes, state.limits):
+                return None
+            shrinking.unshrink(iterate)
+            iterate.make_feasible()
+            objectives = iterate.objectives()
+            shrinking.whole_gap = objectives.worst_gap
+            if is_derailed(state, objectives):
+                continue_in_float64(state)
+                objectives = iterate.best.objectives
+            iterate.update_best(objectives)
+            note_progress(state, objectives)
+            if iterate.best.objectives.worst_gap <= tol and not iterate.whole.kernel.double:
+                if self.is_certified:
+                    certify(state)
+            elif iterate.should_recompute_margins(tol):
+                continue_in_float64(state)
+            elif state.switch.newton is None:
+                state.switch.is_due = is_newton_faster(state, objectives)
+            unmet = iterate.outputs[~iterate.best.objectives.met(tol)[iterate.outputs]]
+            if schedule.order is None and 0 < len(unmet) < len(iterate.outputs):
+                iterate.keep_outputs(unmet)
+            return iterate.best.objectives
 
     def verdict(self, state: State, objectives: Objectives) -> Verdict:
         """Return status and reason if the solve converged, stalled or used its passes, else None.
 
         If the kernel values are not precise enough, the solve continues in float64.
         """
-        tol, n, left = state.limits.tol, state.whole.n_rows, float(objectives.unrounded.max())
+        tol, visited, n = state.limits.tol, state.schedule.visited, state.iterate.whole.n_rows
+        is_double = state.iterate.whole.kernel.double
         met = bool(objectives.met(tol).all()) and tol >= 2 * UNIT  # A smaller gap is rounding.
         # A problem of one block is solved to a gap of 1e-12, or for three passes.
-        if state.order is not None and left > (1e-12 if state.visited else 0.0):
-            met &= state.visited >= 3 * n
-        if met and objectives.worst_gap <= tol and (state.is_float32_trusted or state.whole.kernel.double):
+        if state.blocks.is_one_block and objectives.unrounded.max() > (1e-12 if visited else 0.0):
+            met &= visited >= 3 * n
+        if met and objectives.worst_gap <= tol and (state.is_float32_trusted or is_double):
             return converged(objectives.worst_gap, tol)
-        if met and state.whole.kernel.double:
-            return "precision", (
-                f"the relative gap is {left:.2e}, and up to {objectives.rounding.max():.2e} more by rounding: "
-                f"float64 cannot certify tol={tol:.2e}, because the rows, lam or C are too large"
-            )
-        if stalled(state) and not state.whole.kernel.double and float64_in_time(state):
-            continue_in_float64(state)
-            return None
-        if stalled(state) and state.whole.kernel.double:
-            return "precision", (
-                f"the relative gap stays at {objectives.worst_gap:.2e}: float64 kernel values cannot certify "
-                f"tol={tol:.2e}"
-            )
-        if state.visited >= state.limits.max_iter * n:
+        if met and is_double:
+            return rounding_verdict(objectives, tol)
+        if has_stalled(state):
+            if is_double:
+                return rounding_verdict(objectives, tol, has_stalled=True)
+            if float64_in_time(state):
+                continue_in_float64(state)
+                return None
+        if visited >= state.limits.max_iter * n:
             return "max_iter", f"max_iter={state.limits.max_iter} passes were done"
         return None
 
-    @_may_overflow
     def step(self, state: State) -> None:
         """Solve one block and update the margins of all rows, or take a step of Newton's method."""
-        if state.is_newton_due:
-            switch_to_newton(state)
-        if state.newton is not None:
-            newton_step(state)
-            return
-        problem, n = state.problem, state.problem.n_rows
-        solving, state.upcoming = state.upcoming, None
-        if solving is None:
-            block = next_block(state)
-            solving = _begin(state, block, np.ascontiguousarray(state.margins[:, block]))
-        state.operations += solving.begun.finish()
-        block, change = solving.rows, solving.change
-        state.dual[:, block] = solving.dual
-        state.visited += len(block)
-        state.since_check += len(block)
-        one_block, end_of_pass = state.order is not None, problem.loss.selection == "greedy" and not state.queue
-        state.unchecked = one_block or end_of_pass or state.since_check * 8 >= n
-        if one_block:
-            # Updates would leave their accumulated rounding in the certificate.
-            state.margins = problem.margins(state.dual, state.accurately)
-            state.travelled = None
-            return
-        changed = np.flatnonzero(change.any(axis=0))
-        moved, by = block[changed], change[:, changed]
-        following = upcoming_block(state)
-        if following is not None:
-            # One thread solves this block while the others update the margins of all rows.
-            margins = state.margins[:, following] + _effect(problem, moved, by, following)
-            state.upcoming = _begin(state, following, margins)
-        with state.stopwatch.timing(problem.kernel):
-            if state.active is not None:
-                state.active.add(state.margins, moved, by)
-            elif state.whole_rows is not None:
-                state.margins += problem.labels * state.whole_rows.multiply(moved, by)
-            else:
-                state.margins += _effect(problem, moved, by)
-        state.add_rounding(moved, by)
+        iterate, schedule, shrinking, blocks = state.iterate, state.schedule, state.shrinking, state.blocks
+        with np.errstate(over="ignore", invalid="ignore"):  # Rounding may let coefficients overflow.
+            if state.switch.is_due:
+                switch_to_newton(state)
+            if state.switch.newton is not None:
+                newton_step(state, state.switch.newton)
+                return
+            solving, blocks.upcoming = blocks.upcoming, None
+            if solving is None:
+                block = schedule.next_block(iterate, shrinking)
+                margins = np.ascontiguousarray(iterate.margins[:, block])
+                solving = blocks.begin(iterate, block, margins, shrinking.whole_rows)
+            moved, change = blocks.finish(solving, iterate)
+            schedule.visit(solving.rows, iterate.problem)
+            if blocks.is_one_block:
+                # Updates would leave their accumulated rounding in the certificate.
+                iterate.recompute_margins()
+                return
+            following = schedule.upcoming_block(iterate.problem)
+            if following is not None:
+                # One thread solves this block while the others update the margins of all rows.
+                margins = iterate.margins_after(moved, change, following)
+                blocks.upcoming = blocks.begin(iterate, following, margins, shrinking.whole_rows)
+            shrinking.update_margins(iterate, moved, change)
 
     def facts(self, state: State) -> dict[str, int]:
         """Return the number of factorizations of Newton's method."""
-        return {"factorizations": state.factorizations if state.newton is None else state.newton.factorizations}
+        newton = state.switch.newton
+        return {"factorizations": state.switch.factorizations if newton is None else newton.factorizations}
 
-    @_may_overflow
     def finish(self, state: State, status: Status, reason: str, history: History) -> Solution:
         """Return the iterate with the smallest gap of every output."""
-        # The current iterate may be better, if its gap can be known within half a second.
-        if state.active is not None and seconds_to_unshrink(state) < 0.5:
-            unshrink(state)
-            state.make_feasible()
-            state.best.update(state.outputs, state.dual, state.margins, state.objectives())
-        if self.is_certified and not state.whole.kernel.double and not state.best.is_counted:
-            count_rounding(state)
+        iterate, best, shrinking = state.iterate, state.iterate.best, state.shrinking
+        with np.errstate(over="ignore", invalid="ignore"):  # Rounding may let coefficients overflow.
+            # The current iterate may be better, if its gap can be known within half a second.
+            if shrinking.active is not None and shrinking.seconds_to_unshrink(iterate) < 0.5:
+                shrinking.unshrink(iterate)
+                iterate.make_feasible()
+                iterate.update_best(iterate.objectives())
+            if self.is_certified and not iterate.whole.kernel.double and not best.is_counted:
+                count_rounding(state)
+        dual, margins = best.dual, best.margins
+        if state.indices is not None:
+            given = np.argsort(state.indices)
+            dual, margins = (np.ascontiguousarray(values[:, given]) for values in (dual, margins))
         return Solution(
-            dual=state.as_given(state.best.dual),
-            margins=state.as_given(state.best.margins),
-            objectives=state.best.objectives,
+            dual=dual,
+            margins=margins,
+            objectives=best.objectives,
             status=status,
             reason=reason,
-            passes=max(1, -(-state.visited // state.whole.n_rows)),
-            kernel_evaluations=self.evaluations(state),
+            passes=max(1, -(-state.schedule.visited // iterate.whole.n_rows)),
+            kernel_evaluations=iterate.evaluations,
             history=history,
-            travelled=state.travelled,
+            travelled=iterate.travelled,
         )
-
-
-def _begin(state: State, block: Indices, margins: Floats) -> BlockSolve:
-    """Begin to solve a block, given the margins of its rows."""
-    problem, kernel, threads = state.problem, state.problem.kernel, state.problem.kernel.n_threads
-    labels, dual = np.ascontiguousarray(problem.labels[:, block]), np.ascontiguousarray(state.dual[:, block])
-    change, conjugate = np.empty_like(dual), np.ascontiguousarray(state.conjugate[:, block])
-    arguments = np.arange(len(block)), conjugate, labels, dual, margins, change, problem.intercept
-    one_block = state.order is not None
-    if problem.loss.selection == "greedy" and not one_block:
-        # Violations below this, of margins near one, are rounding.
-        rounding = 1e-13 if kernel.double else 1e-5
-        rows = state.whole_rows
-        values = kernel.values(block, block) if rows is None else rows.among(block)
-        begun = _core.solve_pairs(values, *arguments, 0.1, rounding, 30, threads)
-    else:
-        tolerance, max_sweeps = (0.0, 200) if one_block else (0.1, 2)
-        begun = _core.solve_block(kernel.block(block, block), *arguments, tolerance, 0.0, max_sweeps, threads)
-    return BlockSolve(block, dual, change, begun)
-
-
-def _effect(problem: DualProblem, moved: Indices, change: Floats, rows: Indices | None = None) -> Floats:
-    """Return the change of the margins of some rows, or of all, by changed coefficients."""
-    labels = problem.labels if rows is None else problem.labels[:, rows]
-    return labels * problem.kernel.multiply(moved, change, rows)

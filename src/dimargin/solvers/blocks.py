@@ -16,42 +16,119 @@ neighbours it took five times the kernel evaluations on 20,000 rows of covtype (
 where nearly all support vectors are free. The solve starts on a quarter of the rows (a fifth fewer
 evaluations on ijcnn1 and cod-rna, but a quarter more on covtype). From the third pass on, rows
 whose zero coefficients are far from moving are shrunk, and where kernel values are expensive,
-kernel rows of the coefficients that move are cached (`ActiveRows`). Shrinking is undone before a
-gap is believed. Where values are very expensive and memory suffices, full kernel rows are cached
-instead, and no row is shrunk: on reuters (7,770 sparse rows of 44 numbers, C=8) 0.31 n^2 values are
-computed.
+kernel rows of the coefficients that move are cached (`dimargin.solvers.shrinking`). Shrinking is
+undone before a gap is believed. Where values are very expensive and memory suffices, full kernel
+rows are cached instead, and no row is shrunk: on reuters (7,770 sparse rows of 44 numbers, C=8)
+0.31 n^2 values are computed.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import scipy.sparse as sp
 
 from dimargin.problems.dual import DualProblem
-from dimargin.solvers.active import ActiveRows
+from dimargin.solvers.iterate import Iterate
 from dimargin.solvers.neighbours import deal_neighbours
-from dimargin.solvers.state import State
+from dimargin.solvers.shrinking import Shrinking
 from dimargin.system.arrays import Floats, Indices
 
 
-@dataclass(frozen=True)
-class _ShrinkSettings:
-    """Settings of shrinking for losses with nonnegative coefficients."""
+@dataclass
+class Schedule:
+    """Blocks of the current pass, and the numbers of rows visited."""
 
-    large: float = 4096  # Problems of more rows start on a quarter of them.
-    passes_on_quarter: int = 3  # The number of passes over that quarter.
-    first_pass: int = 2  # The first pass, counted from zero, in which rows may be shrunk.
-    max_passes: int = 20  # Shrinking is undone after this many passes.
-    distance: float = 0.1  # Distance of a shrunk row's margin from the kink, in slopes there.
-    # Shrinking is undone once the active rows' gap is this fraction of the last whole gap. On five
-    # data sets 0.4 took 1.06 to 1.32 times the kernel values, 0.02 0.97 to 1.10
-    # (bench/scripts/bench_cited.py).
-    gap_share: float = 0.05
+    rng: np.random.Generator
+    order: Indices | None  # Canonical order of a problem of one block.
+    queue: list[Indices | None] = field(default_factory=list)  # Blocks; None: most violating rows.
+    previous: Indices = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # Last block of violators.
+    block_size: int = 0  # Rows of a block in this pass.
+    passes: int = 0  # Number of passes begun.
+    visited: int = 0  # Number of rows visited since the start.
+    since_check: int = 0  # Number of rows visited since the last check.
+    unchecked: bool = True
 
+    def next_block(self, iterate: Iterate, shrinking: Shrinking) -> Indices:
+        """Return the next block, from a new pass if all blocks of the last one have been visited."""
+        if self.order is not None:
+            return self.order
+        if not self.queue:
+            self._begin_pass(iterate, shrinking)
+        block = self.queue.pop()
+        return self._most_violating(iterate, shrinking) if block is None else block
 
-_SHRINK_SETTINGS = _ShrinkSettings()
+    def upcoming_block(self, problem: DualProblem) -> Indices | None:
+        """Return the next block if its solve may begin before all margins are updated, else None.
+
+        It may within a pass, unless the gap is to be checked. The hinge's next block often depends
+        on all margins, as that of the most violating rows; and where kernel values are expensive, a
+        block takes little of the time.
+        """
+        if self.unchecked or not self.queue or problem.loss.selection == "greedy" or problem.kernel.expensive:
+            return None
+        return self.queue.pop()
+
+    def visit(self, block: Indices, problem: DualProblem) -> None:
+        """Count the rows of a block; a check is due every eighth of a pass, or after greedy passes."""
+        self.visited += len(block)
+        self.since_check += len(block)
+        is_end_of_pass = problem.loss.selection == "greedy" and not self.queue
+        self.unchecked = self.order is not None or is_end_of_pass or self.since_check * 8 >= problem.n_rows
+
+    def take_check(self) -> bool:
+        """Return whether a check is due, which the caller does."""
+        is_due, self.unchecked = self.unchecked, False
+        if is_due:
+            self.since_check = 0
+        return is_due
+
+    def _begin_pass(self, iterate: Iterate, shrinking: Shrinking) -> None:
+        """Queue the blocks of a pass over the rows that may move: random ones, or near neighbours."""
+        problem, rng, greedy = iterate.problem, self.rng, iterate.problem.loss.selection == "greedy"
+        if greedy:
+            shrinking.shrink(iterate, self.passes, rng)
+        indices, violation = _violations(iterate, shrinking, balanced=not self.passes)
+        dual = iterate.dual[:, indices]
+        lower, upper = problem.conjugate.lower[indices], problem.conjugate.upper[indices]
+        bound = (dual == lower) | (dual == upper) if greedy else dual == 0
+        rows = indices[(~bound | (violation != 0)).any(axis=0)]
+        if not len(rows):
+            rows = indices
+        # Rows left out of the pass count as visited, because their optimality was checked.
+        self.visited += problem.n_rows - len(rows)
+        self.block_size = block_size(problem, len(rows))
+        n_blocks = -(-len(rows) // self.block_size)
+        neighbours = greedy or self.passes % (2 if len(iterate.outputs) == 1 else 4)
+        if neighbours and n_blocks > 1:
+            blocks = deal_neighbours(problem.kernel, rows, n_blocks, rng)
+        else:
+            blocks = np.array_split(rng.permutation(rows), n_blocks)
+        self.passes += 1
+        self.queue = [np.sort(blocks[k]) for k in rng.permutation(n_blocks)]
+        if greedy:  # The queue is popped from its end: up to six blocks of violating rows come last.
+            self.queue = [*[None] * min(6, 1 + n_blocks // 2), *self.queue]
+
+    def _most_violating(self, iterate: Iterate, shrinking: Shrinking) -> Indices:
+        """Return a block of the most violating rows, as many rising as falling, and old ones."""
+        problem, rng = iterate.problem, self.rng
+        indices, violation = _violations(iterate, shrinking, balanced=True)
+        direction = problem.labels[:, indices] * violation
+        direction = direction[np.abs(direction).max(axis=1).argmax()]
+        half = self.block_size // 4
+        fresh = indices[np.union1d(_largest(direction, half), _largest(-direction, half))]
+        is_active = np.zeros(problem.n_rows, dtype=bool)
+        is_active[indices], is_active[fresh] = True, False
+        previous = self.previous[is_active[self.previous]]
+        conjugate, dual = problem.conjugate, iterate.dual[:, previous]
+        free = ((dual != conjugate.lower[previous]) & (dual != conjugate.upper[previous])).any(axis=0)
+        previous = rng.permutation(previous[free])[: self.block_size - len(fresh)]
+        block = np.union1d(fresh, previous)
+        if not len(block):  # No row is violated, so that the remaining gap is rounding.
+            block = np.sort(rng.choice(indices, min(len(indices), self.block_size), replace=False))
+        self.previous = block
+        return block
 
 
 def block_size(problem: DualProblem, n_rows: int) -> int:
@@ -78,127 +155,19 @@ def canonical_order(problem: DualProblem) -> Indices:
     return np.array(sorted(range(problem.n_rows), key=labelled.__getitem__), dtype=np.int64)
 
 
-def next_block(state: State) -> Indices:
-    """Return the next block, from a new pass if all blocks of the last one have been visited."""
-    if state.order is not None:
-        return state.order
-    if not state.queue:
-        _begin_pass(state)
-    block = state.queue.pop()
-    return _most_violating(state) if block is None else block
-
-
-def upcoming_block(state: State) -> Indices | None:
-    """Return the next block if its solve may begin before all margins are updated, else None.
-
-    It may within a pass, unless the gap is to be checked. The hinge's next block often depends on
-    all margins, as that of the most violating rows; and where kernel values are expensive, a block
-    takes little of the time.
-    """
-    if state.unchecked or not state.queue or state.problem.loss.selection == "greedy" or state.problem.kernel.expensive:
-        return None
-    return state.queue.pop()
-
-
-def _begin_pass(state: State) -> None:
-    """Queue the blocks of a pass over the rows that may move: random ones, or near neighbours."""
-    problem, rng, greedy = state.problem, state.rng, state.problem.loss.selection == "greedy"
-    if greedy and state.active is None and state.whole_rows is None:
-        _shrink(state)
-    indices, violation = _violations(state, balanced=not state.passes)
-    dual, lower, upper = state.dual[:, indices], problem.conjugate.lower[indices], problem.conjugate.upper[indices]
-    bound = (dual == lower) | (dual == upper) if greedy else dual == 0
-    rows = indices[(~bound | (violation != 0)).any(axis=0)]
-    if not len(rows):
-        rows = indices
-    # Rows left out of the pass count as visited, because their optimality was checked.
-    state.visited += problem.n_rows - len(rows)
-    state.block_size = block_size(problem, len(rows))
-    n_blocks = -(-len(rows) // state.block_size)
-    neighbours = greedy or state.passes % (2 if len(state.outputs) == 1 else 4)
-    if neighbours and n_blocks > 1:
-        blocks = deal_neighbours(problem.kernel, rows, n_blocks, rng)
-    else:
-        blocks = np.array_split(rng.permutation(rows), n_blocks)
-    state.passes += 1
-    state.queue = [np.sort(blocks[k]) for k in rng.permutation(n_blocks)]
-    if greedy:  # The queue is popped from its end: up to six blocks of violating rows come last.
-        state.queue = [*[None] * min(6, 1 + n_blocks // 2), *state.queue]
-
-
-def _most_violating(state: State) -> Indices:
-    """Return a block of the most violating rows, as many rising as falling, and old ones."""
-    indices, violation = _violations(state, balanced=True)
-    direction = state.problem.labels[:, indices] * violation
-    direction = direction[np.abs(direction).max(axis=1).argmax()]
-    half = state.block_size // 4
-    fresh = indices[np.union1d(_largest(direction, half), _largest(-direction, half))]
-    is_active = np.zeros(state.problem.n_rows, dtype=bool)
-    is_active[indices], is_active[fresh] = True, False
-    previous = state.previous[is_active[state.previous]]
-    conjugate, dual = state.problem.conjugate, state.dual[:, previous]
-    free = ((dual != conjugate.lower[previous]) & (dual != conjugate.upper[previous])).any(axis=0)
-    previous = state.rng.permutation(previous[free])[: state.block_size - len(fresh)]
-    block = np.union1d(fresh, previous)
-    if not len(block):  # No row is violated, so that the remaining gap is rounding.
-        block = np.sort(state.rng.choice(indices, min(len(indices), state.block_size), replace=False))
-    state.previous = block
-    return block
-
-
-def _largest(score: Floats, count: int) -> Indices:
-    """Return the indices of the largest positive scores, at most `count`."""
-    indices = np.flatnonzero(score > 0)
-    return indices[np.argpartition(-score[indices], count)[:count]] if len(indices) > count else indices
-
-
-def _violations(state: State, balanced: bool = False) -> tuple[Indices, Floats]:
+def _violations(iterate: Iterate, shrinking: Shrinking, balanced: bool) -> tuple[Indices, Floats]:
     """Return the active rows, and the signed distances from their optimality conditions.
 
     The distances are those at the intercept that is best for the primal or, if `balanced`, at the
     one halfway between the largest score that may rise and the smallest that may fall. In the
     second case a row of each kind is always violated, unless all are optimal.
     """
-    if state.active is None:
-        problem, indices, dual, margins = state.problem, np.arange(state.problem.n_rows), state.dual, state.margins
-    else:
-        problem, indices = state.active.problem, state.active.rows
-        dual, margins = state.dual[:, indices], state.margins[:, indices]
+    problem, indices, dual, margins = shrinking.active_part(iterate)
     intercepts = problem.middle_intercepts(dual, margins) if balanced else problem.intercepts(margins)
     return indices, problem.conjugate.subgradient_distance(problem.shifted(margins, intercepts), dual)
 
 
-def _shrink(state: State) -> None:
-    """Shrink rows: first three quarters of a large problem, later those likely to stay at zero."""
-    problem, cache = state.problem, state.cache or state.max_cache_bytes
-    state.unshrink_gap = _SHRINK_SETTINGS.gap_share * state.whole_gap
-    if not state.passes and not state.dual.any() and problem.n_rows > _SHRINK_SETTINGS.large:
-        few = np.sort(state.rng.permutation(problem.n_rows)[: problem.n_rows // 4])
-        state.active = ActiveRows.of(problem, state.dual, few, cache)
-        state.unshrink_at = _SHRINK_SETTINGS.passes_on_quarter
-    elif state.passes >= _SHRINK_SETTINGS.first_pass:
-        state.active = ActiveRows.choose(problem, state.dual, state.margins, _SHRINK_SETTINGS.distance, cache)
-        state.unshrink_at = state.passes + _SHRINK_SETTINGS.max_passes
-
-
-def may_stay_shrunk(state: State) -> bool:
-    """Return whether some rows are shrunk and may stay so."""
-    if state.active is None or state.passes >= state.unshrink_at:
-        return False
-    if state.limits.deadline is not None and not state.limits.allow(2 * seconds_to_unshrink(state)):
-        return False  # All rows must count in the result at the time limit.
-    return state.active.gap(state.dual, state.margins) > max(state.limits.tol, state.unshrink_gap)
-
-
-def seconds_to_unshrink(state: State) -> float:
-    """Estimate the seconds that `unshrink` would take, from past updates of margins."""
-    active = state.active
-    return 0.0 if active is None else state.stopwatch.seconds_for(active.evaluations_to_unshrink(state.dual))
-
-
-def unshrink(state: State) -> None:
-    """Undo shrinking: bring all margins up to date, and make all rows active."""
-    if state.active is not None:
-        with state.stopwatch.timing(state.problem.kernel):
-            state.active.unshrink(state.problem, state.dual, state.margins)
-        state.cache, state.active = state.active.cache, None
+def _largest(score: Floats, count: int) -> Indices:
+    """Return the indices of the largest positive scores, at most `count`."""
+    indices = np.flatnonzero(score > 0)
+    return indices[np.argpartition(-score[indices], count)[:count]] if len(indices) > count else indices

@@ -13,8 +13,6 @@ from dimargin.kernels.matrix import KernelMatrix
 from dimargin.solvers.loop import Limits
 from dimargin.system.arrays import TINY, UNIT, Floats, Indices
 
-_OPERATIONS_PER_CALL = 4e10  # With so few per call of the core, limits are met within a second.
-
 
 class OutOfTimeError(Exception):
     """Raised if a limit is reached before the result is known."""
@@ -80,6 +78,8 @@ class GramFactor:
     True
     """
 
+    operations_per_call = 4e10  # With so few per call of the core, limits are met within a second.
+
     def __init__(
         self, kernel: KernelMatrix, rows: Indices, bend: Floats, limits: Limits, memory: Floats | None = None
     ) -> None:
@@ -105,7 +105,7 @@ class GramFactor:
         self._min_bend = max(self._min_bend, n * UNIT * float(diagonal.max(initial=0.0)), TINY)
         self._bend = np.maximum(bend, self._min_bend)
         np.fill_diagonal(matrix, diagonal + self._bend)
-        columns = max(1, int(_OPERATIONS_PER_CALL / (_core.tile_width * n**2 + 1))) * _core.tile_width
+        columns = max(1, int(self.operations_per_call / (_core.tile_width * n**2 + 1))) * _core.tile_width
         for first in range(0, n, columns):
             if self._limits.reached:
                 raise OutOfTimeError
@@ -166,7 +166,7 @@ class GramFactor:
         right[:] = 0.0
         self._kernel.values(added, self._rows, out=right[: len(added)])
         right[np.arange(len(added), len(right)), inner] = 1.0
-        step = max(1, int(_OPERATIONS_PER_CALL / (64 * len(self._rows) ** 2))) * 64
+        step = max(1, int(self.operations_per_call / (64 * len(self._rows) ** 2))) * 64
         for first in range(0, len(right), step):
             if self._limits.reached:
                 raise OutOfTimeError

@@ -24,7 +24,7 @@ half of the rows give a good start at an eighth of the cost.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,9 +34,6 @@ from dimargin.problems.dual import DualProblem
 from dimargin.solvers.gram_factor import GramFactor, TooManyRowsError
 from dimargin.solvers.loop import Limits
 from dimargin.system.arrays import Floats, Indices
-
-BYTES = 12
-"""Bytes per entry of a factor: 8, plus two copies of up to a quarter for changed rows."""
 
 
 class _Direction(NamedTuple):
@@ -60,6 +57,8 @@ class GramNewton:
     ``y_i ((Kb)_i + c)``, and the signed coefficients of a minimum sum to zero.
     """
 
+    # Bytes per entry of a factor: 8, plus two copies of up to a quarter for changed rows.
+    bytes_per_entry: ClassVar[int] = 12
     problem: DualProblem
     limits: Limits
     outputs: Indices  # Indices of these outputs among all of the solve.
@@ -185,7 +184,7 @@ class GramNewton:
         output = int(self.outputs[q])
         factor = self.factors.get(output)
         if factor is None or not factor.is_near(rows, bend):
-            if BYTES * len(rows) ** 2 > self.memory:
+            if self.bytes_per_entry * len(rows) ** 2 > self.memory:
                 raise TooManyRowsError(self.factorizations)
             memory = self.factors.popitem()[1].memory if self.factors else None
             factor = GramFactor(self.problem.kernel, rows, bend, self.limits, memory)

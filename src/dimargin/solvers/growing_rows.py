@@ -24,20 +24,18 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
 from dimargin.problems.dual import DualProblem
 from dimargin.problems.objectives import Objectives
 from dimargin.problems.solution import History, Solution, Status
-from dimargin.solvers.block_coordinate_descent import BlockCoordinateDescent
+from dimargin.solvers.dual_solver import DualSolver
 from dimargin.solvers.loop import Limits, Solver, Verdict, solve
 from dimargin.solvers.single_precision import with_rounding
 from dimargin.solvers.stopwatch import Stopwatch
 from dimargin.system.arrays import TINY, Floats, Indices
-
-_FIRST_ROWS = 256  # Rows of a first core-set, by which later ones may always grow.
-_MIN_TIGHTENING = 1e-6  # Below this factor the kernel values are not precise enough.
 
 
 @dataclass
@@ -81,15 +79,24 @@ class GrowingRows(Solver[DualProblem, _State, Solution]):
 
     Parameters
     ----------
-    inner : BlockCoordinateDescent
+    inner : DualSolver
         Solver of the problem of the core-set and, in the end, of the whole problem. A problem of at
         most ``inner.small`` rows starts with all of them.
     epsilon : float, optional
         Stop when every row is within ``1 + epsilon`` times the radius, whatever the gap; by default
         when the relative gap is within the tolerance. For the squared hinge only.
+
+    Attributes
+    ----------
+    first_rows : int
+        Rows of a first core-set, by which later ones may always grow.
+    min_tightening : float
+        Below this factor of the tolerance the kernel values are not precise enough.
     """
 
-    inner: BlockCoordinateDescent
+    first_rows: ClassVar[int] = 256
+    min_tightening: ClassVar[float] = 1e-6
+    inner: DualSolver[Any]
     epsilon: float | None = None
 
     def init(self, problem: DualProblem, start: Floats | None, limits: Limits) -> _State:
@@ -100,7 +107,7 @@ class GrowingRows(Solver[DualProblem, _State, Solution]):
             core, margins = np.flatnonzero(dual.any(axis=0)), problem.margins(dual)
         elif self.epsilon is None:
             small = problem.n_rows <= self.inner.small
-            core = np.arange(problem.n_rows if small else min(_FIRST_ROWS, problem.n_rows))
+            core = np.arange(problem.n_rows if small else min(self.first_rows, problem.n_rows))
         else:  # The core-set starts with one row of every sign.
             core = np.unique([(row == sign).argmax() for row in problem.labels for sign in (1, -1)])
         objectives, spent = problem.objectives(dual, margins), problem.kernel.evaluations
@@ -160,7 +167,7 @@ class GrowingRows(Solver[DualProblem, _State, Solution]):
         problem = state.problem
         shares = problem.gaps(state.dual, problem.shifted(state.margins, state.objectives.intercept))
         shares[:, support] = 0.0
-        max_added = min(max(_FIRST_ROWS, len(support)), max(state.affordable - len(support), 0))
+        max_added = min(max(self.first_rows, len(support)), max(state.affordable - len(support), 0))
         new = [np.empty(0, dtype=np.int64)]
         for share, primal in zip(shares, np.abs(state.objectives.primal), strict=True):
             worst = np.argsort(-share, kind="stable")[:max_added]
@@ -193,7 +200,7 @@ class GrowingRows(Solver[DualProblem, _State, Solution]):
             distances[support] = 0.0
             worst = np.argsort(-distances, kind="stable")[:max_added]
             new.append(worst[distances[worst] > limit])
-        state.tightening = max(state.tightening * (0.1 if is_loose else 1.0), 0.1 * _MIN_TIGHTENING)
+        state.tightening = max(state.tightening * (0.1 if is_loose else 1.0), 0.1 * self.min_tightening)
         state.ratio, state.precision = max(ratios), min(1.0, *precisions)
         return np.concatenate(new)
 
@@ -205,7 +212,7 @@ class GrowingRows(Solver[DualProblem, _State, Solution]):
             reached = f"every row is within {state.ratio:.6g} times the radius of the core-set's ball"
             if state.ratio <= 1 + self.epsilon:
                 return "converged", reached
-            if state.tightening < _MIN_TIGHTENING and state.is_complete:
+            if state.tightening < self.min_tightening and state.is_complete:
                 return "precision", f"{reached}: epsilon={self.epsilon:g} is below the precision of the kernel values"
         elif objectives.worst_gap <= state.limits.tol or state.is_complete:
             if not state.limits.allow(state.seconds_of_pass(state.size)):

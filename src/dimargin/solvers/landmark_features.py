@@ -11,18 +11,17 @@ from scipy.linalg import lapack
 from dimargin.kernels.matrix import KernelMatrix
 from dimargin.system.arrays import Floats, Indices
 
-# Landmarks are left out below this fraction of the largest pivot, where coefficients that cancel
-# add more rounding than accuracy: with 1e-10 the rounding on rows of few numbers (cod-rna,
-# skin_nonskin) exceeded the default tolerance.
-_RANK_TOLERANCE = 1e-7
 
-
-def independent_landmarks(kernel: KernelMatrix, landmarks: Indices) -> tuple[Indices, Floats]:
+def independent_landmarks(kernel: KernelMatrix, landmarks: Indices, tol: float = 1e-7) -> tuple[Indices, Floats]:
     """Return linearly independent landmarks Z, and the factor L of ``k(Z, Z) = L L'``.
 
     They are chosen by a pivoted Cholesky factorisation (LAPACK's dpstrf), which leaves out
     duplicates, landmarks nearly in the span of others and, for kernels of low rank, all beyond the
     rank. L is a lower triangle of shape (rank, rank). Values of `kernel` must be float64.
+
+    Landmarks are left out below the fraction `tol` of the largest pivot, where coefficients that
+    cancel add more rounding than accuracy: with 1e-10 the rounding on rows of few numbers (cod-rna,
+    skin_nonskin) exceeded the default tolerance.
 
     Examples
     --------
@@ -33,7 +32,7 @@ def independent_landmarks(kernel: KernelMatrix, landmarks: Indices) -> tuple[Ind
     (array([1]), array([[2.]]))
     """
     values = kernel.block(landmarks, landmarks)
-    floor = _RANK_TOLERANCE * values.diagonal().max(initial=0.0)
+    floor = tol * values.diagonal().max(initial=0.0)
     factor, order, rank, _ = lapack.dpstrf(values, lower=1, tol=floor)
     return landmarks[order[:rank] - 1], np.tril(factor[:rank, :rank])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,13 +15,12 @@ from dimargin.kernels.row_transform import StoredRows
 from dimargin.problems.margin_losses import MarginLosses
 from dimargin.system.arrays import Floats, Indices
 
-_CHUNK_VALUES = 2**17  # Values copied at a time, where rows must be copied.
-
 
 @dataclass(frozen=True)
 class LinearFeatures:
     """Rows as their own features: see `dimargin.solvers.primal.Features`."""
 
+    chunk_values: ClassVar[int] = 2**17  # Values copied at a time, where rows must be copied.
     stored: StoredRows
     index: Indices | None = None  # Indices of the rows among the stored ones; all by default.
 
@@ -55,7 +54,7 @@ class LinearFeatures:
         """Yield slices and their rows in float64, in chunks if these must be copied."""
         X, n = self.stored.X, self.n_rows
         copied = self.index is not None or X.dtype != np.float64
-        step = max(256, _CHUNK_VALUES * X.shape[0] // max(X.size, 1)) if copied else max(n, 1)
+        step = max(256, self.chunk_values * X.shape[0] // max(X.size, 1)) if copied else max(n, 1)
         for part in row_chunks(n, step):
             rows = X if not copied else X[part if self.index is None else self.index[part]]
             yield part, rows.astype(np.float64, copy=False)

@@ -9,20 +9,17 @@ from dimargin.kernels.column_statistics import row_chunks
 from dimargin.kernels.matrix import KernelMatrix
 from dimargin.system.arrays import Floats, Indices
 
-# Numbers in one k-d tree, 16 MiB of them. A tree of all rows of covtype lets the kernel leave out
-# little more than trees of 38,000 rows each.
-_TREE_NUMBERS = 2**21
-_CHUNK_ROWS = 65536  # Rows copied at a time for their projection.
 
-
-def deal_neighbours(kernel: KernelMatrix, rows: Indices, n_blocks: int, rng: np.random.Generator) -> list[Indices]:
+def deal_neighbours(
+    kernel: KernelMatrix, rows: Indices, n_blocks: int, rng: np.random.Generator, chunk_rows: int = 65536
+) -> list[Indices]:
     """Split rows into blocks of near neighbours, of nearly equal sizes.
 
     Rows are split recursively at a quantile of their projection on a random direction (random
     projection tree; Dasgupta and Freund, STOC 2008). The cells of a level share one direction, so
     that one pass over the rows computes all projections. Directions are normal with the covariance
     of a sample of rows, which favours those along which rows differ. No kernel value is computed.
-    `n_blocks` must not exceed the number of rows.
+    `n_blocks` must not exceed the number of rows, of which `chunk_rows` are copied at a time.
 
     Examples
     --------
@@ -39,13 +36,16 @@ def deal_neighbours(kernel: KernelMatrix, rows: Indices, n_blocks: int, rng: np.
     weights -= weights.mean(axis=1, keepdims=True)  # This centres the rows.
     directions = sample.T @ weights.T
     rows = rng.permutation(rows)  # Ties are broken at random.
-    chunks = row_chunks(len(rows), _CHUNK_ROWS)
+    chunks = row_chunks(len(rows), chunk_rows)
     projections = np.concatenate([kernel.rows(rows[some]) @ directions for some in chunks])
     return [rows[indices] for indices in _cells(projections, np.arange(len(rows)), n_blocks, 0)]
 
 
-def along_neighbours(kernel: KernelMatrix) -> Indices:
+def along_neighbours(kernel: KernelMatrix, tree_numbers: int = 2**21) -> Indices:
     """Return all indices in the order of the leaves of k-d trees, near neighbours together.
+
+    A tree holds at most about `tree_numbers` numbers, by default 16 MiB: a tree of all rows of
+    covtype lets the kernel leave out little more than trees of 38,000 rows each.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def along_neighbours(kernel: KernelMatrix) -> Indices:
     """
     n = kernel.shape[0]
     numbers = n * kernel.rows(np.arange(1)).shape[1]
-    parts = np.array_split(np.arange(n), min(n, 1 + numbers // _TREE_NUMBERS))
+    parts = np.array_split(np.arange(n), min(n, 1 + numbers // tree_numbers))
     return np.concatenate([part[_leaves(np.asarray(kernel.rows(part), dtype=np.float64))] for part in parts])
 
 

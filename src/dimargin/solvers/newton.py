@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import pairwise
+from typing import ClassVar
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
@@ -39,17 +39,13 @@ from scipy.sparse.linalg import LinearOperator, cg
 from dimargin.kernels.column_statistics import row_chunks
 from dimargin.problems.objectives import Objectives
 from dimargin.shards.shards import Shards, Sums
+from dimargin.solvers.line_search import next_steps, step_to_minimum
 from dimargin.solvers.loop import Limits
 from dimargin.solvers.primal import Parameters, PrimalSolver, PrimalState, Shard, evaluate_at, margins_at, sums_of
 from dimargin.system.arrays import Floats
 
-_MAX_LINE_PASSES = 15  # A line search gives up after this many passes over the rows.
-# The intercept's curvature is raised by this fraction of the trace of the Hessian, because it is
-# zero where no row's loss is curved. The direction need not be exact.
-_INTERCEPT_RIDGE = 1e-10
 
-
-def _chunk_rows(width: int) -> int:
+def chunk_rows(width: int) -> int:
     """Return how many rows' features are held at a time: 2 MiB, or 256 rows if that is more."""
     return max(256, 2**18 // max(width, 1))
 
@@ -91,7 +87,7 @@ def _evaluate_with_hessian(shard: Shard, task: tuple[Parameters, Parameters | No
     (q, width), counted = parameters[0].shape, features.evaluations()
     weights = parameters[0] if before is None else np.concatenate([parameters[0], before[0]])
     shifts = parameters[1] if before is None else np.concatenate([parameters[1], before[1]])
-    step = _chunk_rows(width)
+    step = chunk_rows(width)
     hessian = _Hessian(q, width + losses.intercept, step, limits)
     sums: Sums | None = None
     for part in row_chunks(losses.n_rows, step):
@@ -196,6 +192,14 @@ class Newton(PrimalSolver[State]):
         Form the Hessian. Otherwise directions are found by conjugate gradients, which take no
         `factor`.
 
+    Attributes
+    ----------
+    max_line_passes : int
+        A line search gives up after this many passes over the rows.
+    intercept_ridge : float
+        The intercept's curvature is raised by this fraction of the trace of the Hessian, because it
+        is zero where no row's loss is curved. The direction need not be exact.
+
     Examples
     --------
     With theta=0 and upsilon=1 the machine is ridge regression to one, which takes a single step.
@@ -215,6 +219,8 @@ class Newton(PrimalSolver[State]):
     (2, array([[0.5714]]), 0.5714285714285714)
     """
 
+    max_line_passes: ClassVar[int] = 15
+    intercept_ridge: ClassVar[float] = 1e-10
     explicit: bool = True
 
     def init(self, problem: Shards[Shard], start: Floats, limits: Limits) -> State:
@@ -277,7 +283,7 @@ class Newton(PrimalSolver[State]):
                 hessian[:, :m] = self.weights(hessian[:, :m])
             trace = hessian.trace()
             hessian[range(m), range(m)] += 1.0
-            hessian[m:, m:] += _INTERCEPT_RIDGE * (1.0 + trace)
+            hessian[m:, m:] += self.intercept_ridge * (1.0 + trace)
             tries = 20 if self.factor is None or state.of_weights else 1
             directions[q, :width] = -_solve_positive(hessian, slope[:width], 1e-14 * trace, tries)
         return directions
@@ -288,7 +294,7 @@ class Newton(PrimalSolver[State]):
         shape, slopes = state.gradient.shape, state.gradient.ravel()
         squares, curvature = shards.aggregate(_diagonal)
         own = np.ones(shape)
-        own[:, -1] = _INTERCEPT_RIDGE * (1.0 + squares.sum(axis=1)) if self.intercept else 1.0
+        own[:, -1] = self.intercept_ridge * (1.0 + squares.sum(axis=1)) if self.intercept else 1.0
         scaling = (own + 0.01 * np.column_stack([squares, curvature * self.intercept])).ravel()
         state.epochs += 1
 
@@ -328,15 +334,15 @@ class Newton(PrimalSolver[State]):
         line = self.parameters(state), (self.coefficients(weights), direction[:, -1])
         along, square = (state.weights * weights).sum(axis=1), (weights**2).sum(axis=1)
         known = [[(0.0, slope), (1.0, end)] for slope, end in zip(first.tolist(), last.tolist(), strict=True)]
-        for _ in range(_MAX_LINE_PASSES):
-            tried = np.array([_next_steps(points) for points in known])
+        for _ in range(self.max_line_passes):
+            tried = np.array([next_steps(points) for points in known])
             slopes, evaluations = state.shards.aggregate(_slopes, (*line, tried))
             slopes = slopes + along[:, None] + tried * square[:, None]
             state.spent += int(evaluations[0])
             state.epochs += 1
             for points, *found in zip(known, tried, slopes, strict=True):
                 points.extend(zip(*map(np.ndarray.tolist, found), strict=True))
-            found = [_step_to_minimum(points) for points in known]
+            found = [step_to_minimum(points) for points in known]
             if all(np.isfinite(step) for step in found):
                 return np.array(found)
         return np.array([max((step for step, slope in points if slope <= 0), default=0.0) for points in known])
@@ -367,39 +373,3 @@ def _solve_positive(matrix: Floats, right: Floats, ridge: float, tries: int) -> 
             matrix = matrix + np.diag(np.full(len(matrix), ridge))
             ridge *= 10
     raise _IndefiniteError("the Hessian is not positive definite: are all features finite?")
-
-
-def _step_to_minimum(points: list[tuple[float, float]]) -> float:
-    """Return a step near the minimum, given steps and their slopes; nan if these do not suffice.
-
-    A step whose slope is at most a hundredth of the first one is accepted. So is the zero of the
-    line through the two slopes of different sign, if the objective falls more before these two
-    steps than it can rise between them. The result is zero if rounding makes the direction ascend.
-    """
-    points = sorted(points)
-    if points[0][1] >= 0:
-        return 0.0
-    step, slope = min(points, key=lambda point: abs(point[1]))
-    if abs(slope) <= 0.01 * abs(points[0][1]):
-        return step
-    above = next((k for k, (_, slope) in enumerate(points) if slope > 0), None)
-    if above is None:
-        return np.nan
-    (low, below), (high, beyond) = points[above - 1 : above + 1]
-    middle = low - below * (high - low) / (beyond - below)
-    fall = sum((b - a) * -slope for (a, _), (b, slope) in pairwise(points[:above]))
-    return middle if fall > (middle - low) * beyond else np.nan
-
-
-def _next_steps(points: list[tuple[float, float]]) -> list[float]:
-    """Return steps to try, around the zero of the line through the two slopes of different sign."""
-    low, below = max((point for point in points if point[1] <= 0), default=(0.0, 0.0))
-    high, above = min((point for point in points if point[1] > 0), default=(np.inf, 0.0))
-    if not np.isfinite(high):
-        return [low * factor for factor in (2, 4, 8, 16, 32)]
-    if (low, high) == (0, 1):
-        return [0.05, 0.2, 0.4, 0.6, 0.8]
-    middle = low - below * (high - low) / (above - below)
-    if low == 0:
-        return [middle / factor for factor in (4096, 512, 64, 8, 1)]
-    return [(low + middle) / 2, (low + 3 * middle) / 4, middle, (3 * middle + high) / 4, (middle + high) / 2]

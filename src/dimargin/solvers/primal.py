@@ -36,6 +36,7 @@ from dimargin.problems.objectives import ROUNDINGS, Objectives
 from dimargin.problems.solution import History, SolveResult, Status
 from dimargin.shards.shards import Shards, Sums
 from dimargin.solvers.loop import Limits, Solver, Verdict, converged
+from dimargin.solvers.progress import Progress, rounding_verdict
 from dimargin.system.arrays import UNIT, Floats, Indices
 
 # Coefficients of shape (n_outputs, m) and intercepts of shape (n_outputs,).
@@ -159,11 +160,10 @@ class PrimalState:
     lower: Floats = field(init=False)  # Dual objectives less rounding, the lower bounds.
     objectives: Objectives | None = None  # None if they are unknown at the iterate.
     steps: int = 0
-    stale: int = 0  # Number of checks since the last progress.
+    checks: int = 0
+    progress: Progress = field(default_factory=Progress)  # Of checks and primal objectives.
     epochs: float = 0.0  # Number of passes over all rows so far.
     spent: int = 0  # Number of kernel values computed so far.
-    progress_primal: Floats | float = np.inf  # Primal objectives at the last progress.
-    progress_gap: float = np.inf  # Gap of the worst output at the last progress.
     extent: tuple[float, ...] | None = None  # Sums of `extent_of`, once they are needed.
 
     def __post_init__(self) -> None:
@@ -205,7 +205,7 @@ class PrimalSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[State])
     n_features: int
     intercept: bool = False
     factor: Floats | None = None
-    patience: ClassVar[int] = 3  # After more checks without progress rounding prevents it.
+    patience: ClassVar[int] = 2  # With more checks without progress rounding prevents it.
 
     def parameters(self, state: PrimalState) -> Parameters:
         """Return the coefficients and intercepts of a state, as the shards take them."""
@@ -233,15 +233,13 @@ class PrimalSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[State])
         return {"gradient_norm": float(np.linalg.norm(state.gradient, axis=1).max()), "epochs": state.epochs}
 
     def check(self, state: State) -> Objectives | None:
-        """Return the objectives of the iterate, and count the checks without progress."""
-        objectives = self.evaluate(state)
+        """Return the objectives of the iterate, and record progress since the last check."""
+        objectives, progress = self.evaluate(state), state.progress
+        state.checks += 1
         # A smaller decrease may be rounding.
-        fell = objectives.primal < (1 - 1e-12) * state.progress_primal
-        if fell.any() or objectives.worst_gap < 0.9 * state.progress_gap:
-            state.progress_primal, state.progress_gap = objectives.primal, objectives.worst_gap
-            state.stale = 0
-        else:
-            state.stale += 1
+        fell = bool((objectives.primal < (1 - 1e-12) * progress.objective).any())
+        if progress.note(state.checks, objectives.worst_gap, fell):
+            progress.objective = objectives.primal
         return objectives
 
     def verdict(self, state: State, objectives: Objectives) -> Verdict:
@@ -250,12 +248,9 @@ class PrimalSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[State])
         if gap <= tol:
             return converged(gap, tol)
         if objectives.met(tol).all():
-            return "precision", (
-                f"the relative gap is {objectives.unrounded.max():.2e}, and up to {objectives.rounding.max():.2e} more "
-                f"by rounding: float64 cannot certify tol={tol:.2e}, because the rows or lam are too large"
-            )
-        if state.stale >= self.patience:
-            return "precision", f"the relative gap stays at {gap:.2e}: tol={tol:.2e} is below what float64 can certify"
+            return rounding_verdict(objectives, tol)
+        if state.progress.has_stalled(state.checks, self.patience):
+            return rounding_verdict(objectives, tol, has_stalled=True)
         if state.steps >= state.limits.max_iter:
             return "max_iter", f"max_iter={state.limits.max_iter} steps were done"
         return None
@@ -333,7 +328,7 @@ class PrimalSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[State])
             reach, total = np.sqrt(2 * primal * square), np.sqrt(2 * primal * curvature)
             of_primal = of_score * coefficients * reach + (ROUNDINGS + self.n_features * UNIT) * primal
             of_primal += 0.5 * (of_score + feature) * self._squares_of_features * coefficients**2
-            sums = self._amplification * of_sum * reach
+            sums = self.amplification * of_sum * reach
             # Rounding of the squared gradient, of the ``g_i`` at rounded margins, and of their sum.
             of_gap = of_primal + np.sqrt(2 * gap) * sums + 0.5 * sums**2
             of_gap += 0.5 * (of_score * coefficients) ** 2 * square
@@ -341,7 +336,7 @@ class PrimalSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[State])
         return of_primal, of_gap
 
     @cached_property
-    def _amplification(self) -> float:
+    def amplification(self) -> float:
         """Bound of the norm of the inverse of L, its Frobenius norm; LAPACK's estimate is lower.
 
         One percent is added for rounding: the condition of landmarks is at most 1e5.

@@ -27,7 +27,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dimargin.problems.dual import DualProblem
 from dimargin.problems.margin_losses import MarginLosses
@@ -43,7 +42,7 @@ FLOAT64_COST = 3.0
 
 
 @dataclass(frozen=True)
-class _BoundSettings:
+class BoundSettings:
     """Costs of a bound by float64 margins."""
 
     bound_share: float = 0.1  # A bound may cost this fraction of the work so far.
@@ -53,7 +52,7 @@ class _BoundSettings:
     chunk_columns: int = 65536  # Columns copied to float64 at a time.
 
 
-_BOUND_SETTINGS = _BoundSettings()
+BOUND_SETTINGS = BoundSettings()
 
 
 @dataclass(frozen=True)
@@ -64,13 +63,6 @@ class Rounded:
     margins: Floats  # Margins, some of them recomputed in float64, of shape (n_outputs, n).
     evaluations: int
     is_bound: bool  # Whether the rounding is a strict bound, without a sample.
-
-    def is_trusted(self, tol: float) -> bool:
-        """Return whether the gaps of all outputs meet a tolerance."""
-        found = self.objectives
-        if self.is_bound:
-            return found.worst_gap <= tol and tol >= SINGLE_PRECISION_TOL
-        return bool(is_trusted(found, tol).all())
 
 
 def with_rounding(
@@ -92,10 +84,10 @@ def with_rounding(
     """
     bounds = problem.margin_errors(dual, margins, travelled)
     matter = importance(problem, dual, margins, objectives, bounds)
-    spare = _BOUND_SETTINGS.spare * max(tol, float(objectives.unrounded.min()))
+    spare = BOUND_SETTINGS.spare * max(tol, float(objectives.unrounded.min()))
     rows, n_columns = np.flatnonzero(matter > spare / problem.n_rows), int(np.count_nonzero(dual.any(axis=0)))
     cost, intercepts, evaluations = FLOAT64_COST * len(rows) * n_columns, objectives.intercept, 0
-    is_affordable = cost <= max(_BOUND_SETTINGS.bound_share * work, _BOUND_SETTINGS.bound_values)
+    is_affordable = cost <= max(BOUND_SETTINGS.bound_share * work, BOUND_SETTINGS.bound_values)
     if not is_affordable and problem.kernel.transform.kernel.stationary:
         # A sample may cost a hundredth of the work so far.
         size = int(np.clip(0.01 * work / (FLOAT64_COST * max(1, n_columns)), SAMPLE, 4096))
@@ -131,9 +123,9 @@ def float64_margins(problem: DualProblem, dual: Floats, rows: Indices) -> tuple[
     evaluations, rounding = 0, 0.0
     support = np.flatnonzero(dual.any(axis=0))
     values = np.zeros((len(dual), len(rows)))
-    chunks = range(0, len(support), _BOUND_SETTINGS.chunk_columns)
+    chunks = range(0, len(support), BOUND_SETTINGS.chunk_columns)
     for first in chunks:
-        columns = support[first : first + _BOUND_SETTINGS.chunk_columns]
+        columns = support[first : first + BOUND_SETTINGS.chunk_columns]
         together, indices = np.unique(np.concatenate([rows, columns]), return_inverse=True)
         exact = problem.kernel.take(together).in_float64()
         signed = (problem.labels * dual)[:, columns]
@@ -228,14 +220,18 @@ class Sample:
         return sums + terms.mean(axis=-1), terms.var(axis=-1) / len(self.draws)
 
 
-def is_trusted(objectives: Objectives, tol: float) -> NDArray[np.bool_]:
-    """Return which outputs' gaps meet a tolerance, with a rounding estimated from a sample.
+def is_trusted(objectives: Objectives, tol: float, is_bound: bool, float64_is_costly: bool = False) -> bool:
+    """Return whether float32 objectives, with their rounding, meet a tolerance for all outputs.
 
-    The rounding must be at most a fifth of the gap, or an absolute error of the relative gap of
-    5e-10.
+    Unless the rounding `is_bound` strictly, it was estimated from a sample. It must then be at most
+    a fifth of the gap, or an absolute error of the relative gap of 5e-10; if float64 is costly, it
+    suffices that twice the rounding would still meet the tolerance.
     """
-    small = objectives.rounding <= np.maximum(0.2 * objectives.unrounded, 5e-10)
-    return np.asarray(small & (objectives.relative_gap <= tol) & (tol >= SINGLE_PRECISION_TOL))
+    gap, rounding = objectives.relative_gap, objectives.rounding
+    is_small = np.full(len(gap), is_bound) | (rounding <= np.maximum(0.2 * objectives.unrounded, 5e-10))
+    if float64_is_costly:
+        is_small |= gap + rounding <= tol
+    return bool((is_small & (gap <= tol)).all()) and tol >= SINGLE_PRECISION_TOL
 
 
 def is_uneven(parts: Floats) -> bool:

@@ -6,11 +6,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import ClassVar
 
 from dimargin.kernels.matrix import KernelMatrix
-
-# A shorter time may be that of few calls, or of other work of the processor.
-_MIN_SECONDS = 0.05
 
 
 @dataclass
@@ -21,6 +19,8 @@ class Stopwatch:
     with which a distant time limit could end the solve.
     """
 
+    # A shorter time may be that of few calls, or of other work of the processor.
+    min_seconds: ClassVar[float] = 0.05
     seconds: float = 0.0
     values: int = 0
 
@@ -38,4 +38,4 @@ class Stopwatch:
 
     def seconds_for(self, values: float) -> float:
         """Return the seconds that `values` values would take, or zero while too few were timed."""
-        return self.seconds * values / max(1, self.values) if self.seconds >= _MIN_SECONDS else 0.0
+        return self.seconds * values / max(1, self.values) if self.seconds >= self.min_seconds else 0.0

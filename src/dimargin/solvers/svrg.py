@@ -32,8 +32,6 @@ from dimargin.solvers.loop import Limits
 from dimargin.solvers.primal import PrimalSolver, PrimalState, Shard
 from dimargin.system.arrays import Floats
 
-_STEP_DIVISOR = 4.0  # The safe step is the inverse of the smoothness divided by this.
-
 
 @dataclass(frozen=True)
 class _Visit:
@@ -96,6 +94,11 @@ class SVRG(PrimalSolver[Stage]):
         inner steps of a stage (Tan et al., NeurIPS 2016).
     random_state : int, default=0
 
+    Attributes
+    ----------
+    step_divisor : float
+        The safe step is the inverse of L divided by this.
+
     See Also
     --------
     dimargin.solvers.newton.Newton : Solver of the same problem, with an example of how it is called.
@@ -104,7 +107,8 @@ class SVRG(PrimalSolver[Stage]):
     inner_passes: float = 1.0
     step_size: Literal["safe", "barzilai_borwein"] = "safe"
     random_state: int = 0
-    patience: ClassVar[int] = 12  # The step may have to be halved several times.
+    step_divisor: ClassVar[float] = 4.0
+    patience: ClassVar[int] = 11  # The step may have to be halved several times.
     _state: ClassVar[type[State]] = State
 
     def init(self, problem: Shards[Shard], start: Floats, limits: Limits) -> Stage:
@@ -112,7 +116,7 @@ class SVRG(PrimalSolver[Stage]):
         facts = problem.collect(_facts)
         n_rows = sum(n for n, _ in facts)
         smoothness = 1 + n_rows * max(steepest for _, steepest in facts)
-        sizes = np.full(len(start), 1 / (_STEP_DIVISOR * smoothness))
+        sizes = np.full(len(start), 1 / (self.step_divisor * smoothness))
         state = self._state(limits=limits, shards=problem, iterate=start, n_rows=n_rows, step_sizes=sizes)
         return cast(Stage, state)
 

@@ -30,6 +30,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from dimargin.estimators.margin_classifier import MarginClassifier  # This imports every strategy.
+from dimargin.estimators.validation import seed_of
 from dimargin.kernels.matrix import KernelMatrix
 from dimargin.spark.engine.jobs import first_line
 from dimargin.spark.engine.packing import Packing
@@ -82,7 +83,7 @@ class Checkpoints(Resumption):
         """Return the machine's seed or, if its random_state is None, that of the fit to resume."""
         if self._past and machine.random_state is None:
             return int(self._past[0]["fit"]["seed"])
-        return machine._seed()
+        return seed_of(machine.random_state)
 
     def begin(self, machine: MarginClassifier, seed: int, n_rows: int, fingerprint: str) -> None:
         """Start recording results after those of the checkpoints.

@@ -123,7 +123,7 @@ class MachineParams(HasWeightCol):
         given = {name: as_object(name, self.getOrDefault(spark_name(name))) for name in parameters(self.machine)}
         machine = self.machine(**given)
         try:
-            machine._check_parameters()
+            machine.fit_plan()
         except (TypeError, ValueError) as error:
             raise type(error)(in_spark_names(self.machine, str(error))) from error
         return machine

@@ -39,7 +39,8 @@ def solve_across(training: Training, start: Part | None, working_set: int | None
         working_set = 32_768 if training.facts.loss.selection == "greedy" else 16_384
     rows = training.rows
     n_threads = effective_n_threads(None) if rows.are_remote else rows.n_threads * rows.n_together
-    rounds = Rounds(training.facts, int(working_set), n_threads, training.cache, training.random_state)
+    solver, seed = training.solver, training.random_state
+    rounds = Rounds(training.facts, int(working_set), n_threads, training.cache, seed, solver)
     limits = replace(training.limits, stop_requested=training.progress.check)
     support, result = solve(rows, rounds, start, limits)
     return whole_step(training, support, result), support

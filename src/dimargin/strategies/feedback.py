@@ -19,7 +19,7 @@ from dimargin.problems.solution import History, SolveResult, Status
 from dimargin.shards.parts import Part, whole_of
 from dimargin.shards.shards import Shards
 from dimargin.shards.tree import Level, climb
-from dimargin.solvers import BlockCoordinateDescent, Limits
+from dimargin.solvers import Limits
 from dimargin.solvers.loop import ASKED_TO_STOP, INTERRUPTED, converged, entry_of
 from dimargin.strategies import levels
 from dimargin.strategies.across import solve_across, stay_in_shards, whole_step
@@ -37,7 +37,7 @@ def evaluate(training: Training, support: Part, number: int) -> tuple[levels.Ste
     Kernel values are float64. A small problem is solved to rounding instead, as by all strategies.
     """
     facts, limits, rows = training.facts, training.limits, training.rows
-    if facts.n_rows <= BlockCoordinateDescent.small:
+    if facts.n_rows <= training.solver.small:
         return finish(training, support, limits, number)
     began = time.perf_counter()
     support = replace(support, dual=support.problem.feasible(support.coefficients))

@@ -22,7 +22,7 @@ import numpy as np
 from dimargin.problems.class_pairs import ClassPairs
 from dimargin.problems.solution import SolveResult
 from dimargin.shards.local_engine import LocalEngine
-from dimargin.solvers import BlockCoordinateDescent, Interrupted, Limits, solve
+from dimargin.solvers import ExactSolver, Interrupted, Limits, solve
 from dimargin.solvers.loop import INTERRUPTED, OUT_OF_TIME
 from dimargin.strategies.block_pairs import PairSizes, certified, solve_blocks
 from dimargin.strategies.pair_results import FoundPairs, PairResults
@@ -129,7 +129,7 @@ class _Run:
 
     def _solve_blocks(self, numbers: Indices) -> Indices:
         """Solve the pairs that are blocks; return the pairs that still miss the tolerance."""
-        small = self.pairs.n_rows[numbers] <= BlockCoordinateDescent.small
+        small = self.pairs.n_rows[numbers] <= ExactSolver.small
         blocks = numbers[small & ~np.isin(numbers, list(self.partial_solutions))]
 
         def task(group: Indices, n_threads: int) -> None:
@@ -149,7 +149,7 @@ class _Run:
     def _solve_stored(self, numbers: Indices) -> Indices:
         """Solve pairs on stored kernel values; return the pairs that still miss the tolerance."""
         pairs, tol = self.pairs, self.limits.tol
-        if pairs.bounds[-1] <= BlockCoordinateDescent.small or not can_be_stored(pairs.kernel, pairs.loss, tol):
+        if pairs.bounds[-1] <= ExactSolver.small or not can_be_stored(pairs.kernel, pairs.loss, tol):
             return numbers
         stored = None if self._is_limit_reached() else StoredPairs.within(self.memory, pairs, self.engine)
         if stored is None:
@@ -232,7 +232,7 @@ class _Run:
         dual, spent = self.partial_solutions.get(number, (None, 0))
         if dual is None and self.start is not None:
             dual = self.pairs.joined([number]).coefficients(self.start)[None]
-        solution = solve(problem, BlockCoordinateDescent(memory, seed, memory), dual, limits)
+        solution = solve(problem, ExactSolver(memory, seed, memory), dual, limits)
         found = FoundPairs(
             np.array([number]), self.pairs.joined([number]), solution.dual[0], solution.objectives,
             spent + solution.kernel_evaluations, solution.passes,

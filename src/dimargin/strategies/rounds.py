@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -27,8 +28,9 @@ from dimargin.problems.objectives import Objectives, ObjectiveSums
 from dimargin.problems.solution import History, SolveResult, Status
 from dimargin.shards.parts import Part
 from dimargin.shards.shards import Shards
-from dimargin.solvers import BlockCoordinateDescent, Limits, solve
+from dimargin.solvers import DualSolver, ExactSolver, Limits, solve
 from dimargin.solvers.loop import Solver, Verdict, converged
+from dimargin.solvers.progress import Progress, rounding_verdict
 from dimargin.solvers.single_precision import (
     FLOAT64_COST,
     SAMPLE,
@@ -81,8 +83,7 @@ class State:
     rounds: int = 0
     evaluations: int = 0
     gaps: list[float] = field(default_factory=list)  # Smallest gaps after every round with the current block size.
-    improved_at: int = 0
-    smallest_gap: float = np.inf
+    progress: Progress = field(default_factory=Progress)  # Of rounds.
 
     @property
     def double(self) -> bool:
@@ -110,6 +111,8 @@ class Rounds(Solver[Shards[Part], State, tuple[Part, SolveResult]]):
     cache : int
         Bytes of the caller for cached kernel rows.
     random_state : int
+    solver : type[DualSolver], default=ExactSolver
+        Solver of the rows of a round.
     """
 
     about: Facts
@@ -117,6 +120,7 @@ class Rounds(Solver[Shards[Part], State, tuple[Part, SolveResult]]):
     n_threads: int
     cache: int
     random_state: int
+    solver: type[DualSolver[Any]] = ExactSolver
 
     def init(self, problem: Shards[Part], start: Part | None, limits: Limits) -> State:
         """Return the state at a start, given by its support vectors; computing its margins takes a job."""
@@ -159,7 +163,7 @@ class Rounds(Solver[Shards[Part], State, tuple[Part, SolveResult]]):
             return "max_iter", f"max_iter={limits.max_iter} rounds were done"
         if not limits.allow(1.5 * state.seconds_of_round):
             return "max_time", "the time limit allows no further round"
-        stalled = state.nothing_moves or state.rounds - state.improved_at > (12 if state.double else 6)
+        stalled = state.nothing_moves or state.progress.has_stalled(state.rounds, 12 if state.double else 6)
         if not state.double:
             near = tol < SINGLE_PRECISION_TOL and objectives.worst_gap <= SINGLE_PRECISION_TOL
             # With an error above 0.4 tol by float32, further rounds would not help.
@@ -170,10 +174,7 @@ class Rounds(Solver[Shards[Part], State, tuple[Part, SolveResult]]):
         elif met and state.evaluated is not None and state.iterate.updates_are_large(state.evaluated.reach):
             state.refresh = True
         elif met or stalled:
-            return "precision", (
-                f"the relative gap is {objectives.unrounded.max():.2e} plus up to {objectives.rounding.max():.2e} "
-                f"by rounding: float64 cannot certify tol={tol:.2e} here"
-            )
+            return rounding_verdict(objectives, tol, has_stalled=not met)
         return None
 
     def step(self, state: State) -> None:
@@ -219,8 +220,7 @@ class Rounds(Solver[Shards[Part], State, tuple[Part, SolveResult]]):
 
     def _note_progress(self, state: State, gap: float) -> None:
         state.gaps.append(gap)
-        if gap < 0.95 * state.smallest_gap:
-            state.smallest_gap, state.improved_at = gap, state.rounds
+        state.progress.note(state.rounds, gap, gap_factor=0.95)
         if len(state.gaps) > 4 and gap > 0.5 * state.gaps[-5]:
             state.size, state.gaps = min(2 * state.size, self.about.n_rows), [gap]
 
@@ -251,7 +251,7 @@ class Rounds(Solver[Shards[Part], State, tuple[Part, SolveResult]]):
         seed = np.random.SeedSequence([self.random_state, 0, state.rounds]).generate_state(1)[0]
         tol = max(0.15 * float(objectives.unrounded.max()), 0.3 * limits.tol)
         own = replace(limits.earlier(1.5 * state.seconds_of_round), tol=tol, stop_requested=lambda entry: False)
-        solution = solve(inner, BlockCoordinateDescent(self.cache, int(seed), 0, False), dual, own)
+        solution = solve(inner, self.solver(self.cache, int(seed), 0, False), dual, own)
         state.evaluations += solution.kernel_evaluations
         if self.about.intercept:
             now, last = solution.objectives.intercept, objectives.intercept
@@ -267,7 +267,7 @@ class Rounds(Solver[Shards[Part], State, tuple[Part, SolveResult]]):
         """Continue from the best coefficients, with margins recomputed on float64 kernel values."""
         assert state.best is not None
         support, state.best = state.best.support, None
-        state.gaps, state.smallest_gap, state.improved_at = [], np.inf, state.rounds
+        state.gaps, state.progress = [], Progress(state.rounds)
         state.iterate.switch_to_float64(support, self._question(state))
 
     def _seconds_in_float64(self, state: State) -> float:
@@ -280,7 +280,7 @@ class Rounds(Solver[Shards[Part], State, tuple[Part, SolveResult]]):
     def _count_rounding(self, state: State) -> None:
         """Add the error by float32 to the gap of the best objectives.
 
-        It is measured on a sample of rows or, if a sample is not representative, sum_with_bounds by sizes of rows
+        It is measured on a sample of rows or, if a sample is not representative, bounded by sizes of rows
         (`dimargin.solvers.single_precision`).
         """
         best, tol = state.best, state.limits.tol
@@ -294,14 +294,12 @@ class Rounds(Solver[Shards[Part], State, tuple[Part, SolveResult]]):
             shards = state.iterate.prepared.zip(best.states, sum_with_bounds, best.objectives.intercept)
             sums, reach = shards.aggregate(itself)
             rounded = ObjectiveSums(*sums).objectives(best.objectives.intercept, reach)
-            state.is_accurate = rounded.raised().worst_gap <= tol and tol >= SINGLE_PRECISION_TOL
+            state.is_accurate = is_trusted(rounded.raised(), tol, is_bound=True)
             rounded = rounded.raised() if state.is_accurate else rounded
         else:
             rounded = best.objectives.rounded(errors)
-            # A float64 pass takes as long as several rounds, so the estimate is also trusted if the gap
-            # would still be met with twice the error.
-            enough = (rounded.relative_gap + rounded.rounding <= tol) & (tol >= SINGLE_PRECISION_TOL)
-            state.is_accurate = bool((enough | is_trusted(rounded, tol)).all())
+            # A float64 pass takes as long as several rounds.
+            state.is_accurate = is_trusted(rounded, tol, is_bound=False, float64_is_costly=True)
         state.best = replace(best, objectives=rounded, is_counted=True)
 
     def _sampled_errors(self, state: State, best: Best) -> Floats | None:

@@ -13,12 +13,12 @@ from dimargin.problems.solution import Solution, SolveResult
 from dimargin.shards.parts import Part, first_of_groups
 from dimargin.shards.shards import Shards
 from dimargin.shards.tree import Level
-from dimargin.solvers import BlockCoordinateDescent, Limits, solve
+from dimargin.solvers import DualSolver, ExactSolver, Limits, solve
 from dimargin.solvers.loop import Solver
 from dimargin.strategies.strategy import LevelModel, Training
 from dimargin.system.arrays import Floats, Indices
 
-SolverWrapper = Callable[[BlockCoordinateDescent], Solver[DualProblem, Any, Solution]]
+SolverWrapper = Callable[[DualSolver[Any]], Solver[DualProblem, Any, Solution]]
 """Function that returns a solver which uses the exact solver."""
 
 
@@ -34,6 +34,7 @@ class Plan:
     n_threads: int  # Number of threads of a task.
     mass: float | None = None  # Weight that every part represents in its loss; None for the part's own.
     wrap_solver: SolverWrapper | None = None
+    exact: type[DualSolver[Any]] = ExactSolver
 
     @classmethod
     def of(
@@ -47,19 +48,12 @@ class Plan:
     ) -> Plan:
         """Return the plan for some parts, which share the threads and the cache of a machine."""
         shares = training.cache // parts.n_together, training.cache // parts.n_shards
-        return cls(limits, training.random_state, index, *shares, parts.n_threads, mass, wrap_solver)
+        return cls(limits, training.random_state, index, *shares, parts.n_threads, mass, wrap_solver, training.solver)
 
-    def solver(self, *number: int) -> BlockCoordinateDescent:
+    def solver(self, *number: int) -> DualSolver[Any]:
         """Return the exact solver, seeded for a position in the computation."""
         seed = np.random.SeedSequence([self.random_state, *self.index, *number]).generate_state(1)[0]
-        return BlockCoordinateDescent(self.cache, int(seed), self.gram)
-
-    def solve(self, part: Part) -> Solution:
-        """Solve a part, starting from its coefficients."""
-        problem, exact = part.with_threads(self.n_threads).problem, self.solver(part.first_index)
-        if self.mass is not None:
-            problem = replace(problem, mass=self.mass)
-        return solve(problem, self.wrap_solver(exact) if self.wrap_solver else exact, part.dual, self.limits)
+        return self.exact(self.cache, int(seed), self.gram)
 
 
 @dataclass(frozen=True)
@@ -115,8 +109,12 @@ def solve_parts(
 
 
 def solve_part(part: Part, plan: Plan) -> Solved:
-    """Task that solves a part."""
-    return Solved.of(part, plan.solve(part))
+    """Task that solves a part, starting from its coefficients."""
+    problem, exact = part.with_threads(plan.n_threads).problem, plan.solver(part.first_index)
+    if plan.mass is not None:
+        problem = replace(problem, mass=plan.mass)
+    solver = exact if plan.wrap_solver is None else plan.wrap_solver(exact)
+    return Solved.of(part, solve(problem, solver, part.dual, plan.limits))
 
 
 def summarise(solved: Solved, total: float | None) -> Summary:

@@ -19,7 +19,7 @@ from dimargin.problems.objectives import Objectives
 from dimargin.problems.solution import History, SolveResult
 from dimargin.shards.parts import Part
 from dimargin.shards.shards import Shards
-from dimargin.solvers import CACHE, Limits
+from dimargin.solvers import CACHE, DualSolver, ExactSolver, Limits
 from dimargin.strategies.routing import Router
 from dimargin.system.arrays import Floats, Indices
 from dimargin.system.plain_numbers import PlainNumbers
@@ -122,6 +122,7 @@ class Training:
     started: bool = False  # Whether there is a warm start.
     progress: Progress = field(default_factory=Progress)
     resumption: Resumption = field(default_factory=Resumption)
+    solver: type[DualSolver[Any]] = ExactSolver  # Solver of the problems of parts.
     cache: int = CACHE  # Bytes of each machine for cached kernel rows.
     given: Indices | None = None  # Positions of the rows in the caller's data, if rows are in the order of their keys.
 
@@ -237,11 +238,14 @@ class Strategy(Options, ABC):
         Whether the strategy uses the features of rows, so that it cannot use a precomputed kernel.
     needs_smooth_loss : bool
         Whether the loss must have a derivative everywhere.
+    solver : type[DualSolver]
+        Solver of the problems of parts.
     """
 
     uses: ClassVar[frozenset[str]] = frozenset()
     needs_rows: ClassVar[bool] = False
     needs_smooth_loss: ClassVar[bool] = False
+    solver: ClassVar[type[DualSolver[Any]]] = ExactSolver
 
     def memory_needed(self, n_rows: int, shape: TreeShape, n_outputs: int = 1, n_threads: int = 1) -> int:
         """Return the bytes that are needed in addition to those of a solve."""

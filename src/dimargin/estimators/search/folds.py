@@ -30,7 +30,7 @@ from dimargin.problems.losses import Loss
 from dimargin.problems.margin_losses import MarginLosses
 from dimargin.problems.one_vs_rest import codes_of
 from dimargin.shards.local_engine import LocalEngine
-from dimargin.solvers import BlockCoordinateDescent, Limits, LinearFeatures, Newton, Shard, solve
+from dimargin.solvers import ExactSolver, Limits, LinearFeatures, Newton, Shard, solve
 from dimargin.solvers.landmark_features import independent_landmarks
 from dimargin.system.arrays import Floats, Indices
 
@@ -155,7 +155,7 @@ class ExactTrainer(Trainer):
         """See `Trainer.values`."""
         losses = self._sample.losses(loss, self._intercept)
         problem = DualProblem.of(losses, self._kernel.take(np.arange(losses.n_rows)))
-        solution = solve(problem, BlockCoordinateDescent(), self._start, limits)
+        solution = solve(problem, ExactSolver(), self._start, limits)
         self._start = solution.dual
         self.evaluations += solution.kernel_evaluations
         return self._test_kernel.multiply(*problem.support(solution.dual)) + solution.objectives.intercept[:, None]

@@ -27,11 +27,6 @@ from dimargin.system.arrays import Floats, Indices
 
 Products = Callable[[Indices], Floats]
 
-# A point counts as in the affine hull of the active ones if its squared distance from the hull is
-# below this fraction of its squared length.
-_HULL_TOL = 1e-12
-_START_HULL_TOL = 1e-6
-
 
 @dataclass(frozen=True)
 class Weights:
@@ -54,6 +49,11 @@ class _Face:
 
     The factor is padded by the identity, because LAPACK would copy a part of a matrix.
     """
+
+    # A point counts as in the affine hull of the active ones if its squared distance from the hull
+    # is below this fraction of its squared length: at the start, or later.
+    start_hull_tol = 1e-6
+    hull_tol = 1e-12
 
     def __init__(self, products: Products, linear: Floats, lift: float) -> None:
         self._products, self._linear, self._lift = products, linear, lift
@@ -99,7 +99,7 @@ class _Face:
         rows = self._products(np.array(indices)) + self._lift
         squares = rows[:, indices]
         factor, failed = dpotrf(squares.T, lower=1)  # LAPACK stores columns.
-        if failed or (factor.diagonal() ** 2 <= _START_HULL_TOL * squares.diagonal()).any():
+        if failed or (factor.diagonal() ** 2 <= self.start_hull_tol * squares.diagonal()).any():
             return False
         self._factor, self._rows, self.indices = factor, rows, indices
         return True
@@ -158,14 +158,14 @@ def _add_first(face: _Face, start: Indices) -> None:
         return
     for index in indices:
         row, own, pivot = face.coordinates(index)
-        if pivot > _START_HULL_TOL * row[index]:
+        if pivot > face.start_hull_tol * row[index]:
             face.add(index, row, own, pivot)
 
 
 def _add_point(face: _Face, x: Floats, index: int) -> Floats:
     """Add a point and return the weights; a point in the affine hull replaces an active one."""
     row, own, pivot = face.coordinates(index)
-    if pivot > _HULL_TOL * row[index]:
+    if pivot > face.hull_tol * row[index]:
         face.add(index, row, own, pivot)
         return np.append(x, 0.0)
     direction = -face.solved(own, transposed=True)
@@ -173,7 +173,7 @@ def _add_point(face: _Face, x: Floats, index: int) -> Floats:
     x = x + weight * direction
     face.drop(out)
     row, own, pivot = face.coordinates(index)
-    face.add(index, row, own, max(pivot, _HULL_TOL * row[index]))
+    face.add(index, row, own, max(pivot, face.hull_tol * row[index]))
     x = np.maximum(np.append(np.delete(x, out), weight), 0.0)
     return np.asarray(x / x.sum())
 

@@ -19,12 +19,10 @@ from dimargin.kernels.matrix import KernelMatrix
 from dimargin.problems.dual import DualProblem
 from dimargin.problems.losses import SquaredHingeLoss
 from dimargin.problems.objectives import ROUNDINGS
-from dimargin.solvers import BlockCoordinateDescent, Limits, solve
+from dimargin.solvers import ExactSolver, Limits, solve
 from dimargin.solvers.balls.active_set import Products, Weights, enclose
 from dimargin.system.arrays import UNIT, Floats, Indices
 from dimargin.system.memory import check_memory
-
-_EXTRA_ROUNDINGS = 16  # Roundings of a distance in addition to those of its sum.
 
 
 class Points(ABC):
@@ -119,6 +117,8 @@ class Points(ABC):
 class FeatureSpace(Points):
     """Points in the space of features, dense or CSR; their distances are sums of squares."""
 
+    extra_roundings = 16  # Roundings of a distance in addition to those of its sum.
+
     def __init__(self, X: Any, softness: Floats | None = None) -> None:
         super().__init__(X.shape[0], softness)
         check_memory(8 * 2 * X.shape[1], None, "the ball around rows")  # There are two such arrays.
@@ -161,7 +161,7 @@ class FeatureSpace(Points):
         """
         point, rows = self.centre(core, weights), self.X[core]
         own, size = _squares(rows, point), float(np.linalg.norm(point))
-        roundings = (len(core) + self.X.shape[1] + _EXTRA_ROUNDINGS) * UNIT
+        roundings = (len(core) + self.X.shape[1] + self.extra_roundings) * UNIT
         if sp.issparse(self.X):  # Distances are differences of products.
             longest = float(power_sums(self.X, 2).max()) ** 0.5
             moved, lost = roundings * longest, roundings * (longest + size) ** 2
@@ -186,7 +186,7 @@ class FeatureSpace(Points):
             return (
                 lambda i: np.asarray((rows[i] @ rows.T).toarray()) - shift - shift[i][:, None] + square,
                 _squares(rows, self._origin),
-                (additions + _EXTRA_ROUNDINGS) * UNIT * (longest + square**0.5) ** 2,
+                (additions + self.extra_roundings) * UNIT * (longest + square**0.5) ** 2,
             )
         rows = self.X[pool] - self._origin
         return lambda i: rows[i] @ rows.T, np.einsum("ij,ij->i", rows, rows), 0.0
@@ -221,7 +221,7 @@ class KernelSpace(Points):
         their number. Block coordinate descent on the same problem finds nearly all of them before.
         """
         equal = self.softness[pool].all() and np.ptp(self._diagonal) == 0
-        if tol > 0 and equal and len(pool) > BlockCoordinateDescent.small:
+        if tol > 0 and equal and len(pool) > ExactSolver.small:
             found = self._descended(pool)
             start = found if len(found) else start  # It may stay at zero for huge kernel values.
         return super().enclose(pool, start, tol)
@@ -234,7 +234,7 @@ class KernelSpace(Points):
             self._signs[pool][None], weights, SquaredHingeLoss(0.5), total, total, kernel=self.kernel.take(pool)
         )
         # At this gap hardly any point has a coefficient that should be zero.
-        solution = solve(problem, BlockCoordinateDescent(), None, Limits(tol=1e-5, max_iter=1000))
+        solution = solve(problem, ExactSolver(), None, Limits(tol=1e-5, max_iter=1000))
         self._spent += sum(entry["kernel_evaluations"] for entry in solution.history)
         return np.flatnonzero(solution.dual[0])
 

@@ -20,10 +20,11 @@ def test_an_output_goes_on_from_where_it_is_when_another_rests():
     solver = BlockCoordinateDescent()
     state = solver.init(problem, np.array([0 * best, best]), Limits(tol=1e-4))
     before = solver.check(state)
-    state.dual = np.array([optimum[0], present])
-    state.margins, state.unchecked = problem.margins(state.dual), True
-    now = problem.objectives(state.dual, state.margins)
+    dual = np.array([optimum[0], present])
+    state.iterate.move_to(dual, problem.margins(dual), None)
+    state.schedule.unchecked = True
+    now = state.iterate.objectives()
     assert now.relative_gap[1] > before.relative_gap[1] and now.dual[1] > before.dual[1]
     solver.check(state)
-    assert_array_equal(state.outputs, [1])
-    assert_array_equal(state.dual, [present])
+    assert_array_equal(state.iterate.outputs, [1])
+    assert_array_equal(state.iterate.dual, [present])

@@ -1,0 +1,47 @@
+"""Progress of a solve: without it for long, rounding keeps the solve from its tolerance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dimargin.problems.objectives import Objectives
+from dimargin.problems.solution import Status
+from dimargin.system.arrays import Floats
+
+
+@dataclass
+class Progress:
+    """The last progress of a solve: a clearly smaller gap, or a better objective."""
+
+    done: float = 0  # Work done at the last progress: rows visited, rounds or checks.
+    gap: float = np.inf  # Gap of the worst output then.
+    objective: Floats = field(default_factory=lambda: np.array(np.inf))  # Objectives then, if it compares them.
+
+    def note(self, work: float, gap: float, is_better: bool = False, gap_factor: float = 0.9) -> bool:
+        """Record a check after some work, and return whether there was progress since the last one.
+
+        There was if the objective `is_better`, or the gap fell below `gap_factor` times the last.
+        """
+        if not (is_better or gap < gap_factor * self.gap):
+            return False
+        self.done, self.gap = work, gap
+        return True
+
+    def has_stalled(self, work: float, patience: float) -> bool:
+        """Return whether more than `patience` work was done since the last progress."""
+        return work - self.done > patience
+
+
+def rounding_verdict(objectives: Objectives, tol: float, has_stalled: bool = False) -> tuple[Status, str]:
+    """Return status and reason of a solve that only rounding keeps from its tolerance."""
+    if has_stalled:
+        return (
+            "precision",
+            f"the relative gap stays at {objectives.worst_gap:.2e}: float64 cannot certify tol={tol:.2e}",
+        )
+    return "precision", (
+        f"the relative gap is {objectives.unrounded.max():.2e}, and up to {objectives.rounding.max():.2e} more by "
+        f"rounding: float64 cannot certify tol={tol:.2e}, because the rows, lam or C are too large"
+    )
