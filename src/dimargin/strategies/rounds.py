@@ -83,7 +83,7 @@ class State:
     rounds: int = 0
     evaluations: int = 0
     gaps: list[float] = field(default_factory=list)  # Smallest gaps after every round with the current block size.
-    progress: Progress = field(default_factory=Progress)  # Of rounds.
+    progress: Progress = field(default_factory=Progress)  # Last round that made progress, and its gap.
 
     @property
     def double(self) -> bool:
