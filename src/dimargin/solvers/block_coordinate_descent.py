@@ -28,10 +28,10 @@ from dimargin.solvers.active import RowCache
 from dimargin.solvers.block_solves import BlockSolver
 from dimargin.solvers.blocks import Schedule, canonical_order
 from dimargin.solvers.dual_solver import DualSolver
-from dimargin.solvers.handover import is_newton_faster, newton_step, switch_to_newton
 from dimargin.solvers.iterate import Iterate
 from dimargin.solvers.loop import Limits, Verdict, converged
 from dimargin.solvers.neighbours import along_neighbours
+from dimargin.solvers.newton_switch import is_newton_faster, newton_step, switch_to_newton
 from dimargin.solvers.precision import (
     certify,
     continue_in_float64,
@@ -53,7 +53,7 @@ class BlockCoordinateDescent(DualSolver[State]):
 
     Nothing is cached where kernel values are cheap: for rows of up to some hundred numbers a new
     memory page costs more than computing its values. The kernel matrix is factored by Newton's
-    method (`dimargin.solvers.handover`), or cached in full (`dimargin.solvers.active`).
+    method (`dimargin.solvers.newton_switch`), or cached in full (`dimargin.solvers.active`).
 
     Attributes
     ----------

@@ -19,7 +19,7 @@ from dimargin.system.arrays import Indices
 
 @dataclass
 class NewtonSwitch:
-    """Newton's method, and whether the solve switches to it (`dimargin.solvers.handover`)."""
+    """Newton's method, and whether the solve switches to it (`dimargin.solvers.newton_switch`)."""
 
     max_bytes: int  # Full kernel rows, or a factor of them, may take this many bytes.
     is_due: bool = False  # Whether the next step switches to Newton's method.
