@@ -41,7 +41,7 @@ from dimargin.solvers.precision import (
     is_derailed,
     note_progress,
 )
-from dimargin.solvers.progress import Progress, rounding_verdict
+from dimargin.solvers.progress import rounding_verdict
 from dimargin.solvers.shrinking import Shrinking, ShrinkingRule
 from dimargin.solvers.state import NewtonSwitch, State
 from dimargin.system.arrays import UNIT, Floats
@@ -81,7 +81,6 @@ class BlockCoordinateDescent(DualSolver[State]):
             schedule=Schedule(np.random.default_rng(self.random_state), order),
             shrinking=Shrinking(max_cache_bytes, whole_rows, self.shrinking),
             blocks=BlockSolver(problem.conjugate.stack(), order is not None),
-            progress=Progress(objective=np.full(len(iterate.dual), -np.inf)),
             switch=NewtonSwitch(self.gram),
             indices=indices,
         )
