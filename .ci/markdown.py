@@ -82,7 +82,8 @@ def run_apart(name):
     absent = set() if page.name == "CONTRIBUTING.md" else hidden(page.read_text(encoding="utf-8"))
     with tempfile.TemporaryDirectory() as folder:
         pathlib.Path(folder, "sitecustomize.py").write_text(HIDE)
-        env = {**os.environ, "PYTHONPATH": folder, "HIDDEN": " ".join(absent)}
+        path = os.pathsep.join([folder, *os.environ.get("PYTHONPATH", "").split(os.pathsep)])
+        env = {**os.environ, "PYTHONPATH": path, "HIDDEN": " ".join(absent)}
         done = subprocess.run(
             [sys.executable, __file__, "--here", name],
             env=env,

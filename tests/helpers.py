@@ -64,6 +64,14 @@ def make_problem(
     return DualProblem(labels, weights, loss, mass, total, intercept, kernel=matrix)
 
 
+def solution_of(dual, objectives) -> Solution:
+    """Return a converged solution with given coefficients and objectives, for tests of what uses solutions."""
+    return Solution(
+        dual, dual, objectives=objectives, status="converged", reason="", passes=1, kernel_evaluations=1,
+        history=[{"relative_gap": 1.0}],
+    )  # fmt: skip
+
+
 def fit(problem: DualProblem, tol: float = 1e-3, start=None, **limits) -> Solution:
     """The exact solver's solution."""
     return solve(problem, BlockCoordinateDescent(), start, Limits(tol=tol, **limits))

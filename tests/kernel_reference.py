@@ -41,7 +41,7 @@ def exact(X, Z, kernel):
         return X @ Z.T
     if kernel.name == "poly":
         return (kernel.gamma * (X @ Z.T) + kernel.coef0) ** kernel.degree
-    order = 2 if kernel.name == "rbf" else 1
+    order = {"rbf": 2, "laplacian": 1}[kernel.name]
     return np.exp([-kernel.gamma * (np.abs(x - Z) ** order).sum(axis=1) for x in X])
 
 

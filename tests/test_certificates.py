@@ -4,6 +4,7 @@ import os
 import warnings
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from itertools import combinations
 from unittest import mock
 
@@ -33,7 +34,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 import dimargin
 from dimargin import ODMClassifier, SVMClassifier
-from dimargin.estimators import validated_data as data_module
+from dimargin.estimators import kernel_margin_classifier
+from dimargin.estimators.validated_data import merged
 from dimargin.gossip import rounds
 from dimargin.shards import parts
 from dimargin.solvers import BlockCoordinateDescent, block_coordinate_descent
@@ -171,7 +173,7 @@ def test_rows_that_stand_for_others(data, loss, kernel, intercept, n_different, 
     X = X[np.arange(len(X)) % n_different]
     problem = Problem(X, labels_of(y), weights, loss, kernel, intercept)
     parameters = {"tol": tol, "max_iter": 100, "strategy": "exact"}
-    with mock.patch.object(data_module, "_MIN_COMPACTED_ROWS", 2):
+    with mock.patch.object(kernel_margin_classifier, "merged", partial(merged, min_rows=2)):
         machine = fitted(machine_for(loss, kernel, intercept, **parameters), X, y, weights)
         if machine is None:
             return

@@ -150,8 +150,8 @@ def test_a_strategy_is_a_class_and_its_name_one_entry(monkeypatch):
     assert machine.objective_ == pytest.approx(exact.objective_, rel=2e-3) and machine.certificate_ == "global"
     machine = dm.ODMClassifier(strategy=Halved()).set_params(strategy__threshold=0.1)
     assert machine.get_params()["strategy__threshold"] == 0.1
-    with pytest.raises(ValueError, match="Halved: warm_start must be 'rescale' or 'concatenate', got 'cold'"):
-        machine.set_params(strategy__warm_start="cold").fit(X, Y)
+    with pytest.raises(ValueError, match="Halved: landmark_choice must be 'greedy' or 'random', got 'best'"):
+        machine.set_params(strategy__landmark_choice="best").fit(X, Y)
 
 
 # ---- a site program --------------------------------------------------------------------------------------------------

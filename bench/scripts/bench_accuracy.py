@@ -15,7 +15,7 @@ import time
 import warnings
 
 import numpy as np
-from common import describe, heading, load, scaled, table
+from common import describe, heading, split, table, timed
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.model_selection import GridSearchCV, HalvingGridSearchCV
@@ -36,21 +36,14 @@ def grid(X):
     return [{**shared, "upsilon": [upsilon], "theta": [theta]} for upsilon, theta in BANDS]
 
 
-def splits(name):
-    X, y = load(name)
-    for seed in range(SPLITS):
-        order = np.random.default_rng(seed).permutation(len(y))
-        train, test = order[: len(y) * 4 // 5], order[len(y) * 4 // 5 :]
-        yield seed, *scaled(X[train], X[test]), y[train], y[test]
-
-
 def mean(values):
     return f"{np.mean(values):.2f} ({np.std(values):.2f})"
 
 
 def rbf(name):
     accuracy, searching, fitting, chosen = [], [], [], []
-    for seed, A, B, a, b in splits(name):
+    for seed in range(SPLITS):
+        A, B, a, b = split(name, seed=seed)
         strategy = "exact" if len(a) <= 100_000 else "landmark"
         machine = dm.ODMClassifier(strategy=strategy, random_state=seed)
         tuned = dm.ODMClassifierCV(machine, grid(A), **SEARCH, random_state=seed).fit(A, a)
@@ -66,11 +59,12 @@ def rbf(name):
 
 def svc(name):
     accuracy, seconds = [], []
-    for seed, A, B, a, b in splits(name):
+    for seed in range(SPLITS):
+        A, B, a, b = split(name, seed=seed)
         values = {"C": [10.0, 100.0, 1000.0], "gamma": 2.0 ** np.arange(4) / (A.shape[1] * A.var())}
-        began = time.perf_counter()
-        tuned = HalvingGridSearchCV(SVC(cache_size=1000), values, cv=3, random_state=seed, n_jobs=2).fit(A, a)
-        seconds.append(time.perf_counter() - began)
+        search = HalvingGridSearchCV(SVC(cache_size=1000), values, cv=3, random_state=seed, n_jobs=2)
+        spent, tuned = timed(search.fit, A, a)
+        seconds.append(spent)
         accuracy.append(100 * tuned.score(B, b))
         print(f"  SVC, {name}, split {seed}: {accuracy[-1]:.2f}%, {tuned.best_params_}", file=sys.stderr, flush=True)
     return [name, mean(accuracy), describe(seconds)]
@@ -78,12 +72,12 @@ def svc(name):
 
 def linear(name):
     ours, plain, best, seconds = [], [], [], []
-    for seed, A, B, a, b in splits(name):
+    for seed in range(SPLITS):
+        A, B, a, b = split(name, seed=seed)
         machine, every = dm.LinearODMClassifier(random_state=seed), len(a)
         tuned = dm.ODMClassifierCV(machine, cv=5, min_rows=every, max_rows=every, search_tol=0.01, random_state=seed)
-        began = time.perf_counter()
-        ours.append(100 * tuned.fit(A, a).score(B, b))
-        seconds.append(time.perf_counter() - began)
+        seconds.append(timed(tuned.fit, A, a)[0])
+        ours.append(100 * tuned.score(B, b))
         plain.append(100 * LinearSVC(random_state=seed).fit(A, a).score(B, b))
         rival = GridSearchCV(LinearSVC(random_state=seed), {"C": 10.0 ** np.arange(-3, 4)}, cv=5)
         best.append(100 * rival.fit(A, a).score(B, b))

@@ -8,9 +8,10 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
-from common import describe, heading, load, table
+from common import describe, heading, load, seconds_of, table
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
@@ -31,15 +32,6 @@ def busy(n_processes=2):
             other.wait()
 
 
-def seconds(machine, X, y):
-    taken = []
-    for _ in range(FITS):
-        start = time.perf_counter()
-        machine.fit(X, y)
-        taken.append(time.perf_counter() - start)
-    return taken
-
-
 def main():
     heading(__doc__)
     rows = []
@@ -52,9 +44,9 @@ def main():
             machine.fit(X, y)
             quiet, beside = [], []
             for _ in range(ROUNDS):
-                quiet += seconds(machine, X, y)
+                quiet += seconds_of(partial(machine.fit, X, y), FITS)
                 with busy():
-                    beside += seconds(machine, X, y)
+                    beside += seconds_of(partial(machine.fit, X, y), FITS)
             ratio = np.median(beside) / np.median(quiet)
             rows.append([f"{name}, {N_ROWS} rows", title, describe(quiet), describe(beside), f"{ratio:.2f}"])
     print(table(["rows", "machine", "quiet, s", "beside two busy processes, s", "ratio"], rows))

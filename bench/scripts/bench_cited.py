@@ -16,8 +16,7 @@ from threading import Event
 import numpy as np
 from bench_core_set import Full
 from bench_exact import local_gamma
-from bench_strategies import draw
-from common import heading, load, scaled
+from common import heading, kernel_values, load, scaled, split
 from scipy.special import logit
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import BaggingClassifier
@@ -48,6 +47,11 @@ PARTS_16 = {"branching": 4, "n_levels": 2, "random_state": 0}
 LARGEST = 1 - 1e-6  # probability that a member of a committee may claim
 
 
+def draw(name, n):
+    """`n` training rows and others for the test, scaled."""
+    return split(name, n, 20_000)
+
+
 def cited(*places):
     """Register a work, which yields what it measures and the figure, with the places that cite it."""
 
@@ -60,7 +64,7 @@ def cited(*places):
 
 def values_of(machine, n):
     """Kernel values of a fit over n^2."""
-    return sum(entry["kernel_evaluations"] for entry in machine.history_) / n**2
+    return kernel_values(machine) / n**2
 
 
 def percent(machine, X, y):

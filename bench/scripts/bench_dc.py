@@ -11,10 +11,9 @@ of 1e-2.
 
 import argparse
 import resource
-import time
 
 import numpy as np
-from common import describe, heading, load, scaled, table
+from common import describe, heading, kernel_values, split, table, timed
 from sklearn.svm import SVC
 
 from dimargin import DivideAndConquer, SVMClassifier
@@ -31,12 +30,10 @@ def early(seed=0, **parameters):
 
 def measured(machine, X, y, X_test, y_test):
     """Seconds to fit and to predict, accuracy in percent, seconds for the clusters (0 for LIBSVM)."""
-    began = time.perf_counter()
-    machine.fit(X, y)
-    fitted = time.perf_counter()
-    accuracy = 100 * machine.score(X_test, y_test)
+    fit, _ = timed(machine.fit, X, y)
+    predict, accuracy = timed(machine.score, X_test, y_test)
     clustering = sum(entry.get("clustering_seconds", 0.0) for entry in getattr(machine, "history_", []))
-    return fitted - began, time.perf_counter() - fitted, accuracy, clustering
+    return fit, predict, 100 * accuracy, clustering
 
 
 def summary(machine, n_rows, runs):
@@ -56,11 +53,7 @@ def main():
     parser.add_argument("--exact", action="store_true")
     options = parser.parse_args()
     heading(__doc__)
-    X, y = load("covtype.libsvm.binary")
-    order = np.random.default_rng(1).permutation(len(y))
-    train, test = order[:TRAINING_ROWS], order[TRAINING_ROWS:]
-    X, X_test = scaled(X[train], X[test])
-    y, y_test = y[train], y[test]
+    X, X_test, y, y_test = split("covtype.libsvm.binary", TRAINING_ROWS, seed=1)
     rows = []
     for tol in (1e-2, 1e-3):
         runs = np.array([measured(early(seed, tol=tol), X, y, X_test, y_test) for seed in range(3)])
@@ -70,7 +63,7 @@ def main():
     if options.exact:
         machine = SVMClassifier(C=32.0, gamma=32.0, strategy="exact", tol=1e-2, random_state=0, verbose=1)
         fit, predict, accuracy, _ = measured(machine, X, y, X_test, y_test)
-        evaluations = sum(entry["kernel_evaluations"] for entry in machine.history_) / len(y) ** 2
+        evaluations = kernel_values(machine) / len(y) ** 2
         print(f"exact: {fit:.4g} s to a gap of {machine.duality_gap_:.2e} ({machine.certificate_}), {evaluations:.3g} "
               f"n^2 kernel values, {len(machine.support_)} support vectors, accuracy {accuracy:.2f}%, predicted in "
               f"{predict:.3g} s; peak memory {peak_memory()} GB\n", flush=True)  # fmt: skip

@@ -6,11 +6,10 @@ solves this problem: seconds are printed beside scikit-learn's SVC of the same C
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
-from common import describe, heading, load, scaled, table
+from common import describe, heading, kernel_values, load, resident, scaled, table, timed
 from sklearn.svm import SVC
 
 import dimargin as dm
@@ -32,20 +31,14 @@ def problem():
     return X, y[rows], local_gamma(X, rng)
 
 
-def high_water():
-    """Peak resident memory of this process in MB, since it was last reset (Linux)."""
-    status = Path("/proc/self/status").read_text()
-    return int(status.split("VmHWM:")[1].split()[0]) / 1024
-
-
 def memory():
     """Print the peak memory of a fit above what the process held before, in MB."""
     X, y, gamma = problem()
     dm.ODMClassifier(gamma=gamma, lam=1e3).fit(X[:1000], y[:1000])
     Path("/proc/self/clear_refs").write_text("5")  # resets the peak
-    before = high_water()
+    before = resident(peak=True)
     dm.ODMClassifier(strategy="exact", gamma=gamma, lam=1e5, upsilon=0.5, theta=0.3, random_state=0).fit(X, y)
-    print(high_water() - before)
+    print((resident(peak=True) - before) / 1024)
 
 
 def main():
@@ -58,15 +51,11 @@ def main():
             machine = dm.ODMClassifier(
                 strategy="exact", gamma=gamma, lam=lam, upsilon=0.5, theta=0.3, random_state=seed
             )
-            began = time.perf_counter()
-            machine.fit(X, y)
-            seconds.append(time.perf_counter() - began)
-            evaluations.append(sum(entry["kernel_evaluations"] for entry in machine.history_) / ROWS**2)
+            seconds.append(timed(machine.fit, X, y)[0])
+            evaluations.append(kernel_values(machine) / ROWS**2)
             assert machine.duality_gap_ <= 1e-3, machine.status_
             if seed < 3:
-                began = time.perf_counter()
-                SVC(C=lam / ROWS, gamma=gamma).fit(X, y)
-                rival.append(time.perf_counter() - began)
+                rival.append(timed(SVC(C=lam / ROWS, gamma=gamma).fit, X, y)[0])
         rows.append([f"{lam:.0e}", describe(evaluations), describe(seconds), describe(rival)])
     print(table(["lam", "kernel evaluations / n^2", "seconds", "SVC seconds"], rows))
     peak = [

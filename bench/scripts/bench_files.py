@@ -5,10 +5,8 @@ memory less what was resident before, with all libraries in place. Files are in 
 page cache. Memory is Linux's /proc.
 """
 
-import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -16,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
-from common import describe, heading, table
+from common import describe, heading, resident, table, timed
 
 from dimargin.io.data import read_data
 
@@ -36,20 +34,13 @@ def write(folder, name, n_rows):
         file.writelines(line % (label, *row) for row, label in zip(X, y, strict=True))
 
 
-def resident(peak):
-    """Bytes in memory, now or at most so far."""
-    status = Path("/proc/self/status").read_text()
-    return 1024 * int(re.search(r"VmHWM:\s*(\d+)" if peak else r"VmRSS:\s*(\d+)", status)[1])
-
-
 def measure(warm, path):
     """In a process of its own: seconds, bytes at most, bytes that stay, bytes of the arrays."""
     read_data(warm)  # libraries that a first call loads
-    before, began = resident(False), time.perf_counter()
-    data = read_data(path)
-    seconds = time.perf_counter() - began
+    before = resident()
+    seconds, data = timed(read_data, path)
     assert data.X.shape == (ROWS, COLUMNS)
-    print(seconds, resident(True) - before, resident(False) - before, data.X.nbytes + data.y.nbytes)
+    print(seconds, 1024 * (resident(peak=True) - before), 1024 * (resident() - before), data.X.nbytes + data.y.nbytes)
 
 
 def main():

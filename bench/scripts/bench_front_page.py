@@ -4,10 +4,8 @@ Support vector machines have the same C and gamma, and an intercept; ODM and gra
 are scaled to [0, 1]. All may use every core; LIBSVM and scikit-learn's SVC have one thread each.
 """
 
-import time
-
 import numpy as np
-from common import describe, heading, intel_svc, load, scaled, table
+from common import describe, heading, intel_svc, load, scaled, table, timed
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.model_selection import train_test_split
 from sklearn.svm import SVC
@@ -65,9 +63,8 @@ def main():
         for who, make in machines(C, gamma):
             seconds = []
             for _ in range(REPEATS):
-                machine, began = make(), time.perf_counter()
-                machine.fit(X, y)
-                seconds.append(time.perf_counter() - began)
+                machine = make()
+                seconds.append(timed(machine.fit, X, y)[0])
             results.setdefault(who, []).extend([describe(seconds), f"{100 * machine.score(X_test, y_test):.2f}"])
             print(f"    {who}: {results[who][-2:]}", flush=True)
     headings = ["", *(text for name in PROBLEMS for text in (f"{name}, s", "accuracy, %"))]

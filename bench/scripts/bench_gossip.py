@@ -27,7 +27,7 @@ from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
-from common import describe, heading, load, table
+from common import describe, heading, load, resident, table, timed
 from sklearn.datasets import dump_svmlight_file
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
@@ -88,11 +88,10 @@ def accuracy(repeats):
                     machine = dm.GossipSVMClassifier(
                         topology=topology, shards=shards, alpha=ALPHA, conditions=conditions, random_state=seed, **plain
                     )
-                    began = time.perf_counter()
-                    machine.fit(X, y)
+                    seconds, _ = timed(machine.fit, X, y)
                     last, averaged = of_worst(machine.site_coef_), of_worst(machine.site_average_coef_)
                     sent, gap = machine.history_[-1]["bytes"] / 1e6, 100 * machine.duality_gap_
-                    found.append((machine.n_iter_, *last, *averaged, gap, sent, time.perf_counter() - began))
+                    found.append((machine.n_iter_, *last, *averaged, gap, sent, seconds))
                 lines.append([topology, shards, fault, *map(describe, zip(*found, strict=True))])
                 print("| " + " | ".join(lines[-1]) + " |", file=sys.stderr, flush=True)
     print(table(["graph", "shards", "faults", "rounds", "% above", "points below", "% above, averaged",
@@ -118,9 +117,8 @@ def speed(repeats):
         rates = []
         for _ in range(repeats):
             _, simulator = averages(n, topology, conditions)
-            began = time.perf_counter()
-            simulator.run(until=200)
-            rates.append(simulator.counts["messages"] / (time.perf_counter() - began) / 1000)
+            seconds, _ = timed(simulator.run, until=200)
+            rates.append(simulator.counts["messages"] / seconds / 1000)
         lines.append([f"{n} sites, {topology}", name, describe(rates)])
     print(table(["network", "events", "thousand messages a second"], lines), end="\n\n", flush=True)
 
@@ -148,11 +146,6 @@ def mixing():
 def status(folder):
     path = Path(folder, "status.json")
     return json.loads(path.read_text()) if path.exists() else {"steps": 0}
-
-
-def memory_of(process):
-    lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
-    return int(next(line for line in lines if line.startswith("VmRSS")).split()[1]) / 1024
 
 
 def real(n_sites, steps, interval, compression, has_liar):
@@ -191,7 +184,7 @@ def real(n_sites, steps, interval, compression, has_liar):
         running[1].wait()
         running[1] = subprocess.Popen(commands[1], env=environment)
         wait(steps)
-        seconds, memory = time.perf_counter() - learning, [memory_of(process) for process in running]
+        seconds, memory = time.perf_counter() - learning, [resident(process.pid) / 1024 for process in running]
         sent = sum(status(f"{folder}/{name}")["bytes_out"] for name in names) / 1e6
         refused = [status(f"{folder}/{name}")["refused"].get(names[-1], "") for name in honest] if has_liar else []
         for process in running:

@@ -111,24 +111,28 @@ def worst_site(machine, B, b):
     return min(float(np.mean(sites.classes_[(one > 0).astype(int)] == b)) for one in values.T)
 
 
+def kernel_gossip(sites, gamma, features, A, B, a, b):
+    """Percent right of the machine and of its worst site, gap and megabytes, on random Fourier features."""
+    sites.set_params(shards="sorted", tol=1e-12, random_state=0)
+    machine = make_pipeline(FourierFeatures(gamma=gamma, n_components=features // 2, random_state=0), sites).fit(A, a)
+    percents = [f"{100 * share:.2f}" for share in (machine.score(B, b), worst_site(machine, B, b))]
+    return [*percents, f"{sites.duality_gap_:.1e}", f"{sites.history_[-1]['bytes'] / 1e6:.0f}"]
+
+
+FOUND = ("kernel gossip, %", "worst site, %", "gap", "MB")
+
+
 def kernels(n, tried):
     found = []
     for name, (gamma, C, features, rounds) in tried.items():
         A, B, a, b = sample(name, n)
         exact = dm.SVMClassifier(C=C, gamma=gamma, loss="squared_hinge", random_state=0).fit(A, a)
-        machine = make_pipeline(
-            FourierFeatures(gamma=gamma, n_components=features // 2, random_state=0),
-            dm.GossipSVMClassifier(loss_function="squared_hinge", compression="quantised", shards="sorted",
-                                   alpha=1 / (2 * C * n), tol=1e-12, max_iter=rounds, random_state=0),
-        )  # fmt: skip
-        machine.fit(A, a)
-        sites = machine[-1]
-        shares = exact.score(B, b), machine.score(B, b), worst_site(machine, B, b)
-        percents = [f"{100 * share:.2f}" for share in shares]
-        found.append([name, f"{n:,}", str(features), f"{rounds:,}", *percents, f"{sites.duality_gap_:.1e}",
-                      f"{sites.history_[-1]['bytes'] / 1e6:.0f}"])  # fmt: skip
-    print(table(["data", "rows", "features", "rounds", "exact machine, %", "kernel gossip, %", "worst site, %", "gap",
-                 "MB"], found), flush=True)  # fmt: skip
+        sites = dm.GossipSVMClassifier(
+            loss_function="squared_hinge", compression="quantised", alpha=1 / (2 * C * n), max_iter=rounds
+        )
+        found.append([name, f"{n:,}", str(features), f"{rounds:,}", f"{100 * exact.score(B, b):.2f}",
+                      *kernel_gossip(sites, gamma, features, A, B, a, b)])  # fmt: skip
+    print(table(["data", "rows", "features", "rounds", "exact machine, %", *FOUND], found), flush=True)
 
 
 # gamma, C, features, rounds, rho
@@ -144,17 +148,12 @@ def kernels_by_admm(n):
             (dm.SVMClassifier(C=c, gamma=g, loss=loss, random_state=0).fit(A, a).score(B, b), g, c, loss)
             for g, c, loss in GRID
         )
-        machine = make_pipeline(
-            FourierFeatures(gamma=gamma, n_components=features // 2, random_state=0),
-            dm.GossipSVMClassifier(ConsensusADMM(rho=rho, tol=1e-3, compression=Logarithmic()), shards="sorted",
-                                   alpha=1 / (C * n), tol=1e-12, max_iter=rounds, random_state=0),
-        )  # fmt: skip
-        machine.fit(A, a)
+        admm = ConsensusADMM(rho=rho, tol=1e-3, compression=Logarithmic())
+        sites = dm.GossipSVMClassifier(admm, alpha=1 / (C * n), max_iter=rounds)
         found.append([name, f"{n:,}", str(features), f"{rounds:,}", f"{100 * exact[0]:.2f}", str(exact[1:]),
-                      f"{100 * machine.score(B, b):.2f}", f"{100 * worst_site(machine, B, b):.2f}",
-                      f"{machine[-1].duality_gap_:.1e}", f"{machine[-1].history_[-1]['bytes'] / 1e6:.0f}"])  # fmt: skip
-    print(table(["data", "rows", "features", "rounds", f"best exact of {len(GRID)}, %", "gamma, C, loss",
-                 "kernel gossip, %", "worst site, %", "gap", "MB"], found), flush=True)  # fmt: skip
+                      *kernel_gossip(sites, gamma, features, A, B, a, b)])  # fmt: skip
+    headings = ["data", "rows", "features", "rounds", f"best exact of {len(GRID)}, %", "gamma, C, loss", *FOUND]
+    print(table(headings, found), flush=True)
 
 
 def main():

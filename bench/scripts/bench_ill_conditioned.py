@@ -10,11 +10,10 @@ more than twice LIBSVM's time and more than a second.
 
 import argparse
 import multiprocessing
-import time
 import warnings
 
 import numpy as np
-from common import heading, load, scaled, table
+from common import first_rows, heading, table, timed
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
@@ -24,23 +23,10 @@ SETS = [("svmguide1", None), ("phishing", 5000), ("cod-rna", 10_000), ("ijcnn1",
 LAMS, FACTORS = (1e2, 1e4, 1e6, 1e8), (0.25, 1.0, 4.0, 16.0, 64.0)
 
 
-def data(name, n):
-    """The first `n` rows of a random order, scaled to [0, 1], and labels of plus and minus one."""
-    X, y = load(name)
-    order = np.random.default_rng(0).permutation(len(y))[:n]
-    return np.ascontiguousarray(scaled(X[order])), np.where(y[order] == y.max(), 1.0, -1.0)
-
-
-def seconds_of(machine, X, y):
-    began = time.perf_counter()
-    machine.fit(X, y)
-    return time.perf_counter() - began
-
-
 def seconds_within(machine, X, y, limit):
     """Seconds of a fit in a process of its own, or the limit where that ended it."""
     ours, theirs = multiprocessing.Pipe(duplex=False)
-    process = multiprocessing.get_context("fork").Process(target=lambda: theirs.send(seconds_of(machine, X, y)))
+    process = multiprocessing.get_context("fork").Process(target=lambda: theirs.send(timed(machine.fit, X, y)[0]))
     process.start()
     seconds = ours.recv() if ours.poll(limit) else limit
     process.kill()
@@ -59,13 +45,13 @@ def main():
     for name, n in SETS:
         if name not in options.only:
             continue
-        X, y = data(name, n)
+        X, y = first_rows(name, n)
         sums = np.zeros(2)
         for lam in LAMS:
             for factor in FACTORS:
                 gamma = factor / (X.shape[1] * X.var())
                 machine = ODMClassifier(lam=lam, gamma=gamma, max_time=options.limit, random_state=0)
-                ours = seconds_of(machine, X, y)
+                ours, _ = timed(machine.fit, X, y)
                 theirs = seconds_within(SVC(C=lam / len(y), gamma=gamma, cache_size=2000), X, y, options.limit)
                 factors = sum(entry["factorizations"] for entry in machine.history_)
                 sums += ours, theirs

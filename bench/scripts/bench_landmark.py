@@ -10,11 +10,9 @@ synthetic rows of 18 numbers, 500 landmarks; every size in a process of its own,
 
 import subprocess
 import sys
-import time
 
 import numpy as np
-from bench_exact import high_water
-from common import describe, heading, load, scaled, table
+from common import describe, heading, resident, split, table, timed
 from sklearn.kernel_approximation import Nystroem
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC, LinearSVC
@@ -29,31 +27,25 @@ PROBLEMS = {
 }
 
 
-def timed(machine, X, y, X_test, y_test):
-    began = time.perf_counter()
-    machine.fit(X, y)
-    return time.perf_counter() - began, 100 * machine.score(X_test, y_test)
+def measured(machine, X, X_test, y, y_test):
+    return timed(machine.fit, X, y)[0], 100 * machine.score(X_test, y_test)
 
 
 def beside_rivals(part):
     name, m, parameters, C = PROBLEMS[part]
-    X, y = load(name)
     runs = {"dimargin": [], "Nystroem + LinearSVC": [], "SVC": []}
     for seed in range(3):
-        order = np.random.default_rng(seed).permutation(len(y))
-        train, test = order[: len(y) * 4 // 5], order[len(y) * 4 // 5 :]
-        data = *scaled(X[train], X[test]), y[train], y[test]
-        data = data[0], data[2], data[1], data[3]
+        data = split(name, seed=seed)
         ours = dm.ODMClassifier(strategy="landmark", n_landmarks=m, random_state=seed, **parameters)
-        runs["dimargin"].append(timed(ours, *data))
+        runs["dimargin"].append(measured(ours, *data))
         rival = make_pipeline(
             Nystroem(gamma=parameters["gamma"], n_components=m, random_state=seed), LinearSVC(C=C, dual=False)
         )
-        runs["Nystroem + LinearSVC"].append(timed(rival, *data))
+        runs["Nystroem + LinearSVC"].append(measured(rival, *data))
         if len(runs["SVC"]) < 1:
-            runs["SVC"].append(timed(SVC(C=C, gamma=parameters["gamma"], cache_size=2000), *data))
+            runs["SVC"].append(measured(SVC(C=C, gamma=parameters["gamma"], cache_size=2000), *data))
     rows = [
-        [name, str(len(train)), solver, describe([run[0] for run in found]), describe([run[1] for run in found])]
+        [name, str(len(data[0])), solver, describe([run[0] for run in found]), describe([run[1] for run in found])]
         for solver, found in runs.items()
     ]
     print(table(["data", "rows", "solver", "seconds", "test accuracy, %"], rows), flush=True)
@@ -71,11 +63,9 @@ def synthetic_rows(n):
 def synthetic(n):
     X, y = synthetic_rows(n)
     machine = dm.ODMClassifier(strategy="landmark", n_landmarks=500, gamma=0.5, lam=1e5, random_state=0)
-    began = time.perf_counter()
-    machine.fit(X, y)
-    seconds = time.perf_counter() - began
+    seconds, _ = timed(machine.fit, X, y)
     figures = f"{seconds:.3g} | {1e6 * seconds / n:.3g} | {machine.n_iter_} | {machine.duality_gap_:.1e}"
-    print(f"{n} | {figures} | {high_water() / 1e3:.3g}")
+    print(f"{n} | {figures} | {resident(peak=True) / 1.024e6:.3g}")
 
 
 def main():

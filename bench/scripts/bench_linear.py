@@ -9,12 +9,11 @@ all, five random splits of 80 to 20.
 """
 
 import sys
-import time
 import warnings
 from functools import partial
 
 import numpy as np
-from common import describe, heading, load, scaled, table
+from common import describe, heading, load, scaled, seconds_of, split, table, timed
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import SGDClassifier
 from sklearn.svm import LinearSVC
@@ -25,20 +24,11 @@ STAGES = 15
 RIVALS = ("phishing", "a9a", "cod-rna", "ijcnn1", "skin_nonskin", "SUSY-30k", "svmguide1")
 
 
-def seconds(call, times):
-    found = []
-    for _ in range(times):
-        began = time.perf_counter()
-        call()
-        found.append(time.perf_counter() - began)
-    return found
-
-
 def newton():
     rng = np.random.default_rng(0)
     X, w = rng.standard_normal((2_000_000, 18)), rng.standard_normal(18)
     y = (X @ w + rng.standard_normal(len(X)) > 0).astype(int)
-    one = np.median(seconds(lambda: X @ w, 15))
+    one = np.median(seconds_of(lambda: X @ w, 15))
     rows = []
     for label, options in (
         ("defaults", {}),
@@ -51,17 +41,10 @@ def newton():
         machine, given = dm.LinearODMClassifier(**options, random_state=0), X
         if label == "float32 rows":
             given = X.astype(np.float32)
-        spent = seconds(partial(machine.fit, given, y), 5)
+        spent = seconds_of(partial(machine.fit, given, y), 5)
         last = machine.history_[-1]
-        rows.append(
-            [
-                label,
-                describe(spent),
-                f"{np.median(spent) / one:.1f}",
-                str(machine.n_iter_),
-                f"{last['relative_gap']:.1e}",
-            ]
-        )
+        times, gap = f"{np.median(spent) / one:.1f}", f"{last['relative_gap']:.1e}"
+        rows.append([label, describe(spent), times, str(machine.n_iter_), gap])
     print(f"X @ w: {one:.4f} s\n")
     print(table(["machine", "seconds", "times one X @ w", "looks", "gap"], rows), flush=True)
 
@@ -98,7 +81,6 @@ def stages():
 def rivals():
     rows = []
     for name in RIVALS:
-        X, y = load(name)
         machines = {
             "LinearODMClassifier": lambda seed: dm.LinearODMClassifier(random_state=seed),
             "LinearSVC": lambda seed: LinearSVC(random_state=seed),
@@ -106,13 +88,11 @@ def rivals():
         }
         spent, accuracy = ({label: [] for label in machines} for _ in range(2))
         for seed in range(5):
-            order = np.random.default_rng(seed).permutation(len(y))
-            train, test = order[: len(y) * 4 // 5], order[len(y) * 4 // 5 :]
-            A, B = scaled(X[train], X[test])
+            A, B, a, b = split(name, seed=seed)
             for label, make in machines.items():
                 machine = make(seed)
-                spent[label] += seconds(partial(machine.fit, A, y[train]), 1)
-                accuracy[label].append(100 * machine.score(B, y[test]))
+                spent[label].append(timed(machine.fit, A, a)[0])
+                accuracy[label].append(100 * machine.score(B, b))
         for label in machines:
             mean, deviation = np.mean(accuracy[label]), np.std(accuracy[label])
             rows.append([name, label, describe(spent[label]), f"{mean:.2f} ({deviation:.2f})"])

@@ -10,10 +10,9 @@ in docs/defaults.md.
 
 import argparse
 import sys
-import time
 
 import numpy as np
-from common import describe, heading, intel_svc, load, scaled, table
+from common import describe, heading, intel_svc, load, scaled, table, timed
 from sklearn.datasets import load_digits
 from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.preprocessing import MinMaxScaler
@@ -83,9 +82,7 @@ def compare():
         seconds = {name: [] for name in contest}
         for _ in range(REPEATS):
             for name, machine in contest.items():
-                began = time.perf_counter()
-                machine.fit(X, y)
-                seconds[name].append(time.perf_counter() - began)
+                seconds[name].append(timed(machine.fit, X, y)[0])
         for name, machine in contest.items():
             accuracy = f"{100 * machine.score(X_test, y_test):.2f}"
             rows.append([data.__name__, name, describe(seconds[name]), accuracy, str(len(machine.support_))])
@@ -99,15 +96,10 @@ def share():
     for options in ({"lam": 1e3}, {"lam": 1e5}, {"lam": 1e5, "strategy": dm.DiODM(early_stop=False), "n_levels": 1}):
         ratios, together, alone = [], [], []
         for _ in range(REPEATS):
-            began = time.perf_counter()
-            dm.ODMClassifier(**options, multi_class="one_vs_rest", random_state=0).fit(X, y)
-            together.append(time.perf_counter() - began)
-            single = []
-            for k in range(10):
-                began = time.perf_counter()
-                dm.ODMClassifier(**options, random_state=0).fit(X, y == k)
-                single.append(time.perf_counter() - began)
-            alone.append(max(single))
+            every = dm.ODMClassifier(**options, multi_class="one_vs_rest", random_state=0)
+            together.append(timed(every.fit, X, y)[0])
+            one = dm.ODMClassifier(**options, random_state=0)
+            alone.append(max(timed(one.fit, X, y == k)[0] for k in range(10)))
             ratios.append(together[-1] / alone[-1])
         rows.append([str(options), describe(together), describe(alone), describe(ratios)])
     print(table(["options", "ten classes (s)", "costliest class alone (s)", "ratio"], rows))

@@ -8,10 +8,9 @@ import argparse
 import json
 import subprocess
 import sys
-import time
 
 import numpy as np
-from common import describe, heading, load, scaled, table
+from common import describe, heading, kernel_values, split, table, timed
 
 import dimargin as dm
 
@@ -21,16 +20,11 @@ SPLITS = 5
 
 def measured(name, seed):
     """Seconds in all, of the rounds and of the last fit, kernel values of the last fit over n^2, and accuracy."""
-    X, y = load(name)
-    order = np.random.default_rng(seed).permutation(len(y))
-    train, test = order[: len(y) * 4 // 5], order[len(y) * 4 // 5 :]
-    A, B = scaled(X[train], X[test])
+    A, B, a, b = split(name, seed=seed)
     search = dm.ODMClassifierCV(random_state=seed)
-    began = time.perf_counter()
-    search.fit(A, y[train])
-    spent = time.perf_counter() - began
-    values = sum(entry["kernel_evaluations"] for entry in search.history_) / len(train) ** 2
-    return [spent, search.search_seconds_, search.refit_seconds_, values, 100 * search.score(B, y[test])]
+    spent, _ = timed(search.fit, A, a)
+    values = kernel_values(search) / len(a) ** 2
+    return [spent, search.search_seconds_, search.refit_seconds_, values, 100 * search.score(B, b)]
 
 
 def measured_by(python, name, seed):

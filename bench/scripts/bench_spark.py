@@ -25,7 +25,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from common import describe, heading, load, scaled, table
+from common import describe, heading, load, resident, scaled, table
 from sklearn.base import clone
 
 import dimargin as dm
@@ -91,15 +91,14 @@ def session(executors, folder, partitions=4, memory="4g", driver="1g", connect=F
 def memory_of_driver():
     """Most memory of this process and of its JVM so far, in MB."""
     jvm = 0
-    own = Path("/proc/self/status").read_text()  # getrusage would begin with the peak of who started this process
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             status, command = (folder / "status").read_text(), (folder / "cmdline").read_bytes()
         except OSError:
             continue
         if f"PPid:\t{os.getpid()}\n" in status and b"java" in command:
-            jvm = int(status.split("VmHWM:")[1].split()[0]) / 1e3
-    return int(own.split("VmHWM:")[1].split()[0]) / 1e3, jvm
+            jvm = resident(folder.name, peak=True) / 1e3
+    return resident(peak=True) / 1e3, jvm  # getrusage would begin with the peak of who started this process
 
 
 def timed(work, *arguments):

@@ -7,10 +7,11 @@ default tolerance, on all processors; SVC has one thread, and a gigabyte of cach
 
 import argparse
 import time
+from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
-from common import describe, heading, intel_svc, load, table
+from common import describe, heading, intel_svc, load, seconds_of, table
 from sklearn.svm import SVC
 
 import dimargin as dm
@@ -53,11 +54,7 @@ def contenders(gamma):
 
 def fits(name, X, y, repeats):
     for title, machine in contenders(GAMMA[name]).items():
-        taken = []
-        for _ in range(repeats):
-            start = time.perf_counter()
-            machine.fit(X, y)
-            taken.append(time.perf_counter() - start)
+        taken = seconds_of(partial(machine.fit, X, y), repeats)
         yield [f"{name}, {X.shape[0]} x {X.shape[1]}", title, describe(taken), str(len(machine.support_))]
 
 

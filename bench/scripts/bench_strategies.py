@@ -10,11 +10,9 @@ the limits, too; features to [0, 1] by training ranges; gamma as multiples of "s
 
 import argparse
 import itertools
-import time
 import warnings
 
-import numpy as np
-from common import heading, load, scaled, table
+from common import heading, kernel_values, split, table, timed
 from sklearn.exceptions import ConvergenceWarning
 
 from dimargin import ODMClassifier, SVMClassifier
@@ -25,14 +23,6 @@ LOSSES = {"cod-rna": ("ODM",), "ijcnn1": ("hinge",), "covtype.libsvm.binary": ("
 STRATEGIES = ("exact", "diodm", "dc", "cascade", "dip")
 LIMITS = {"hinge": (3.0, 10.0), "ODM": (6.0, 20.0)}
 MAX_TEST_ROWS = 20_000
-
-
-def draw(name, n):
-    """`n` training rows and others for the test, scaled."""
-    X, y = load(name)
-    order = np.random.default_rng(0).permutation(len(y))
-    train, test = order[:n], order[n : n + MAX_TEST_ROWS]
-    return *scaled(X[train], X[test]), y[train], y[test]
 
 
 def machine(family, X, factor, **options):
@@ -46,15 +36,13 @@ def to_the_gap(names, limit):
     rows = []
     for name in names:
         for n in DATA[name]:
-            A, _, a, _ = draw(name, n)
+            A, _, a, _ = split(name, n, MAX_TEST_ROWS)
             for factor in FACTORS:
                 row = [name, str(n), f"{factor:g}"]
                 for strategy in STRATEGIES:
                     fitted = machine(LOSSES[name][0], A, factor, strategy=strategy, max_time=limit)
-                    began = time.perf_counter()
-                    fitted.fit(A, a)
-                    seconds = time.perf_counter() - began
-                    values = sum(entry["kernel_evaluations"] for entry in fitted.history_) / n**2
+                    seconds, _ = timed(fitted.fit, A, a)
+                    values = kernel_values(fitted) / n**2
                     met = fitted.certificate_ == "global" and fitted.duality_gap_ <= fitted.tol
                     row.append(f"{seconds:.3g} ({values:.2g})" if met else f"gap {fitted.duality_gap_:.1e}")
                 print("  ", *row, flush=True)
@@ -67,7 +55,7 @@ def at_limits(names):
     strategies = ("exact", "diodm", "dc", "landmark")
     for name in names:
         n = DATA[name][-1]
-        A, B, a, b = draw(name, n)
+        A, B, a, b = split(name, n, MAX_TEST_ROWS)
         for loss, factor in itertools.product(LOSSES[name], FACTORS):
             for limit in LIMITS[loss]:
                 row = [name, str(n), loss, f"{factor:g}", f"{limit:g}"]
@@ -76,9 +64,7 @@ def at_limits(names):
                     if strategy == "landmark" and loss == "hinge":
                         options["loss"] = "squared_hinge"
                     fitted = machine(loss, A, factor, **options)
-                    began = time.perf_counter()
-                    fitted.fit(A, a)
-                    seconds = time.perf_counter() - began
+                    seconds, _ = timed(fitted.fit, A, a)
                     row.append(f"{100 * fitted.score(B, b):.2f} ({seconds:.3g} s)")
                 print("  ", *row, flush=True)
                 rows.append(row)

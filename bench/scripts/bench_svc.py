@@ -7,11 +7,10 @@ have chosen is printed beside it. Then all are trained on all training rows and 
 cod-rna (which has no test file).
 """
 
-import time
 from itertools import product
 
 import numpy as np
-from common import describe, heading, load, scaled, table
+from common import describe, heading, load, scaled, table, timed
 from sklearn.model_selection import StratifiedKFold, cross_val_score, train_test_split
 from sklearn.svm import SVC
 
@@ -41,12 +40,6 @@ def tune(make, X, y):
     return {"one standard error": grid[int((means >= enough).argmax())], "best mean": grid[best]}
 
 
-def timed(machine, X, y):
-    began = time.perf_counter()
-    machine.fit(X, y)
-    return time.perf_counter() - began
-
-
 def main():
     heading(__doc__)
     for name in ("ijcnn1", "cod-rna"):
@@ -66,7 +59,7 @@ def main():
         seconds = {key: [] for key in machines}
         for _ in range(REPEATS):
             for key, machine in machines.items():
-                seconds[key].append(timed(machine, X, y))
+                seconds[key].append(timed(machine.fit, X, y)[0])
         rows = []
         for key, machine in machines.items():
             accuracy = f"{100 * machine.score(X_test, y_test):.2f}"

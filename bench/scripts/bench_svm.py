@@ -14,10 +14,10 @@ default tolerances. predict: rows per second with the same support vectors.
 
 import argparse
 import multiprocessing
-import time
+from functools import partial
 
 import numpy as np
-from common import describe, heading, intel_svc, load, scaled, table
+from common import describe, first_rows, heading, intel_svc, kernel_values, seconds_of, table, timed
 from sklearn.svm import SVC
 
 from dimargin import SVMClassifier
@@ -39,13 +39,6 @@ SOLVERS = {
 OURS, THEIRS = (0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4), (0.1, 0.03, 0.01, 1e-3)  # relative gaps, and violations
 
 
-def data(name, n):
-    """The first `n` rows of a random order, and labels of plus and minus one."""
-    X, y = load(name)
-    order = np.random.default_rng(0).permutation(len(y))[:n]
-    return np.ascontiguousarray(scaled(X[order])), np.where(y[order] == y.max(), 1.0, -1.0)
-
-
 def dual_objective(machine, X, y, gamma):
     """In float64, from the coefficients alone."""
     kernel = KernelMatrix(RowTransform.fit(X, Kernel("rbf", gamma)).in_float64(), X, n_threads=2)
@@ -56,18 +49,12 @@ def dual_objective(machine, X, y, gamma):
     return float((signed * y[support]).sum() - 0.5 * (signed * decision).sum())
 
 
-def timed(machine, X, y):
-    began = time.perf_counter()
-    machine.fit(X, y)
-    return time.perf_counter() - began
-
-
 def timed_within(machine, X, y, limit):
     """Seconds, or None where the limit ended it; what the machine learned comes back from a process of its own."""
     ours, theirs = multiprocessing.Pipe(duplex=False)
 
     def work():
-        seconds = timed(machine, X, y)
+        seconds, _ = timed(machine.fit, X, y)
         theirs.send((seconds, machine.support_, machine.dual_coef_))
 
     process = multiprocessing.get_context("fork").Process(target=work)
@@ -82,14 +69,14 @@ def timed_within(machine, X, y, limit):
 
 def evaluations(machine, n):
     """Kernel values over n^2, and over 2 n n_SV."""
-    count = sum(entry["kernel_evaluations"] for entry in machine.history_)
+    count = kernel_values(machine)
     return f"{count / n**2:.3g} n^2, {count / (2 * n * len(machine.support_)):.2f} x 2 n n_SV"
 
 
 def time_part(problems, repeats, skip, limit):
     rows = []
     for name, n, C, gamma in problems:
-        X, y = data(name, n)
+        X, y = first_rows(name, n)
         runs = {solver: [] for solver in SOLVERS if solver not in skip and (INTEL or "intelex" not in solver)}
         best = {}
         for free in (False, True):
@@ -102,7 +89,7 @@ def time_part(problems, repeats, skip, limit):
                 tolerances = [tol for tol in THEIRS if tol <= runs["scikit-learn-intelex"][-1][1]]
             for tol in tolerances:
                 machine = SOLVERS[solver](C, gamma, tol)
-                seconds = timed_within(machine, X, y, limit) if solver == "LIBSVM" else timed(machine, X, y)
+                seconds = timed_within(machine, X, y, limit) if solver == "LIBSVM" else timed(machine.fit, X, y)[0]
                 if seconds is None:
                     break
                 objective = dual_objective(machine, X, y, gamma)
@@ -122,7 +109,7 @@ def time_part(problems, repeats, skip, limit):
                 continue
             first, tol, objective, machine = enough[0]
             again = 1 if first > 60 else repeats if first > 2 else 3 * repeats
-            times = [first, *(timed(SOLVERS[solver](C, gamma, tol), X, y) for _ in range(again - 1))]
+            times = [first, *(timed(SOLVERS[solver](C, gamma, tol).fit, X, y)[0] for _ in range(again - 1))]
             ours = ours or np.median(times)
             count = evaluations(machine, len(y)) if solver.startswith("dimargin") else ""
             short = f"{1 - objective / best['free' in solver]:.1e}"
@@ -132,11 +119,12 @@ def time_part(problems, repeats, skip, limit):
 
 
 def grid_part():
-    X, y = data("ijcnn1", 10_000)
+    X, y = first_rows("ijcnn1", 10_000)
     rows, total, worst = [], np.zeros(2), 0.0
     for C in GRID:
         for gamma in GRID:
-            times = [min(timed(SOLVERS[s](C, gamma, 1e-3), X, y) for _ in range(2)) for s in ("dimargin", "LIBSVM")]
+            machines = [SOLVERS[solver](C, gamma, 1e-3) for solver in ("dimargin", "LIBSVM")]
+            times = [min(seconds_of(partial(machine.fit, X, y), 2)) for machine in machines]
             total += times
             worst = max(worst, times[0] / times[1])
             rows.append([f"{C:g}", f"{gamma:g}", *(f"{t:.3g}" for t in times), f"{times[0] / times[1]:.2g}"])
@@ -147,7 +135,7 @@ def grid_part():
 def predict_part():
     rows = []
     for name, n, C, gamma in PROBLEMS:
-        X, y = data(name, n)
+        X, y = first_rows(name, n)
         theirs = INTEL(C=C, gamma=gamma).fit(X[:20_000], y[:20_000])
         machine = SVMClassifier(C=C, gamma=gamma, fit_intercept=True).fit(X[:20_000], y[:20_000])
         for attribute in ("support_", "support_vectors_", "dual_coef_", "intercept_"):
@@ -155,18 +143,12 @@ def predict_part():
         machine.support_vectors_ = X[:20_000][machine.support_]
         error = np.abs(machine.decision_function(X[:2000]) - theirs.decision_function(X[:2000])).max()
         for method in ("predict", "decision_function"):
-            times = [[timed_call(getattr(m, method), X) for _ in range(5)] for m in (machine, theirs)]
+            times = [seconds_of(partial(getattr(m, method), X), 5) for m in (machine, theirs)]
             speeds = [len(X) / np.median(t) for t in times]
             rows.append([name, str(len(machine.support_)), method, *(f"{s:.3g}" for s in speeds),
                          f"{speeds[0] / speeds[1]:.2f}", f"{error:.1e}"])  # fmt: skip
     headings = ["data", "support vectors", "method", "dimargin, rows/s", "intelex, rows/s", "ratio", "difference"]
     print(table(headings, rows))
-
-
-def timed_call(function, X):
-    began = time.perf_counter()
-    function(X)
-    return time.perf_counter() - began
 
 
 def main():

@@ -9,7 +9,7 @@ with the part of the test rows whose label is another one, and kernel values ove
 import warnings
 
 import numpy as np
-from common import heading, load, scaled, table
+from common import heading, kernel_values, load, split, table
 from sklearn.exceptions import ConvergenceWarning
 
 from dimargin import ODMClassifier, SVMClassifier
@@ -29,14 +29,8 @@ def machines(X):
 
 
 def draw(name, seed):
-    X, y = load(name)
-    order = np.random.default_rng(seed).permutation(len(y))
-    n = min(MAX_ROWS, len(y) // 2)
-    return *scaled(X[order[:n]], X[order[n : 2 * n]]), y[order[:n]], y[order[n : 2 * n]]
-
-
-def evaluations(machine):
-    return sum(entry["kernel_evaluations"] for entry in machine.history_)
+    n = min(MAX_ROWS, len(load(name)[1]) // 2)
+    return split(name, n, n, seed)
 
 
 def main():
@@ -48,11 +42,11 @@ def main():
             A, B, a, b = draw(name, seed)
             for label, machine in machines(A).items():
                 machine.set_params(tol=EXACT, max_time=120.0).fit(A, a)
-                best, predicted, values = machine.score(B, b), machine.predict(B), evaluations(machine)
+                best, predicted, values = machine.score(B, b), machine.predict(B), kernel_values(machine)
                 for tol in TOLS:
                     machine.set_params(tol=tol).fit(A, a)
                     other = (machine.predict(B) != predicted).mean()
-                    found = 100 * (best - machine.score(B, b)), 100 * other, evaluations(machine) / values
+                    found = 100 * (best - machine.score(B, b)), 100 * other, kernel_values(machine) / values
                     lost.setdefault((label, tol), []).append((name, *found))
         print(name, flush=True)
     rows = []

@@ -13,10 +13,9 @@ to the machine's 1e-3. equal: to 0.2 on both sides, and to 1e-3 on both sides.
 
 import argparse
 import sys
-import time
 
 import numpy as np
-from common import describe, heading, load, scaled, table
+from common import describe, heading, split, table, timed
 from sklearn.base import clone
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.model_selection import HalvingGridSearchCV
@@ -42,31 +41,22 @@ def theirs(machine, A, a, tol, seed, candidates):
     return clone(machine).set_params(**search.fit(A, a).best_params_).fit(A, a)
 
 
-def timed(work, *arguments):
-    began = time.perf_counter()
-    found = work(*arguments)
-    return time.perf_counter() - began, found
-
-
 def compared(name, pairs, splits):
     """A row for every pair of tolerances; each search runs once a split."""
-    X, y = load(name)
     found = {}  # (whose, tol): seconds and accuracy of every split
     for seed in range(splits):
-        order = np.random.default_rng(seed).permutation(len(y))
-        train, test = order[: len(y) * 4 // 5], order[len(y) * 4 // 5 :]
-        A, B = scaled(X[train], X[test])
+        A, B, a, b = split(name, seed=seed)
         machine = dm.ODMClassifier(tol=TOL, random_state=seed)
         for tol in sorted({pair[0] for pair in pairs}):
-            seconds, (best, candidates) = timed(ours, machine, A, y[train], tol, seed)
-            found.setdefault(("ours", tol), []).append((seconds, 100 * best.score(B, y[test])))
+            seconds, (best, candidates) = timed(ours, machine, A, a, tol, seed)
+            found.setdefault(("ours", tol), []).append((seconds, 100 * best.score(B, b)))
         for tol in sorted({pair[1] for pair in pairs}):
-            seconds, best = timed(theirs, machine, A, y[train], tol, seed, candidates)
-            found.setdefault(("theirs", tol), []).append((seconds, 100 * best.score(B, y[test])))
+            seconds, best = timed(theirs, machine, A, a, tol, seed, candidates)
+            found.setdefault(("theirs", tol), []).append((seconds, 100 * best.score(B, b)))
     print(f"  {name}: {found}", file=sys.stderr, flush=True)
     for own, rival in pairs:
         (s, p), (t, q) = (np.array(found[key]).T for key in (("ours", own), ("theirs", rival)))
-        yield [name, str(len(train)), f"{own:g}, {rival:g}", *map(describe, (s, t, t / s, p, q, p - q))]
+        yield [name, str(len(a)), f"{own:g}, {rival:g}", *map(describe, (s, t, t / s, p, q, p - q))]
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The speed rows of TARGETS.md with this version and with another one, in turn: is anything slower?
+"""The speed records of bench/targets with this version and with another one, in turn: is anything slower?
 
 Usage: bench_versions.py [--before PYTHON] [NAME ...] [--rounds R]
 
@@ -16,39 +16,40 @@ import os
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
 from bench_dc import TRAINING_ROWS, early
 from bench_exact import local_gamma, problem
-from common import describe, heading, load, scaled
+from common import describe, heading, load, scaled, split
 
 import dimargin as dm
 
-WORKS = {}
 WIDE = {"upsilon": 0.5, "theta": 0.3, "random_state": 0}
+COVTYPE = "covtype.libsvm.binary"
 
 
-def work(make):
-    """Register a function that prepares data and returns what is timed."""
-    WORKS[make.__name__] = make
-    return make
+# ---- functions that prepare data and return what is timed ------------------------------------------------------------
 
 
-def training_rows(name, n=None, seed=0):
-    """80% of the rows, or n of them, at random, and the others."""
+def fit(machine, X, y):
+    return partial(machine.fit, X, y)
+
+
+def fit_some(machine, name, n_train=None, seed=0):
+    """Fit 80% of the rows, or so many."""
+    X, _, y, _ = split(name, n_train, seed=seed)
+    return fit(machine, X, y)
+
+
+def fit_all(machine, name):
     X, y = load(name)
-    order = np.random.default_rng(seed).permutation(len(y))
-    train, test = np.split(order, [n or len(y) * 4 // 5])
-    return *scaled(X[train], X[test]), y[train], y[test]
+    return fit(machine, scaled(X), y)
 
 
-def fit_of(machine, X, y):
-    return lambda: machine.fit(X, y)
-
-
-def tile(d, n_threads):
+def tile(d, n_threads=2):
     from dimargin.kernels.functions import Kernel
     from dimargin.kernels.matrix import KernelMatrix
     from dimargin.kernels.row_transform import RowTransform
@@ -59,150 +60,73 @@ def tile(d, n_threads):
     return lambda: [kernel.multiply(columns, coefficients) for _ in range(20)]
 
 
-for numbers in (8, 22, 54, 123):
-    WORKS[f"tile_{numbers}"] = lambda d=numbers: tile(d, 2)
-
-
-@work
-def exact_odm_1e3():
+def exact_odm(lam):
     X, y, gamma = problem()
-    return fit_of(dm.ODMClassifier(strategy="exact", gamma=gamma, lam=1e3, **WIDE), X, y)
-
-
-@work
-def exact_odm_1e5():
-    X, y, gamma = problem()
-    return fit_of(dm.ODMClassifier(strategy="exact", gamma=gamma, lam=1e5, **WIDE), X, y)
+    return fit(dm.ODMClassifier(strategy="exact", gamma=gamma, lam=lam, **WIDE), X, y)
 
 
 def diodm(name):
-    X, _, y, _ = training_rows(name)
+    X, _, y, _ = split(name)
     options = {"gamma": local_gamma(X, np.random.default_rng(0)), "lam": 1e4, **WIDE}
-    return fit_of(dm.ODMClassifier(strategy=dm.DiODM(early_stop=False), n_levels=2, **options), X, y)
+    return fit(dm.ODMClassifier(strategy=dm.DiODM(early_stop=False), n_levels=2, **options), X, y)
 
 
-@work
-def diodm_cod_rna():
-    return diodm("cod-rna")
+def landmark(n_landmarks, gamma, lam):
+    return dm.ODMClassifier(strategy="landmark", n_landmarks=n_landmarks, gamma=gamma, lam=lam, **WIDE)
 
 
-@work
-def diodm_ijcnn1():
-    return diodm("ijcnn1")
-
-
-@work
-def hinge_ijcnn1():
-    X, y = load("ijcnn1")
-    return fit_of(dm.SVMClassifier(C=32.0, gamma=2.0, fit_intercept=True, random_state=0), scaled(X), y)
-
-
-@work
-def hinge_covtype_40000():
-    X, _, y, _ = training_rows("covtype.libsvm.binary", 40_000)
-    return fit_of(dm.SVMClassifier(C=32.0, gamma=32.0, fit_intercept=True, tol=0.03, random_state=0), X, y)
-
-
-@work
-def squared_hinge_ijcnn1():
-    X, y = load("ijcnn1")
-    return fit_of(dm.SVMClassifier(C=32.0, gamma=2.0, loss="squared_hinge", random_state=0), scaled(X), y)
-
-
-@work
-def predict_ijcnn1():
+def predicting():
     X, y = load("ijcnn1")
     X = scaled(X)
-    machine = dm.SVMClassifier(C=32.0, gamma=2.0, random_state=0).fit(X, y)
-    return lambda: machine.predict(X)
+    return partial(dm.SVMClassifier(C=32.0, gamma=2.0, random_state=0).fit(X, y).predict, X)
 
 
-@work
-def dc_early_covtype():
-    X, _, y, _ = training_rows("covtype.libsvm.binary", TRAINING_ROWS, seed=1)
-    return fit_of(early(tol=1e-2), X, y)
-
-
-@work
-def landmark_susy():
-    X, _, y, _ = training_rows("SUSY-30k")
-    return fit_of(dm.ODMClassifier(strategy="landmark", n_landmarks=1000, gamma=0.5, lam=1e5, **WIDE), X, y)
-
-
-@work
-def landmark_skin():
-    X, _, y, _ = training_rows("skin_nonskin")
-    return fit_of(dm.ODMClassifier(strategy="landmark", n_landmarks=300, gamma=32.0, lam=1e6, **WIDE), X, y)
-
-
-@work
-def linear_newton():
+def newton():
     rng = np.random.default_rng(0)
     X, w = rng.standard_normal((2_000_000, 18)), rng.standard_normal(18)
-    return fit_of(dm.LinearODMClassifier(random_state=0), X, (X @ w + rng.standard_normal(len(X)) > 0).astype(int))
+    return fit(dm.LinearODMClassifier(random_state=0), X, (X @ w + rng.standard_normal(len(X)) > 0).astype(int))
 
 
-@work
-def linear_dsvrg():
-    X, y = load("ijcnn1")
-    machine = dm.LinearODMClassifier(solver="dsvrg", lam=64.0, theta=0.1, upsilon=0.5, random_state=0)
-    return fit_of(machine, scaled(X), y)
-
-
-@work
-def usps_against_the_rest():
-    X, y = load("usps")
+def against_the_rest():
     machine = dm.SVMClassifier(C=8.0, gamma=0.03, random_state=0)
     if "multi_class" in machine.get_params():  # without it each class was always trained against the rest
         machine.set_params(multi_class="one_vs_rest")
-    return fit_of(machine, scaled(X), y)
+    return fit_all(machine, "usps")
 
 
-@work
-def tuning_cod_rna():
-    X, _, y, _ = training_rows("cod-rna")
-    return fit_of(dm.ODMClassifierCV(random_state=0), X, y)
-
-
-@work
-def svdd_and_balls():
+def enclosing():
     X = np.random.default_rng(0).normal(size=(200_000, 50))
     return lambda: dm.minimum_enclosing_ball(X, 1e-3)
 
 
-@work
-def core_set_machine():
-    X, _, y, _ = training_rows("cod-rna", 20_000)
-    return fit_of(dm.CoreSetSVMClassifier(gamma=8.0, C=1.0, random_state=0), X, y)
-
-
-@work
-def core_set_consensus():
+def consensus():
     from bench_core_set import agreed
 
     return lambda: agreed(100, 50, 0.1, 0.1)
 
 
-@work
-def gossip_a9a():
+def gossip():
     from bench_gossip import rows
 
-    X, y = rows("a9a")
-    return fit_of(dm.GossipSVMClassifier(alpha=1e-4, max_iter=300, random_state=0), X, y)
+    return fit(dm.GossipSVMClassifier(alpha=1e-4, max_iter=300, random_state=0), *rows("a9a"))
 
 
-@work
+def messages():
+    from bench_gossip import averages
+
+    return lambda: averages(200, "torus")[1].run(until=200)
+
+
 def importing():
     command = [sys.executable, "-c", "from dimargin import SVMClassifier"]
     return lambda: subprocess.run(command, check=True)
 
 
-@work
-def landmark_two_million():
+def two_million():
     from bench_landmark import synthetic_rows
 
     machine = dm.ODMClassifier(strategy="landmark", n_landmarks=500, gamma=0.5, lam=1e5, random_state=0)
-    return fit_of(machine, *synthetic_rows(2_000_000))
+    return fit(machine, *synthetic_rows(2_000_000))
 
 
 def reading(suffix):
@@ -217,17 +141,6 @@ def reading(suffix):
     return lambda: read_data(f"{folder.name}/rows.{suffix}")
 
 
-for text in ("svm", "csv", "parquet"):
-    WORKS[f"read_{text}"] = lambda suffix=text: reading(suffix)
-
-
-@work
-def messages_of_200_sites():
-    from bench_gossip import averages
-
-    return lambda: averages(200, "torus")[1].run(until=200)
-
-
 def on_spark(name):
     """Train on two executors, on Parquet files."""
     from bench_spark import PROBLEMS, prepared, session
@@ -238,13 +151,43 @@ def on_spark(name):
     folder = TemporaryDirectory()
     atexit.register(folder.cleanup)
     prepared([name], folder.name)
-    data, machine = PROBLEMS[name]
-    frame = session(2, folder.name).read.parquet(f"{folder.name}/{data}")
+    data, n_rows, machine = PROBLEMS[name]
+    frame = session(2, folder.name).read.parquet(f"{folder.name}/{data}-{n_rows}")
     return lambda: train(machine, frame, Columns("features", "label"))
 
 
-for machine in ("level 0", "landmark", "stop_level=1"):
-    WORKS[f"spark_{machine.replace(' ', '_')}"] = lambda name=machine: on_spark(name)
+def svm(**options):
+    return dm.SVMClassifier(random_state=0, **options)
+
+
+DSVRG = dm.LinearODMClassifier(solver="dsvrg", lam=64.0, theta=0.1, upsilon=0.5, random_state=0)
+WORKS = {
+    **{f"tile_{d}": partial(tile, d) for d in (8, 22, 54, 123)},
+    "exact_odm_1e3": partial(exact_odm, 1e3),
+    "exact_odm_1e5": partial(exact_odm, 1e5),
+    "diodm_cod_rna": partial(diodm, "cod-rna"),
+    "diodm_ijcnn1": partial(diodm, "ijcnn1"),
+    "hinge_ijcnn1": partial(fit_all, svm(C=32.0, gamma=2.0, fit_intercept=True), "ijcnn1"),
+    "hinge_covtype_40000": partial(fit_some, svm(C=32.0, gamma=32.0, fit_intercept=True, tol=0.03), COVTYPE, 40_000),
+    "squared_hinge_ijcnn1": partial(fit_all, svm(C=32.0, gamma=2.0, loss="squared_hinge"), "ijcnn1"),
+    "predict_ijcnn1": predicting,
+    "dc_early_covtype": partial(fit_some, early(tol=1e-2), COVTYPE, TRAINING_ROWS, seed=1),
+    "landmark_susy": partial(fit_some, landmark(1000, 0.5, 1e5), "SUSY-30k"),
+    "landmark_skin": partial(fit_some, landmark(300, 32.0, 1e6), "skin_nonskin"),
+    "linear_newton": newton,
+    "linear_dsvrg": partial(fit_all, DSVRG, "ijcnn1"),
+    "usps_against_the_rest": against_the_rest,
+    "tuning_cod_rna": partial(fit_some, dm.ODMClassifierCV(random_state=0), "cod-rna"),
+    "svdd_and_balls": enclosing,
+    "core_set_machine": partial(fit_some, dm.CoreSetSVMClassifier(gamma=8.0, C=1.0, random_state=0), "cod-rna", 20_000),
+    "core_set_consensus": consensus,
+    "gossip_a9a": gossip,
+    "importing": importing,
+    "landmark_two_million": two_million,
+    **{f"read_{suffix}": partial(reading, suffix) for suffix in ("svm", "csv", "parquet")},
+    "messages_of_200_sites": messages,
+    **{f"spark_{name.replace(' ', '_')}": partial(on_spark, name) for name in ("level 0", "landmark", "stop_level=1")},
+}
 
 
 def measured(name):

@@ -4,6 +4,7 @@ import os
 import platform
 import statistics
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -57,6 +58,29 @@ def table(headings, rows):
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
+def timed(call, *arguments, **options):
+    """Seconds of a call, and what it returned."""
+    began = time.perf_counter()
+    found = call(*arguments, **options)
+    return time.perf_counter() - began, found
+
+
+def seconds_of(call, times=1):
+    """Seconds of each of several calls."""
+    return [timed(call)[0] for _ in range(times)]
+
+
+def kernel_values(machine):
+    """Kernel values that a fit took."""
+    return sum(entry["kernel_evaluations"] for entry in machine.history_)
+
+
+def resident(process="self", peak=False):
+    """Kilobytes that a process has in memory, or had at most since that was last reset (Linux)."""
+    status = Path(f"/proc/{process}/status").read_text()
+    return int(status.split("VmHWM:" if peak else "VmRSS:")[1].split()[0])
+
+
 def intel_svc():
     """scikit-learn-intelex's SVC, or None, which is said, where there is none."""
     try:
@@ -82,3 +106,19 @@ def scaled(X, *others):
     span = np.where(high > low, high - low, 1.0)
     result = [(rows - low) / span for rows in (X, *others)]
     return result[0] if not others else result
+
+
+def split(name, n_train=None, n_test=None, seed=0):
+    """Training rows, 80% of all or so many, and test rows, drawn at random and scaled; and the labels of both."""
+    X, y = load(name)
+    order = np.random.default_rng(seed).permutation(len(y))
+    train, test = np.split(order, [n_train or len(y) * 4 // 5])
+    test = test[:n_test]
+    return *scaled(X[train], X[test]), y[train], y[test]
+
+
+def first_rows(name, n):
+    """The first `n` rows of a random order, scaled, and labels of plus and minus one."""
+    X, y = load(name)
+    order = np.random.default_rng(0).permutation(len(y))[:n]
+    return np.ascontiguousarray(scaled(X[order])), np.where(y[order] == y.max(), 1.0, -1.0)

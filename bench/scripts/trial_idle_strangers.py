@@ -22,7 +22,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from common import heading, table
+from common import heading, resident, table
 
 HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"  # the beginning of a TLS handshake
 NAMES = "north", "east", "south", "west"
@@ -81,8 +81,7 @@ class Site:
         return {**found, "ages": ages}
 
     def memory(self):
-        lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
-        return int(next(line for line in lines if line.startswith("VmRSS")).split()[1]) / 1024
+        return resident(self.process.pid) / 1024
 
     def descriptors(self):
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))

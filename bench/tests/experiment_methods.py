@@ -13,7 +13,9 @@ import numpy as np
 from sklearn.naive_bayes import GaussianNB
 
 import dimargin as dm
-from dimargin_bench.experiments.declarations import Experiment, Figure, Method, Part, Sample, Table
+from dimargin_bench.experiments.declarations import Cell, Experiment, Figure, Method, Part, Sample, Table
+from dimargin_bench.experiments.experiment_run import DataFacts, PartResults, Record
+from dimargin_bench.experiments.outcome import DONE, Outcome
 
 
 class Misbehaving(GaussianNB):
@@ -106,3 +108,13 @@ def experiment(*whats, file=None, **own):
         **{"data": (Sample("svmguide1"),), "quick_data": (Sample("svmguide1"),), "seeds": (0,), **own},
     )  # fmt: skip
     return Experiment("trial", "A trial", "Parts with small machines.", "nobody", parts=(part,), quick_rows=50)
+
+
+def made_up(part, cells):
+    """Results of a part: for each data set, method, case and seed its metrics."""
+    methods = {method.name: method for method in part.methods}
+    names = dict.fromkeys(data for data, *_ in cells)
+    found = PartResults(part, [DataFacts(name, name, 10, 5, 2, 2, "") for name in names])
+    for (data, method, case, seed), metrics in cells.items():
+        found.records.append(Record(Cell(data, methods[method], {}, seed, case), "", Outcome(DONE, metrics)))
+    return found

@@ -16,7 +16,7 @@ PAGES = {
     "CHANGELOG.md": "/changelog.md",
     "SECURITY.md": "/security.md",
     "bench/README.md": "/experiments.md",
-    "bench/TARGETS.md": "/benchmarks.md",
+    "bench/targets": "/benchmarks.md",
     "examples": "/gallery/index.rst",
 }
 GALLERY = re.compile(r"examples/plot_\w+\.py")

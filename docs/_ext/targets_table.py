@@ -1,10 +1,11 @@
-"""bench/TARGETS.md as a table that can be searched, and README's table of time and accuracy as a picture.
+"""The records of bench/targets as tables, and README's table of time and accuracy as a picture.
 
 The directives ``targets`` and ``front-page-picture`` make them when the site is built, so that no figure stands twice.
 """
 
 import html
 import re
+import tomllib
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -13,63 +14,80 @@ from markdown_it import MarkdownIt
 from sphinx.util.docutils import SphinxDirective
 from time_and_accuracy import COLOURS, README, decades, described, front_page, picture
 
-ROOT = Path(__file__).parents[2]
-TARGETS = ROOT / "bench" / "TARGETS.md"
+TARGETS = Path(__file__).parents[2] / "bench" / "targets"
+SHOWN = {"claim": "Claim", "ours": "Ours", "theirs": "Rival", "ratio": "Ratio", "verdict": "Verdict"}
+FOLDED = {
+    "promise": "Promise",
+    "value": "Measured",
+    "rival": "Rival",
+    "equal": "Equal",
+    "not_equal": "Not equal",
+    "command": "Command",
+    "commit": "Commit",
+    "machine": "Machine",
+    "notes": "Notes",
+}
 CODE = re.compile("(?<=<code>)[^<]*")
-MARKDOWN = MarkdownIt("commonmark").enable("table")
+MARKDOWN = MarkdownIt("commonmark")
 FILTER = """
 <form class="targets-filter" role="search">
-<input type="search" name="word" placeholder="Search the rows" aria-label="Search the rows">
-<label><input type="radio" name="verdict" value="" checked> all {n}</label>
-<label><input type="radio" name="verdict" value="met"> met ({met})</label>
-<label><input type="radio" name="verdict" value="not-met"> with NOT MET ({missed})</label>
+<input type="search" name="word" placeholder="Search the records" aria-label="Search the records">
+<label><input type="radio" name="verdict" value="" checked> all {all}</label>
+<label><input type="radio" name="verdict" value="met"> met {met}</label>
+<label><input type="radio" name="verdict" value="met in part"> met in part {part}</label>
+<label><input type="radio" name="verdict" value="NOT MET"> NOT MET {missed}</label>
 <output aria-live="polite"></output>
 </form>
 """
 
 
-def table_of(path):
-    """Return the cells of the first table of a Markdown file, as Markdown, the head first; and the text before it."""
-    text = path.read_text(encoding="utf-8")
-    tokens = MARKDOWN.parse(text)
-    start = next((at for at, token in enumerate(tokens) if token.type == "table_open"), None)
-    if start is None:
-        raise ValueError(f"{path} has no table")
-    rows = []
-    for token in tokens[start:]:
-        if token.type == "table_close":
-            break
-        if token.type == "tr_open":
-            rows.append([])
-        elif token.type == "inline":
-            rows[-1].append(token.content)
-    return rows, "".join(text.splitlines(keepends=True)[: tokens[start].map[0]])
+def records(path):
+    """Return the records of a file of targets."""
+    return tomllib.loads(path.read_text(encoding="utf-8"))["target"]
+
+
+def shown(text):
+    """Return the text of a field, which is Markdown, as HTML."""
+    rendered = MARKDOWN.renderInline(" ".join(text.split())).replace("NOT MET", "<strong>NOT MET</strong>")
+    return CODE.sub(lambda code: re.sub("(?<=[/_=])", "<wbr>", code[0]), rendered)  # Long code may be broken there.
+
+
+class TargetsFilter(SphinxDirective):
+    """A form that limits the tables of the page to a verdict, and to records that have some words."""
+
+    def run(self):
+        paths = sorted(TARGETS.glob("*.toml"))
+        for path in paths:
+            self.env.note_dependency(str(path))
+        verdicts = [record["verdict"] for path in paths for record in records(path)]
+        met, part, missed = (verdicts.count(verdict) for verdict in ("met", "met in part", "NOT MET"))
+        form = FILTER.format(all=len(verdicts), met=met, part=part, missed=missed)
+        return [nodes.raw("", form, format="html")]
 
 
 class Targets(SphinxDirective):
-    """The text and the table of TARGETS.md, each row with the class of its verdict."""
+    """The records of a file of targets: a line for each, below which the rest of its fields folds out."""
+
+    required_arguments = 1
 
     def run(self):
-        self.env.note_dependency(str(TARGETS))
-        (head, *rows), before = table_of(TARGETS)
-        labels = [label or "met?" for label in head]
-        missed = sum("NOT MET" in row[-1] for row in rows)
-        parts = [
-            FILTER.format(n=len(rows), met=len(rows) - missed, missed=missed),
-            '<table class="targets"><thead><tr>',
-        ]
-        parts += [f'<th scope="col">{html.escape(label)}</th>' for label in labels]
-        parts.append("</tr></thead><tbody>")
-        for row in rows:
-            parts.append(f'<tr data-verdict="{"not-met" if "NOT MET" in row[-1] else "met"}">')
-            for label, cell in zip(labels, row, strict=True):
-                shown = MARKDOWN.renderInline(cell).replace("NOT MET", "<strong>NOT MET</strong>")
-                shown = CODE.sub(lambda code: re.sub("(?<=[/_=])", "<wbr>", code[0]), shown)  # where lines may end
-                parts.append(f'<td data-label="{html.escape(label)}"><div>{shown}</div></td>')
-            parts.append("</tr>")
-        parts.append("</tbody></table>")
-        text = MARKDOWN.render(re.sub(r"^# .*\n", "", before))
-        return [nodes.raw("", text + "\n".join(parts), format="html")]
+        path = TARGETS / f"{self.arguments[0]}.toml"
+        self.env.note_dependency(str(path))
+        head = "".join(f"<span>{label}</span>" for label in SHOWN.values())
+        parts = [f'<div class="targets"><div class="targets-head" aria-hidden="true">{head}</div>']
+        for record in records(path):
+            cells = "".join(
+                f'<span data-label="{label}">{shown(record.get(field, ""))}</span>' for field, label in SHOWN.items()
+            )
+            fields = "".join(
+                f"<dt>{label}</dt><dd>{shown(record[field])}</dd>" for field, label in FOLDED.items() if field in record
+            )
+            parts.append(
+                f'<details class="target" data-verdict="{record["verdict"]}">'
+                f"<summary>{cells}</summary><dl>{fields}</dl></details>"
+            )
+        parts.append("</div>")
+        return [nodes.raw("", "\n".join(parts), format="html")]
 
 
 class FrontPagePicture(SphinxDirective):
@@ -99,12 +117,13 @@ def draw(app, exception):
 
 
 def add_script(app, pagename, templatename, context, doctree):
-    if '<table class="targets">' in context.get("body", ""):
+    if 'class="targets-filter"' in context.get("body", ""):
         app.add_js_file("targets.js", loading_method="defer")
 
 
 def setup(app):
     app.add_directive("targets", Targets)
+    app.add_directive("targets-filter", TargetsFilter)
     app.add_directive("front-page-picture", FrontPagePicture)
     app.connect("html-page-context", add_script)
     app.connect("build-finished", draw)

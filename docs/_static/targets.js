@@ -1,16 +1,19 @@
-// Shows the rows of the table of targets that have the chosen verdict and all words that were typed.
+// Shows the records that have the chosen verdict and all words that were typed, and only tables that have one.
 const form = document.querySelector(".targets-filter");
-const rows = [...document.querySelectorAll("table.targets tbody tr")];
-const texts = rows.map((row) => row.textContent.toLowerCase());
+const records = [...document.querySelectorAll("details.target")];
+const texts = records.map((record) => record.textContent.toLowerCase());
 
 function filter() {
   const words = form.word.value.toLowerCase().split(/\s+/);
   const verdict = form.verdict.value;
-  rows.forEach((row, at) => {
-    const wanted = !verdict || row.dataset.verdict === verdict;
-    row.hidden = !(wanted && words.every((word) => texts[at].includes(word)));
+  records.forEach((record, at) => {
+    const wanted = !verdict || record.dataset.verdict === verdict;
+    record.hidden = !(wanted && words.every((word) => texts[at].includes(word)));
   });
-  form.querySelector("output").textContent = `${rows.filter((row) => !row.hidden).length} rows`;
+  document.querySelectorAll("section:has(> .targets)").forEach((section) => {
+    section.hidden = !section.querySelector("details.target:not([hidden])");
+  });
+  form.querySelector("output").textContent = `${records.filter((record) => !record.hidden).length} shown`;
 }
 
 form.addEventListener("input", filter);

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from dimargin.display import TuningDisplay as TuningDisplay
     from dimargin.estimators import CoreSetSVDD as CoreSetSVDD
     from dimargin.estimators import CoreSetSVMClassifier as CoreSetSVMClassifier
+    from dimargin.estimators import FitPlan as FitPlan
     from dimargin.estimators import GossipSVMClassifier as GossipSVMClassifier
     from dimargin.estimators import LinearODMClassifier as LinearODMClassifier
     from dimargin.estimators import ODMClassifier as ODMClassifier

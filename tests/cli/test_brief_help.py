@@ -5,6 +5,7 @@ import inspect
 import pytest
 
 import dimargin as dm
+from dimargin.cli import root
 
 COMMANDS = {
     "train": dm.SVMClassifier,
@@ -28,18 +29,20 @@ def test_help_fits_a_few_screens_and_says_where_there_is_more(dimargin, command)
         assert of_python not in out
 
 
+@pytest.mark.parametrize("command", [*filter("simulate".__ne__, root.COMMANDS), "simulate gossip", "simulate coreset"])
+def test_help_has_an_example(dimargin, command):
+    status, out, _ = dimargin(*command.split(), "--help")
+    assert status == 0 and f"Example: dimargin {command}" in out
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_all_options_have_their_full_help(dimargin, command):
     brief, (status, out, _) = dimargin(*command.split(), "--help")[1], dimargin(*command.split(), "--help-all")
     assert status == 0 and len(out.splitlines()) > 1.5 * len(brief.splitlines())
     assert "--encoding" in out and "--encoding" not in brief and "<bool>" not in out
     if COMMANDS[command] is not None:
-        names = set(inspect.signature(COMMANDS[command]).parameters) - {
-            "verbose",
-            "warm_start",
-            "estimator",
-            "param_grid",
-        }
+        elsewhere = {"verbose", "warm_start", "estimator", "param_grid"}
+        names = set(inspect.signature(COMMANDS[command]).parameters) - elsewhere
         missing = {name for name in names if f"--{name.replace('_', '-')}" not in out}
         assert missing <= {"loss", "algorithm", "conditions", "share_rows", "n_jobs", "cv"}
     assert dimargin(*command.split(), "--help")[1] == brief

@@ -44,6 +44,19 @@ def files(tmp_path):
     return tmp_path, train, test
 
 
+@pytest.fixture
+def refusal(dimargin, tmp_path):
+    """Train on a table, written as CSV, which is refused; returns the message."""
+
+    def train(frame, *flags, **csv):
+        frame.to_csv(tmp_path / "t.csv", index=False, **csv)
+        status, out, err = dimargin("train", tmp_path / "t.csv", "--model", tmp_path / "refused", *flags)
+        assert (status, out) == (1, "") and not (tmp_path / "refused").exists()
+        return err
+
+    return train
+
+
 @pytest.mark.parametrize("scale", ["minmax", "quantile"])
 def test_the_model_is_the_pipeline_of_scikit_learn(dimargin, files, scale):
     folder, train, test = files
@@ -96,12 +109,12 @@ def test_the_search_chooses_the_scaler(dimargin, tmp_path):
     assert type(dm.load(tmp_path / "m")[0]) is QuantileTransformer
 
 
-def test_decimal_commas(dimargin, tmp_path):
+def test_decimal_commas(dimargin, refusal, tmp_path):
     frame = people(80, 0)[["age", "size", "class"]].fillna(40.0)
     frame.to_csv(tmp_path / "points.csv", index=False)
     frame.to_csv(tmp_path / "commas.csv", index=False, sep=";", decimal=",")
-    status, _, err = dimargin("train", tmp_path / "commas.csv", "--model", tmp_path / "m")
-    assert status == 1 and "--decimal-comma for columns with commas in numbers: 'age' ('" in err
+    said = refusal(frame, sep=";", decimal=",")
+    assert "--decimal-comma for columns with commas in numbers: 'age' ('" in said
     for name, flags in (("points", ()), ("commas", ("--decimal-comma",))):
         assert dimargin("train", tmp_path / f"{name}.csv", "--model", tmp_path / name, *flags)[0] == 0
     models = [dm.load(tmp_path / name) for name in ("points", "commas")]
@@ -112,10 +125,9 @@ def test_decimal_commas(dimargin, tmp_path):
     assert status == 1 and "points.csv, line 2: column 'age' is" in err and "with a decimal comma expected" in err
 
 
-def test_the_refusal_names_what_helps(dimargin, files):
-    folder, *_ = files
-    status, out, err = dimargin("train", folder / "train.csv", "--model", folder / "m")
-    assert (status, out) == (1, "") and not (folder / "m").exists()
+def test_the_refusal_names_what_helps(refusal):
+    frame = people(120, 0)
+    said = refusal(frame)
     for part in (
         "--drop COLUMN for columns of names of rows: 'id' (120 different, 'p0')",
         "--missing median for columns with missing values: 'age' (14 of 120)",
@@ -123,15 +135,11 @@ def test_the_refusal_names_what_helps(dimargin, files):
         "--dates iso for columns of dates: 'since' ('2015-01-01')",
         "In Python: a pipeline",
     ):
-        assert part in err
-    frame = pd.read_csv(folder / "train.csv")
-    for written, format in (("%d.%m.%Y", "%d.%m.%Y"), ("%m/%d/%Y", "%m/%d/%Y"), ("%d/%m/%Y", "%d/%m/%Y")):
-        since = pd.to_datetime(frame["since"]).dt.strftime(written)
-        frame.assign(since=since).to_csv(folder / "other.csv", index=False)
-        assert (
-            f"--dates {format} for columns of dates: 'since'" in dimargin("train", folder / "other.csv", "-m", "m")[2]
-        )
-    assert "--categories" in dimargin("train", folder / "train.csv", "--model", folder / "m", *ALL[:2], *ALL[3:])[2]
+        assert part in said
+    for format in ("%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y"):
+        since = pd.to_datetime(frame["since"]).dt.strftime(format)
+        assert f"--dates {format} for columns of dates: 'since'" in refusal(frame.assign(since=since))
+    assert "--categories" in refusal(frame, "--missing", "median", "--dates", "iso", "--drop", "id")
 
 
 @pytest.mark.parametrize(
@@ -181,18 +189,16 @@ def test_files_of_every_spelling_are_read_alike(dimargin, tmp_path):
             assert status == 0 and json.loads(out)["accuracy"] == 1, (training, name, err)
 
 
-def test_dates_that_are_none_are_named(dimargin, files):
-    folder, train, _ = files
-    flags = ("--missing", "mean", "--categories", "--drop", "id", "--model", folder / "m")
+def test_dates_that_are_none_are_named(refusal):
+    train = people(120, 0)
     since = train["since"]
     for dates, format, said in (
         (since, "%d.%m.%Y", "--dates iso for columns of dates: 'since' ('2015-01-01')"),
         (since.replace("2015-01-03", "2015-02-30"), "iso", "not all dates of --dates iso: 'since' ('2015-02-30')"),
         (since.str.replace("-", ""), "%Y%m%d", "--dates %Y%m%d: no column holds such dates"),
     ):
-        train.assign(since=dates).to_csv(folder / "other.csv", index=False)
-        status, _, err = dimargin("train", folder / "other.csv", *flags, "--dates", format)
-        assert status == 1 and said in err
+        flags = ("--missing", "mean", "--categories", "--drop", "id", "--dates", format)
+        assert said in refusal(train.assign(since=dates), *flags)
 
 
 def test_a_model_asks_only_for_the_columns_that_it_uses(dimargin, files):
@@ -329,12 +335,10 @@ SIGNS = {
 
 @pytest.mark.parametrize("what", SIGNS)
 @pytest.mark.parametrize("flags", [(), ("--missing", "median"), ("--categories",)])
-def test_signs_units_and_separators_of_thousands_are_named(dimargin, tmp_path, what, flags):
+def test_signs_units_and_separators_of_thousands_are_named(refusal, what, flags):
     frame = measured()
-    frame["a"] = frame.a.map(SIGNS[what])
-    frame.to_csv(tmp_path / "t.csv", index=False)
-    status, _, err = dimargin("train", tmp_path / "t.csv", "--model", tmp_path / "m", *flags)
-    assert status == 1 and "What helps: plain numbers in the file, such as" in err
+    err = refusal(frame.assign(a=frame.a.map(SIGNS[what])), *flags)
+    assert "What helps: plain numbers in the file, such as" in err
     assert "for columns of numbers with signs, units or separators: 'a' (" in err
     assert "--categories for" not in err and "names of rows" not in err and "OneHotEncoder" not in err
 
@@ -358,7 +362,7 @@ def test_exponents_of_fortran_are_named(dimargin, tmp_path, n_odd, flags):
 
 @pytest.mark.parametrize("cell", ["2.414", "1.257,30", "1.5e3", "1.0", ".5"])
 @pytest.mark.parametrize("n_odd", [1, 40])
-def test_a_point_is_no_decimal_sign_where_commas_are(dimargin, tmp_path, cell, n_odd):
+def test_a_point_is_no_decimal_sign_where_commas_are(dimargin, refusal, tmp_path, cell, n_odd):
     """2.414 may be 2414: pandas leaves such a column as text, too."""
     frame = measured().map(lambda value: str(value).replace(".", ","))
     frame.to_csv(tmp_path / "train.csv", index=False, sep=";")
@@ -366,8 +370,8 @@ def test_a_point_is_no_decimal_sign_where_commas_are(dimargin, tmp_path, cell, n
     frame.to_csv(tmp_path / "points.csv", index=False, sep=";")
     train = ("--model", tmp_path / "m", "--loss", "hinge", "--decimal-comma")
     for flags in ((), ("--missing", "median"), ("--categories",)):
-        status, _, err = dimargin("train", tmp_path / "points.csv", *train, *flags)
-        assert status == 1 and f"'a' (line {82 - n_odd}, '{cell}')" in err and "2414 or 2,414 for 2.414" in err
+        err = refusal(frame, "--decimal-comma", *flags, sep=";")
+        assert f"'a' (line {82 - n_odd}, '{cell}')" in err and "2414 or 2,414 for 2.414" in err
     assert dimargin("train", tmp_path / "train.csv", *train)[0] == 0
     status, _, err = dimargin("predict", tmp_path / "m", tmp_path / "points.csv")
     assert status == 1 and f"points.csv, line {82 - n_odd}: column 'a' is '{cell}'; a" in err
@@ -377,18 +381,14 @@ def test_a_point_is_no_decimal_sign_where_commas_are(dimargin, tmp_path, cell, n
     assert dimargin("train", tmp_path / "points.csv", *train, "--category", "a")[0] == 0
 
 
-def test_cells_are_shown_as_they_are_written(dimargin, tmp_path):
-    frame = measured()
+def test_cells_are_shown_as_they_are_written(refusal):
     ids = ["00000000", *(f"{k * 2654435761 % 2**32:08x}" for k in range(1, 80))]
-    frame.assign(a=ids).to_csv(tmp_path / "t.csv", index=False)
-    status, _, err = dimargin("train", tmp_path / "t.csv", "--model", tmp_path / "m")
-    assert status == 1 and "names of rows: 'a' (80 different, '00000000')" in err
-    frame.assign(a="6 311,75").to_csv(tmp_path / "t.csv", index=False, sep=";")
-    status, _, err = dimargin("train", tmp_path / "t.csv", "--model", tmp_path / "m", "--drop", "b", "--decimal-comma")
-    assert status == 1 and "'a' (line 2, '6 311,75')" in err
+    assert "names of rows: 'a' (80 different, '00000000')" in refusal(measured().assign(a=ids))
+    frame = measured().assign(a="6 311,75")
+    assert "'a' (line 2, '6 311,75')" in refusal(frame, "--drop", "b", "--decimal-comma", sep=";")
 
 
-def test_a_cell_of_several_lines_is_no_missing_value(dimargin, tmp_path):
+def test_a_cell_of_several_lines_is_no_missing_value(dimargin, refusal, tmp_path):
     frame = measured()
     frame.loc[3, "a"] = None
     frame.to_csv(tmp_path / "train.csv", index=False)
@@ -396,8 +396,8 @@ def test_a_cell_of_several_lines_is_no_missing_value(dimargin, tmp_path):
     frame.loc[9, "a"] = "1.5\n2.5"
     frame.to_csv(tmp_path / "new.csv", index=False)
     for flags in ((), ("--missing", "median"), ("--categories",)):
-        status, _, err = dimargin("train", tmp_path / "new.csv", "--model", tmp_path / "new", *flags)
-        assert status == 1 and "What helps: a quote that is closed, or --no-quotes, for columns of numbers" in err
+        err = refusal(frame, *flags)
+        assert "What helps: a quote that is closed, or --no-quotes, for columns of numbers" in err
         assert "'a' (line 11, '1.5\\n2.5')" in err and "--na" not in err
     status, _, err = dimargin("predict", tmp_path / "m", tmp_path / "new.csv")
     assert status == 1 and "line 11: column 'a' is '1.5\\n2.5'" in err and "--na" not in err
@@ -428,12 +428,8 @@ def test_a_line_of_texts_is_named(dimargin, tmp_path, line):
         (["1", "2", "oak", "elm", "ash", "fir"], "--categories for columns of text"),
     ],
 )
-def test_what_a_column_of_texts_holds_is_guessed_by_most(dimargin, tmp_path, cells, said):
-    frame = measured(60)
-    frame["a"] = np.resize(cells, 60)
-    frame.to_csv(tmp_path / "t.csv", index=False, sep=";")
-    status, _, err = dimargin("train", tmp_path / "t.csv", "--model", tmp_path / "m")
-    assert status == 1 and said in err
+def test_what_a_column_of_texts_holds_is_guessed_by_most(refusal, cells, said):
+    assert said in refusal(measured(60).assign(a=np.resize(cells, 60)), sep=";")
 
 
 def test_a_table_without_names(dimargin, tmp_path):

@@ -196,20 +196,8 @@ def test_sites_find_outliers_without_labels(tmp_path, started):
     X = np.random.default_rng(0).normal(size=(90, 3))
     for k, name in enumerate(SITES[:2]):
         write_csv(tmp_path / f"{name}.csv", X[k::2])
-    flags = (
-        *CORESET,
-        "--kind",
-        "svdd",
-        "--C",
-        "inf",
-        "--kernel",
-        "linear",
-        "--no-scale",
-        "--lease",
-        "1",
-        "--tol",
-        "1e-6",
-    )
+    flags = [*CORESET, "--kind", "svdd", "--C", "inf", "--kernel", "linear", "--no-scale", "--lease", "1"]
+    flags += ["--tol", "1e-6"]
     sites = [started(name, *flags) for name in SITES[:2]]
     wait_for(lambda: all(site.status().get("converged") for site in sites), "agreement")
     assert end(sites) == [0] * 2
@@ -343,9 +331,9 @@ def test_a_line_of_the_log_is_whole_or_not_there(tmp_path):
     script = """
 import errno, resource, sys
 from pathlib import Path
-from dimargin.cli.site import _lines
+from dimargin.cli.site import log_lines
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
-with _lines(Path(sys.argv[1])) as write:
+with log_lines(Path(sys.argv[1])) as write:
     for k in range(4):
         try:
             write(f"{k}" * 399 + chr(10))

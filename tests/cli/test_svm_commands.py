@@ -345,7 +345,7 @@ FAILURES = {
     "export rows out": "rows is not a dimargin model file",
     "export scaled out": "scaled scales rows or encodes columns",
     "export three out": "was fitted one-vs-rest for 3 classes",
-    "export laplacian out": "the Laplacian kernel has no LIBSVM form",
+    "export laplacian out": "kernel='laplacian' has no LIBSVM form",
 }
 
 
@@ -385,9 +385,10 @@ def test_a_failed_run_is_status_1_and_leaves_nothing(dimargin, failing, command)
     assert {path.name: path.read_bytes() for path in failing.iterdir()} == before
 
 
-@pytest.mark.parametrize("command", ["svm-train", "svm-predict", "svm-scale", "export"])
-def test_help_has_an_example_and_every_flag(dimargin, command):
+FLAGS = {"svm-train": "stdgrcemvwWqhbnp", "svm-predict": "qb", "svm-scale": "luysr"}
+
+
+@pytest.mark.parametrize(("command", "flags"), FLAGS.items())
+def test_help_has_every_flag(dimargin, command, flags):
     status, out, _ = dimargin(command, "--help")
-    flags = {"svm-train": "stdgrcemvwWqhbnp", "svm-predict": "qb", "svm-scale": "luysr", "export": ""}[command]
-    assert status == 0 and f"Example: dimargin {command}" in out
-    assert all(re.search(rf"^\S\s+-{flag} ", out, re.MULTILINE) for flag in flags)
+    assert status == 0 and all(re.search(rf"^\S\s+-{flag} ", out, re.MULTILINE) for flag in flags)

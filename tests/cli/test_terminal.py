@@ -15,7 +15,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 import dimargin as dm
-from dimargin.cli.spark_engine import _messages_until
+from dimargin.cli.spark_engine import messages_until
 from dimargin.cli.terminal import FitDisplay, PlainConsole
 
 
@@ -53,7 +53,7 @@ def test_messages_of_spark_that_cannot_be_shown_are_taken_nevertheless():
     with open(full, "w") as stream:
         os.dup2(stream.fileno(), 2)
         try:
-            with _messages_until(ending):
+            with messages_until(ending):
                 for _ in range(20):
                     os.write(2, 9_999 * b"x" + b"\n")  # more than a pipe holds
         finally:

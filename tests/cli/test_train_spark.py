@@ -18,7 +18,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import make_moons
 
 import dimargin as dm
-from dimargin.cli.spark_engine import _messages_until
+from dimargin.cli.spark_engine import messages_until
 from dimargin.io.data import read_data
 from dimargin.io.models import load_with_header
 
@@ -200,7 +200,7 @@ def test_without_pyspark_or_java_a_line_says_what_to_install(csv, tmp_path):
 def test_what_is_started_falls_silent_when_the_session_ends(capfd):
     says = "import sys; print('before', file=sys.stderr, flush=True); input(); print('after', file=sys.stderr)"
     ending, others = Event(), set(threading.enumerate())
-    with _messages_until(ending):
+    with messages_until(ending):
         child = subprocess.Popen([sys.executable, "-c", says], stdin=subprocess.PIPE)
     shown = ""
     while "before" not in shown:

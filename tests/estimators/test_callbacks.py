@@ -11,6 +11,7 @@ from sklearn.metrics import make_scorer, roc_auc_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
+from stopping import Stop
 
 from dimargin import DiODM, LinearODMClassifier, ODMClassifier, SVMClassifier
 from dimargin.estimators.callbacks import LevelScores
@@ -31,24 +32,6 @@ def tree(**parameters):
     """Levels of 4, 2 and 1 partitions, each solved to the tolerance of the last."""
     strategy = DiODM(early_stop=False, level_tol=1e-3)
     return ODMClassifier(strategy=strategy, branching=2, n_levels=2, random_state=0, **parameters)
-
-
-class Stop:
-    """Asks to stop at the end of the `count`-th task of a name; keeps what it saw."""
-
-    def __init__(self, task_name=None, count=1):
-        self.task_name, self.count, self.begun, self.ended = task_name, count, [], []
-
-    def setup(self, estimator, context): ...
-
-    def teardown(self, estimator, context): ...
-
-    def on_fit_task_begin(self, estimator, context):
-        self.begun.append(context.task_name)
-
-    def on_fit_task_end(self, estimator, context):
-        self.ended.append(context.task_name)
-        return self.ended.count(self.task_name) == self.count
 
 
 class Stalls(Exact):
@@ -215,17 +198,12 @@ def test_a_callback_stops_the_solve_at_a_check(machine):
     assert np.isfinite(machine.decision_function(X_TEST)).all()
 
 
-class Bar:
-    """Records after every check how far the bar of a level is, and its gap."""
+class Bar(Stop):
+    """Records after every check how far the bar of a level is."""
 
     def __init__(self):
-        self.shares, self.gaps, self.ended = [], [], {}
-
-    def setup(self, estimator, context): ...
-
-    def teardown(self, estimator, context): ...
-
-    def on_fit_task_begin(self, estimator, context): ...
+        super().__init__()
+        self.shares, self.ended = [], {}
 
     def on_fit_task_end(self, estimator, context):
         level = context.parent

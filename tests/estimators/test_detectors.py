@@ -94,7 +94,7 @@ def test_one_class(kernel, n, C):
     options = {"kernel": kernel, "gamma": 0.3, "degree": 2, "coef0": 1.0, "tol": 1e-7, "random_state": 0}
     detector = OneClassCoreSetSVM(C, **options).fit(X)
     K, x = VALUES[kernel](X, X), weights_of(detector, n)
-    rho, w = detector._square + x @ x / C, K @ x
+    rho, w = x @ K @ x + x @ x / C, K @ x
     slack = np.maximum(rho - w, 0)
     assert detector.offset_ == pytest.approx(rho - 2 * slack.mean())
     primal = (0.5 * x @ K @ x + C / 2 * slack @ slack) / rho**2

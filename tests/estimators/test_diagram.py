@@ -11,16 +11,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
-from dimargin import (
-    CoreSetSVDD,
-    CoreSetSVMClassifier,
-    GossipSVMClassifier,
-    LinearODMClassifier,
-    ODMClassifier,
-    ODMClassifierCV,
-    OneClassCoreSetSVM,
-    SVMClassifier,
-)
+import dimargin as dm
 from dimargin.estimators.diagram import CertificateDiagram, caption_of, documentation_link
 
 X, Y = make_moons(120, noise=0.3, random_state=0)
@@ -59,15 +50,15 @@ class Diagram(HTMLParser):
 
 
 MACHINES = [
-    ODMClassifier(random_state=0),
-    ODMClassifier(strategy="diodm", n_levels=1, stop_level=1, random_state=0),
-    ODMClassifier(strategy="landmark", n_landmarks=20, random_state=0),
-    SVMClassifier(random_state=0),
-    CoreSetSVMClassifier(random_state=0),
-    LinearODMClassifier(random_state=0),
-    GossipSVMClassifier(n_sites=2, alpha=0.1, random_state=0),
-    CoreSetSVDD(random_state=0),
-    OneClassCoreSetSVM(random_state=0),
+    dm.ODMClassifier(random_state=0),
+    dm.ODMClassifier(strategy="diodm", n_levels=1, stop_level=1, random_state=0),
+    dm.ODMClassifier(strategy="landmark", n_landmarks=20, random_state=0),
+    dm.SVMClassifier(random_state=0),
+    dm.CoreSetSVMClassifier(random_state=0),
+    dm.LinearODMClassifier(random_state=0),
+    dm.GossipSVMClassifier(n_sites=2, alpha=0.1, random_state=0),
+    dm.CoreSetSVDD(random_state=0),
+    dm.OneClassCoreSetSVM(random_state=0),
 ]
 
 
@@ -92,16 +83,16 @@ def test_the_certificate_is_in_plain_sight(machine):
 
 @pytest.mark.parametrize("gap", [0.0, 1.04e-3, 9.91e-4, 2.5e-16, 0.1 + 0.2])
 def test_a_gap_is_shown_rounded_up(gap):
-    machine = SVMClassifier()
+    machine = dm.SVMClassifier()
     machine.certificate_, machine.duality_gap_, machine.status_ = "global", gap, "converged"
     assert gap <= gap_in(caption_of(machine)) <= 1.1 * gap
 
 
 def test_it_is_so_inside_of_pipelines_and_searches():
-    machine = SVMClassifier(random_state=0)
+    machine = dm.SVMClassifier(random_state=0)
     pipeline = make_pipeline(MinMaxScaler(), machine).fit(X, Y)
     search = GridSearchCV(pipeline, {"svmclassifier__C": [1.0]}, cv=2).fit(X, Y)
-    vote = VotingClassifier([("a", SVMClassifier()), ("b", ODMClassifier())]).fit(X, Y)
+    vote = VotingClassifier([("a", dm.SVMClassifier()), ("b", dm.ODMClassifier())]).fit(X, Y)
     for around, inner in ((pipeline, pipeline[-1]), (search, search.best_estimator_[-1])):
         (caption,) = Diagram(around).captions
         assert inner.duality_gap_ <= gap_in(caption) <= 1.1 * inner.duality_gap_
@@ -109,9 +100,9 @@ def test_it_is_so_inside_of_pipelines_and_searches():
 
 
 def test_a_search_shows_its_best_machine():
-    search = ODMClassifierCV(param_grid={"lam": [1e3, 1e5]}, min_rows=20, cv=2, random_state=0)
+    search = dm.ODMClassifierCV(param_grid={"lam": [1e3, 1e5]}, min_rows=20, cv=2, random_state=0)
     assert Diagram(search).captions == []
-    assert "estimator: ODMClassifier" in Diagram(search.set_params(estimator=ODMClassifier(random_state=0))).text
+    assert "estimator: ODMClassifier" in Diagram(search.set_params(estimator=dm.ODMClassifier(random_state=0))).text
     search.fit(X, Y)
     shown = Diagram(search)
     assert "best_estimator_: ODMClassifier" in shown.text
@@ -119,7 +110,7 @@ def test_a_search_shows_its_best_machine():
 
 
 def test_everything_is_escaped():
-    machine = SVMClassifier().fit(X, Y)
+    machine = dm.SVMClassifier().fit(X, Y)
     before = Diagram(machine).tags.count("script")
     machine.status_ = machine.certificate_ = "<script>alert('&')</script>"
     shown = Diagram(machine)
@@ -127,7 +118,7 @@ def test_everything_is_escaped():
 
 
 def test_there_is_no_caption_while_parts_of_the_certificate_are_missing():
-    machine = SVMClassifier().fit(X, Y)
+    machine = dm.SVMClassifier().fit(X, Y)
     del machine.duality_gap_
     assert caption_of(machine) is None and Diagram(machine).captions == []
 
@@ -147,6 +138,6 @@ def test_documentation_is_linked_where_its_address_is_known(urls, expected, monk
     page = "/api/generated/dimargin.{estimator_name}.html"
     assert documentation_link(urls) == (expected + page if expected else "")
     monkeypatch.setattr(CertificateDiagram, "_doc_link_template", documentation_link(urls))
-    links = Diagram(LinearODMClassifier().fit(X, Y)).links
+    links = Diagram(dm.LinearODMClassifier().fit(X, Y)).links
     assert set(links) == ({expected + "/api/generated/dimargin.LinearODMClassifier.html"} if expected else set())
     assert np.all([link.startswith("https://") for link in links])

@@ -16,19 +16,7 @@ from sklearn.metrics.pairwise import linear_kernel
 from sklearn.model_selection import train_test_split
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import dimargin
-from dimargin import (
-    CoreSetSVDD,
-    CoreSetSVMClassifier,
-    DiODM,
-    GossipSVMClassifier,
-    LinearNewton,
-    LinearODMClassifier,
-    ODMClassifier,
-    ODMClassifierCV,
-    OneClassCoreSetSVM,
-    SVMClassifier,
-)
+import dimargin as dm
 from dimargin.estimators.docstrings import parameter_texts
 from dimargin.strategies import STRATEGIES, Options
 
@@ -37,8 +25,8 @@ STOCHASTIC = ("svrg", "csvrg", "dsvrg")  # solvers
 SAME_PATH = {"gamma", "shards"}
 # what the checks of an estimator begin from, where its defaults would take minutes
 BEGIN = {
-    GossipSVMClassifier: {"n_sites": 3, "alpha": 1e-2, "max_iter": 100},
-    ODMClassifierCV: {"param_grid": {"lam": [1e3, 1e5]}, "cv": 2},
+    dm.GossipSVMClassifier: {"n_sites": 3, "alpha": 1e-2, "max_iter": 100},
+    dm.ODMClassifierCV: {"param_grid": {"lam": [1e3, 1e5]}, "cv": 2},
 }
 
 # what a choice needs for the rows of the checks
@@ -60,31 +48,31 @@ class OwnKernel:
 
 # combinations
 BESIDE = [
-    ODMClassifier(kernel=OwnKernel()),
-    ODMClassifier(strategy="dc", n_levels=1, branching=3, stop_level=1),
-    ODMClassifier(strategy=DiODM(early_stop=False), n_levels=2, branching=2, kernel="laplacian"),
-    SVMClassifier(loss="squared_hinge", fit_intercept=True),
-    SVMClassifier(kernel="linear", fit_intercept=True),
-    SVMClassifier(strategy="diodm", n_levels=1, branching=2, fit_intercept=True),
-    SVMClassifier(strategy="dc", n_levels=1, branching=3, stop_level=1, fit_intercept=True),
-    SVMClassifier(loss="squared_hinge", strategy="landmark", fit_intercept=True),
-    SVMClassifier(multi_class="one_vs_one", fit_intercept=True),
-    CoreSetSVMClassifier(kernel="linear", C=10.0, epsilon=1e-5),
-    CoreSetSVDD(contamination=0.1),
-    OneClassCoreSetSVM(epsilon=1e-4),
-    LinearODMClassifier(lam=20.0, upsilon=0.4, theta=0.2, solver=LinearNewton("conjugate_gradients"), tol=1e-10),
-    LinearODMClassifier(fit_intercept=False),
-    GossipSVMClassifier(
+    dm.ODMClassifier(kernel=OwnKernel()),
+    dm.ODMClassifier(strategy="dc", n_levels=1, branching=3, stop_level=1),
+    dm.ODMClassifier(strategy=dm.DiODM(early_stop=False), n_levels=2, branching=2, kernel="laplacian"),
+    dm.SVMClassifier(loss="squared_hinge", fit_intercept=True),
+    dm.SVMClassifier(kernel="linear", fit_intercept=True),
+    dm.SVMClassifier(strategy="diodm", n_levels=1, branching=2, fit_intercept=True),
+    dm.SVMClassifier(strategy="dc", n_levels=1, branching=3, stop_level=1, fit_intercept=True),
+    dm.SVMClassifier(loss="squared_hinge", strategy="landmark", fit_intercept=True),
+    dm.SVMClassifier(multi_class="one_vs_one", fit_intercept=True),
+    dm.CoreSetSVMClassifier(kernel="linear", C=10.0, epsilon=1e-5),
+    dm.CoreSetSVDD(contamination=0.1),
+    dm.OneClassCoreSetSVM(epsilon=1e-4),
+    dm.LinearODMClassifier(lam=20.0, upsilon=0.4, theta=0.2, solver=dm.LinearNewton("conjugate_gradients"), tol=1e-10),
+    dm.LinearODMClassifier(fit_intercept=False),
+    dm.GossipSVMClassifier(
         n_sites=2, alpha=1e-2, gradient="local", step_size="pegasos", batch_size=5, max_iter=100, fit_intercept=True
     ),
-    ODMClassifierCV(LinearODMClassifier(), cv=2),
+    dm.ODMClassifierCV(dm.LinearODMClassifier(), cv=2),
 ]
 WEIGHTS = ["check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"]
 
 
 def public_estimators():
     """Classes of `dimargin.__all__` that scikit-learn can fit."""
-    found = [getattr(dimargin, name) for name in dimargin.__all__]
+    found = [getattr(dm, name) for name in dm.__all__]
     return [
         kind
         for kind in found
@@ -136,8 +124,8 @@ def expected_failures(estimator):
     """Checks that cannot hold by the nature of an estimator, with the reason: the only ones."""
     parameters = estimator.get_params(deep=False)
     kernel, found = str(parameters.get("kernel")), {}
-    no_intercept = isinstance(estimator, ODMClassifier) or not parameters.get("fit_intercept", True)
-    if no_intercept and (kernel in ("linear", "own") or isinstance(estimator, LinearODMClassifier)):
+    no_intercept = isinstance(estimator, dm.ODMClassifier) or not parameters.get("fit_intercept", True)
+    if no_intercept and (kernel in ("linear", "own") or isinstance(estimator, dm.LinearODMClassifier)):
         found["check_class_weight_classifiers"] = NO_LINE
     if parameters.get("solver") in STOCHASTIC:
         found |= dict.fromkeys(WEIGHTS, DRAWS_ROWS)
@@ -173,7 +161,7 @@ def test_scikit_learn_checks_of_other_parameters(estimator, check):
 
 def run(check, estimator):
     with warnings.catch_warnings():
-        if isinstance(estimator, GossipSVMClassifier) or getattr(estimator, "solver", None) in STOCHASTIC:
+        if isinstance(estimator, dm.GossipSVMClassifier) or getattr(estimator, "solver", None) in STOCHASTIC:
             warnings.simplefilter("ignore", ConvergenceWarning)
         check(estimator)
 
@@ -183,13 +171,13 @@ def run(check, estimator):
 def test_weights_equal_repetitions_with_the_default_grid(name):
     import sklearn.utils.estimator_checks as checks
 
-    getattr(checks, name)("ODMClassifierCV", ODMClassifierCV())
+    getattr(checks, name)("ODMClassifierCV", dm.ODMClassifierCV())
 
 
 def test_every_public_estimator_and_strategy_is_in_the_list():
     listed = {type(estimator) for estimator in ESTIMATORS}
     assert listed == set(public_estimators()) and len(listed) >= 8
-    for kind in (ODMClassifier, SVMClassifier):
+    for kind in (dm.ODMClassifier, dm.SVMClassifier):
         own = [estimator for estimator in ESTIMATORS if type(estimator) is kind]
         assert {*STRATEGIES, "auto"} <= {one.strategy for one in own if isinstance(one.strategy, str)}
         assert {"linear", "poly", "rbf", "laplacian", "precomputed"} <= {

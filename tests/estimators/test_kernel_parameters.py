@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import pairwise_kernels
 
 from dimargin import ODMClassifier, SVMClassifier
+from dimargin.estimators.validated_data import gamma_value
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(900, 2))
@@ -89,8 +90,7 @@ def test_the_scale_of_equal_numbers_is_one(n_rows, value):
     """The rounding of their mean made a variance of 1e-32."""
     rows = np.full((n_rows, 3), value)
     for given in (rows, sp.csr_array(rows)):
-        assert fitted(SVMClassifier(), np.arange(n_rows) % 2, given)._transform.kernel.gamma == 1.0
+        assert gamma_value("scale", given, np.ones(n_rows)) == 1.0
     rows[0] += 1e-3 * value
     for given in (rows, sp.csr_array(rows)):
-        gamma = fitted(SVMClassifier(), np.arange(n_rows) % 2, given)._transform.kernel.gamma
-        assert gamma == pytest.approx(1 / (3 * rows.var()), rel=1e-5)
+        assert gamma_value("scale", given, np.ones(n_rows)) == pytest.approx(1 / (3 * rows.var()), rel=1e-5)

@@ -11,6 +11,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits, load_svmlight_file, make_moons
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV
+from stopping import Stop
 
 from dimargin import DivideAndConquer, LevelScores, MarginDistributionDisplay, ODMClassifier, SVMClassifier, load, save
 
@@ -127,19 +128,8 @@ def test_scores_of_levels_are_those_of_models_that_stopped_there(prediction):
 
 def test_a_callback_stops_at_a_level_with_its_router():
     pytest.importorskip("sklearn.callback", reason="scikit-learn has callbacks since version 1.9")
-
-    class Stop:
-        def setup(self, estimator, context): ...
-
-        def teardown(self, estimator, context): ...
-
-        def on_fit_task_begin(self, estimator, context): ...
-
-        def on_fit_task_end(self, estimator, context):
-            return context.task_name == "level 2"
-
     machine = SVMClassifier(**EARLY | {"stop_level": 0, "strategy": DivideAndConquer(level_tol=1e-3)})
-    machine.set_callbacks(Stop()).fit(X, Y)
+    machine.set_callbacks(Stop("level 2")).fit(X, Y)
     assert (machine.status_, machine.certificate_) == ("stopped", "partitioned")
     asked = SVMClassifier(**EARLY).fit(X, Y)
     assert_array_equal(machine.decision_function(X_TEST), asked.decision_function(X_TEST))
@@ -189,13 +179,6 @@ def test_a_kernel_of_the_user(stop_level):
     assert_allclose(ours.decision_function(X_TEST), whole, atol=1e-3)
 
 
-def test_values_computed_beforehand_have_no_rows_to_cluster():
-    K = rbf_kernel(X[:50])
-    with pytest.raises(ValueError, match="strategy 'dc' clusters rows of features, which kernel='precomputed' lacks"):
-        SVMClassifier(kernel="precomputed", strategy="dc").fit(K, Y[:50])
-    SVMClassifier(kernel="precomputed", strategy="cascade", n_levels=1).fit(K, Y[:50])
-
-
 def test_the_memory_of_the_sample_is_asked_for():
     machine = SVMClassifier(strategy=DivideAndConquer(sample_size=1600), n_levels=1, memory_limit=60 * 2**20)
     with pytest.raises(MemoryError, match="memory_limit"):
@@ -212,7 +195,7 @@ def test_more_levels_than_rows_can_fill():
 def test_a_time_limit_gives_a_level_model():
     with pytest.warns(UserWarning, match="time limit"):
         machine = SVMClassifier(strategy="dc", n_levels=2, max_time=1e-6, random_state=0).fit(X, Y)
-    assert machine.certificate_ == "partitioned" and machine._router is not None
+    assert machine.certificate_ == "partitioned"
     assert machine.decision_function(X_TEST).shape == (800,)
 
 

@@ -14,39 +14,31 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from dimargin import (
-    CoreSetSVMClassifier,
-    DivideAndConquer,
-    ODMClassifier,
-    ODMClassifierCV,
-    OneClassCoreSetSVM,
-    SVMClassifier,
-    load,
-    save,
-)
+import dimargin as dm
+from dimargin.problems.one_vs_one import pair_numbers, votes_of
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 7)) + 0.2
 TWO = (X[:, 1] + 0.3 * RNG.normal(size=300) > 0.2).astype(int)
 FOUR = TWO + 2 * (X[:, 2] > 0.2)
 MACHINES = {
-    "hinge": SVMClassifier(kernel="linear"),
-    "hinge with an intercept": SVMClassifier(kernel="linear", fit_intercept=True, loss="squared_hinge"),
-    "odm": ODMClassifier(kernel="linear"),
-    "odm, one against the rest": ODMClassifier(kernel="linear", multi_class="one_vs_rest"),
-    "odm, landmarks": ODMClassifier(kernel="linear", strategy="landmark", n_landmarks=20, random_state=0),
-    "svm, naive clusters": SVMClassifier(
-        kernel="linear", strategy=DivideAndConquer(prediction="naive"), n_levels=1, random_state=0
+    "hinge": dm.SVMClassifier(kernel="linear"),
+    "hinge with an intercept": dm.SVMClassifier(kernel="linear", fit_intercept=True, loss="squared_hinge"),
+    "odm": dm.ODMClassifier(kernel="linear"),
+    "odm, one against the rest": dm.ODMClassifier(kernel="linear", multi_class="one_vs_rest"),
+    "odm, landmarks": dm.ODMClassifier(kernel="linear", strategy="landmark", n_landmarks=20, random_state=0),
+    "svm, naive clusters": dm.SVMClassifier(
+        kernel="linear", strategy=dm.DivideAndConquer(prediction="naive"), n_levels=1, random_state=0
     ),
-    "core-set": CoreSetSVMClassifier(kernel="linear"),
+    "core-set": dm.CoreSetSVMClassifier(kernel="linear"),
 }
 
 
-def pair_values(machine, rows):
-    """Decision values before votes."""
-    if getattr(machine, "_is_one_vs_one", False):
-        return machine._values_of_batch(sp.csr_array(rows) if sp.issparse(machine.support_vectors_) else rows).T
-    return machine.decision_function(rows).reshape(len(rows), -1)
+def decision_values(machine, products):
+    """Decision values that follow from products with the coefficients, of shape (n_outputs, n_rows)."""
+    n_classes = len(machine.classes_)
+    is_paired = len(machine.dual_coef_) < n_classes and n_classes > 2
+    return votes_of(products, pair_numbers(n_classes)) if is_paired else products.T
 
 
 @pytest.mark.slow_after(1)
@@ -59,16 +51,17 @@ def test_decision_values_are_products_with_the_coefficients(machine, y, store, t
     coefficients = fitted.coef_
     assert type(coefficients) is np.ndarray and coefficients.dtype == np.float64
     assert coefficients.shape == (len(fitted.intercept_), 7)
-    values = pair_values(fitted, queries)
-    assert_allclose(queries @ coefficients.T + fitted.intercept_, values, atol=1e-4 * np.abs(values).max())
-    save(fitted, tmp_path / "model")
-    for again in (load(tmp_path / "model"), pickle.loads(pickle.dumps(fitted))):
+    values = fitted.decision_function(queries).reshape(len(queries), -1)
+    found = decision_values(fitted, coefficients @ queries.T + fitted.intercept_[:, None])
+    assert_allclose(found, values, atol=1e-4 * np.abs(values).max())
+    dm.save(fitted, tmp_path / "model")
+    for again in (dm.load(tmp_path / "model"), pickle.loads(pickle.dumps(fitted))):
         assert (again.coef_ == coefficients).all()
 
 
 def test_they_are_those_of_svc():
     for y in (TWO, FOUR):
-        ours = SVMClassifier(kernel="linear", fit_intercept=True, tol=1e-8).fit(X, y)
+        ours = dm.SVMClassifier(kernel="linear", fit_intercept=True, tol=1e-8).fit(X, y)
         theirs = SVC(kernel="linear", tol=1e-6).fit(X, y)
         sign = 1 if y is TWO else -1  # the second class of a pair is the positive one here
         assert ours.coef_.shape == theirs.coef_.shape
@@ -77,7 +70,7 @@ def test_they_are_those_of_svc():
 
 @pytest.mark.parametrize("kernel", ["rbf", "poly", "laplacian", "precomputed", lambda a, b: a @ b.T])
 def test_no_other_kernel_has_them(kernel):
-    machine = SVMClassifier(kernel=kernel).fit(X @ X.T if kernel == "precomputed" else X, TWO)
+    machine = dm.SVMClassifier(kernel=kernel).fit(X @ X.T if kernel == "precomputed" else X, TWO)
     assert not hasattr(machine, "coef_")
     with pytest.raises(AttributeError, match="coef_ exists only with kernel='linear'"):
         machine.coef_  # noqa: B018
@@ -85,18 +78,18 @@ def test_no_other_kernel_has_them(kernel):
 
 
 def test_who_has_none():
-    assert not hasattr(SVMClassifier(kernel="linear"), "coef_") and not hasattr(ODMClassifierCV(), "coef_")
+    assert not hasattr(dm.SVMClassifier(kernel="linear"), "coef_") and not hasattr(dm.ODMClassifierCV(), "coef_")
     with pytest.raises(NotFittedError):
-        SVMClassifier(kernel="linear").coef_  # noqa: B018
-    assert not hasattr(OneClassCoreSetSVM(kernel="linear").fit(X), "coef_")
-    early = SVMClassifier(kernel="linear", strategy="dc", n_levels=1, stop_level=1, random_state=0).fit(X, TWO)
+        dm.SVMClassifier(kernel="linear").coef_  # noqa: B018
+    assert not hasattr(dm.OneClassCoreSetSVM(kernel="linear").fit(X), "coef_")
+    early = dm.SVMClassifier(kernel="linear", strategy="dc", n_levels=1, stop_level=1, random_state=0).fit(X, TWO)
     assert not hasattr(early, "coef_")
     with pytest.raises(AttributeError, match="predicts by clusters"):
         early.coef_  # noqa: B018
 
 
 def test_they_are_read_only():
-    machine = SVMClassifier(kernel="linear").fit(X, TWO)
+    machine = dm.SVMClassifier(kernel="linear").fit(X, TWO)
     with pytest.raises(AttributeError):
         machine.coef_ = np.zeros((1, 7))
     with pytest.raises(ValueError, match="read-only"):
@@ -117,9 +110,9 @@ def test_features_are_selected(machine, y, store):
 
 
 def test_in_searches_and_pipelines():
-    search = GridSearchCV(SVMClassifier(kernel="linear"), {"C": [0.1, 1.0]}, cv=2).fit(X, TWO)
+    search = GridSearchCV(dm.SVMClassifier(kernel="linear"), {"C": [0.1, 1.0]}, cv=2).fit(X, TWO)
     assert search.best_estimator_.coef_.shape == (1, 7)
-    piped = make_pipeline(StandardScaler(), ODMClassifier(kernel="linear")).fit(X, TWO)
+    piped = make_pipeline(StandardScaler(), dm.ODMClassifier(kernel="linear")).fit(X, TWO)
     assert np.abs(piped[-1].coef_).argmax() == 1 and "coef_" not in vars(piped[-1])
-    tuned = ODMClassifierCV(ODMClassifier(kernel="linear"), {"lam": [1e3, 1e4]}, random_state=0).fit(X, TWO)
+    tuned = dm.ODMClassifierCV(dm.ODMClassifier(kernel="linear"), {"lam": [1e3, 1e4]}, random_state=0).fit(X, TWO)
     assert tuned.coef_.shape == (1, 7)

@@ -14,22 +14,13 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
-from dimargin import (
-    LinearCoreSetSVRG,
-    LinearDSVRG,
-    LinearNewton,
-    LinearODMClassifier,
-    LinearSVRG,
-    MarginDistributionDisplay,
-    ODMClassifier,
-    load,
-    save,
-)
+import dimargin as dm
+from dimargin.estimators.validation import seed_of
 from dimargin.problems.losses import ODMLoss
 from dimargin.shards.keys import order_of_keys
 
 MILD = {"lam": 20.0, "upsilon": 0.4, "theta": 0.2}
-SOLVERS = ["newton", LinearNewton("conjugate_gradients"), "svrg", "csvrg", LinearDSVRG(n_partitions=3)]
+SOLVERS = ["newton", dm.LinearNewton("conjugate_gradients"), "svrg", "csvrg", dm.LinearDSVRG(n_partitions=3)]
 every_solver = pytest.mark.parametrize("solver", SOLVERS, ids=str)
 
 
@@ -53,7 +44,7 @@ def test_every_solver_finds_the_optimum_of_l_bfgs(rows, solver, intercept, spars
     X, y = rows[0] + 0.5, rows[1]
     weights = np.random.default_rng(0).uniform(0.1, 3, len(y))
     given = sp.csr_array(X) if sparse else X
-    machine = LinearODMClassifier(**MILD, solver=solver, fit_intercept=intercept, tol=1e-10, random_state=0)
+    machine = dm.LinearODMClassifier(**MILD, solver=solver, fit_intercept=intercept, tol=1e-10, random_state=0)
     machine.fit(given, y, weights)
     loss, start = ODMLoss(**MILD), np.zeros(X.shape[1] + intercept)
     found = minimize(lambda p: objective(X, 2 * y - 1, weights, loss, p, intercept), start, options={"gtol": 1e-8})
@@ -65,7 +56,7 @@ def test_every_solver_finds_the_optimum_of_l_bfgs(rows, solver, intercept, spars
 
 @every_solver
 def test_the_history_tells_of_every_step(rows, solver):
-    machine = LinearODMClassifier(**MILD, solver=solver, random_state=0).fit(*rows)
+    machine = dm.LinearODMClassifier(**MILD, solver=solver, random_state=0).fit(*rows)
     keys = {"level", "partitions", "rows", "scope", "seconds", "objective", "relative_gap", "gradient_norm", "epochs"}
     assert all(keys <= set(entry) for entry in machine.history_)
     epochs = [entry["epochs"] for entry in machine.history_]
@@ -77,25 +68,25 @@ def test_the_history_tells_of_every_step(rows, solver):
 
 
 def test_without_intercept_the_gap_is_half_the_squared_gradient(rows):
-    machine = LinearODMClassifier(**MILD, fit_intercept=False, solver="svrg", random_state=0).fit(*rows)
+    machine = dm.LinearODMClassifier(**MILD, fit_intercept=False, solver="svrg", random_state=0).fit(*rows)
     last = machine.history_[-1]
     assert last["gradient_norm"] ** 2 / 2 == pytest.approx(last["relative_gap"] * last["objective"])
 
 
 def test_the_linear_kernel_machine_is_the_same(rows):
     X, y = rows
-    linear = LinearODMClassifier(**MILD, fit_intercept=False, tol=1e-10).fit(X, y)
-    kernel = ODMClassifier(kernel="linear", **MILD, tol=1e-10).fit(X, y)
+    linear = dm.LinearODMClassifier(**MILD, fit_intercept=False, tol=1e-10).fit(X, y)
+    kernel = dm.ODMClassifier(kernel="linear", **MILD, tol=1e-10).fit(X, y)
     assert linear.objective_ == pytest.approx(kernel.objective_, rel=1e-8)
     assert_allclose(linear.decision_function(X), kernel.decision_function(X), atol=1e-4)
 
 
 def test_one_partition_of_dsvrg_is_svrg_on_rows_in_the_order_of_their_keys(rows):
     for sparse in (False, True):
-        machine = LinearODMClassifier(**MILD, random_state=3)
-        order = order_of_keys(rows[0], (rows[1] == np.unique(rows[1])[1]).astype(int), np.ones(1200), machine._seed())
+        machine = dm.LinearODMClassifier(**MILD, random_state=3)
+        order = order_of_keys(rows[0], (rows[1] == np.unique(rows[1])[1]).astype(int), np.ones(1200), seed_of(3))
         X, y = (sp.csr_array(rows[0]) if sparse else rows[0])[order], rows[1][order]
-        one = clone(machine).set_params(solver=LinearDSVRG(n_partitions=1)).fit(X, y)
+        one = clone(machine).set_params(solver=dm.LinearDSVRG(n_partitions=1)).fit(X, y)
         other = clone(machine).set_params(solver="svrg").fit(X, y)
         assert_array_equal(one.coef_, other.coef_)
         several = clone(machine).set_params(solver="dsvrg").fit(X, y)
@@ -103,27 +94,27 @@ def test_one_partition_of_dsvrg_is_svrg_on_rows_in_the_order_of_their_keys(rows)
 
 
 def test_csvrg_of_radius_zero_is_svrg(rows):
-    csvrg = LinearODMClassifier(**MILD, solver=LinearCoreSetSVRG(radius=0), random_state=3).fit(*rows)
-    svrg = LinearODMClassifier(**MILD, solver="svrg", random_state=3).fit(*rows)
+    csvrg = dm.LinearODMClassifier(**MILD, solver=dm.LinearCoreSetSVRG(radius=0), random_state=3).fit(*rows)
+    svrg = dm.LinearODMClassifier(**MILD, solver="svrg", random_state=3).fit(*rows)
     assert_array_equal(csvrg.coef_, svrg.coef_)
 
 
-@pytest.mark.parametrize("solver", [*SOLVERS, LinearSVRG("barzilai_borwein", 0.3)], ids=str)
+@pytest.mark.parametrize("solver", [*SOLVERS, dm.LinearSVRG("barzilai_borwein", 0.3)], ids=str)
 def test_the_same_seed_gives_the_same_model_whatever_the_threads(solver):
     X, y = make_classification(3000, 6, random_state=0)
     y[:300] = 2
-    fits = [LinearODMClassifier(**MILD, solver=solver, random_state=7, n_jobs=jobs).fit(X, y) for jobs in (1, 2)]
+    fits = [dm.LinearODMClassifier(**MILD, solver=solver, random_state=7, n_jobs=jobs).fit(X, y) for jobs in (1, 2)]
     assert_array_equal(fits[0].coef_, fits[1].coef_)
     assert len(fits[0].coef_) == 3 and fits[0].objective_.shape == (3,)
 
 
 def test_many_rows_begin_with_a_part():
     X, y = make_classification(140_000, 5, random_state=0)
-    machine = LinearODMClassifier(random_state=0, tol=1e-9).fit(X, y)
+    machine = dm.LinearODMClassifier(random_state=0, tol=1e-9).fit(X, y)
     assert machine.history_[0]["level"] == 1 and machine.history_[-1]["level"] == 0
     assert {(e["rows"], e["scope"]) for e in machine.history_} == {(16_384, "partitioned"), (140_000, "global")}
     assert machine.history_[-1]["epochs"] <= 4  # the part's optimum is near
-    again = LinearODMClassifier(random_state=0, tol=1e-9, warm_start=True).fit(X, y).fit(X, y)
+    again = dm.LinearODMClassifier(random_state=0, tol=1e-9, warm_start=True).fit(X, y).fit(X, y)
     assert again.n_iter_ == 1
     assert_allclose(again.coef_, machine.coef_, rtol=1e-6)
 
@@ -133,7 +124,7 @@ def test_many_rows_begin_with_a_part():
 def test_a_time_limit_gives_a_certified_model(solver):
     X, y = make_classification(150_000, 20, random_state=0)
     with pytest.warns(ConvergenceWarning, match="the time limit was reached"):
-        machine = LinearODMClassifier(lam=1e6, solver=solver, max_time=1e-3, tol=1e-12).fit(X, y)
+        machine = dm.LinearODMClassifier(lam=1e6, solver=solver, max_time=1e-3, tol=1e-12).fit(X, y)
     assert machine.status_ == "max_time" and 0 <= machine.duality_gap_ <= 1 + 1e-9 and machine.certificate_ == "global"
     assert machine.decision_function(X[:5]).shape == (5,)
 
@@ -142,7 +133,7 @@ def test_a_time_limit_gives_a_certified_model(solver):
 @every_solver
 def test_data_of_odd_shape(solver):
     rng = np.random.default_rng(0)
-    make = clone(LinearODMClassifier(**MILD, solver=solver, random_state=0))
+    make = clone(dm.LinearODMClassifier(**MILD, solver=solver, random_state=0))
     X, y = rng.normal(size=(40, 1)), np.repeat(["a", "b"], 20)
     X[20:] += 2
     assert make.fit(X, y).score(X, y) > 0.8
@@ -160,7 +151,7 @@ def test_data_of_odd_shape(solver):
 def test_float32_rows_are_not_copied_and_give_the_same(rows):
     X = rows[0].astype(np.float32)
     for solver in SOLVERS:
-        make = LinearODMClassifier(**MILD, solver=solver, random_state=0, tol=1e-9)
+        make = dm.LinearODMClassifier(**MILD, solver=solver, random_state=0, tol=1e-9)
         single, double = clone(make).fit(X, rows[1]), clone(make).fit(X.astype(float), rows[1])
         assert_allclose(single.coef_, double.coef_, rtol=1e-9)
 
@@ -170,8 +161,8 @@ def test_float32_rows_are_not_copied_and_give_the_same(rows):
 
 def test_a_pass_over_a_stream_comes_near_the_optimum(rows):
     X, y = make_classification(20_000, 8, n_informative=5, n_clusters_per_class=1, class_sep=0.7, random_state=1)
-    whole = LinearODMClassifier(**MILD, tol=1e-9).fit(X, y)
-    stream = LinearODMClassifier(**MILD, random_state=0)
+    whole = dm.LinearODMClassifier(**MILD, tol=1e-9).fit(X, y)
+    stream = dm.LinearODMClassifier(**MILD, random_state=0)
     excess = []
     for part in np.array_split(np.arange(len(y)), 20):
         stream.partial_fit(X[part], y[part], classes=[0, 1])
@@ -185,7 +176,10 @@ def test_a_pass_over_a_stream_comes_near_the_optimum(rows):
 
 
 def test_partial_fit_of_the_same_rows_converges(rows):
-    whole, machine = LinearODMClassifier(**MILD, tol=1e-12).fit(*rows), LinearODMClassifier(**MILD, random_state=0)
+    whole, machine = (
+        dm.LinearODMClassifier(**MILD, tol=1e-12).fit(*rows),
+        dm.LinearODMClassifier(**MILD, random_state=0),
+    )
     gaps = [machine.partial_fit(*rows, classes=[0, 1]).duality_gap_ for _ in range(100)]
     assert gaps[-1] < 1e-3 * gaps[0]
     assert_allclose(machine.coef_, whole.coef_, atol=0.01)
@@ -193,7 +187,7 @@ def test_partial_fit_of_the_same_rows_converges(rows):
 
 def test_partial_fit_of_a_class_at_a_time_and_what_it_refuses(rows):
     X, y = rows
-    machine = LinearODMClassifier(**MILD, random_state=0)
+    machine = dm.LinearODMClassifier(**MILD, random_state=0)
     with pytest.raises(ValueError, match="classes must be given in the first call"):
         machine.partial_fit(X, y)
     for value in (0, 1, 0, 1):
@@ -204,10 +198,10 @@ def test_partial_fit_of_a_class_at_a_time_and_what_it_refuses(rows):
     with pytest.raises(ValueError, match="classes must be those of the first call"):
         machine.partial_fit(X, y, classes=[0, 1])
     with pytest.raises(AttributeError, match="has no attribute 'partial_fit'") as caught:
-        LinearODMClassifier(solver="newton").partial_fit(X, y, classes=[0, 1])
+        dm.LinearODMClassifier(solver="newton").partial_fit(X, y, classes=[0, 1])
     assert "partial_fit needs solver='svrg'" in str(caught.value.__cause__)
     with pytest.raises(ValueError, match="balanced"):
-        LinearODMClassifier(class_weight="balanced").partial_fit(X, y, classes=[0, 1])
+        dm.LinearODMClassifier(class_weight="balanced").partial_fit(X, y, classes=[0, 1])
 
 
 # ---- around it -------------------------------------------------------------------------------------------------------
@@ -223,58 +217,58 @@ def test_partial_fit_of_a_class_at_a_time_and_what_it_refuses(rows):
         ({"tol": -1}, "tol must be"),
         ({"max_iter": 0}, "max_iter must be"),
         ({"max_time": 0}, "max_time must be"),
-        ({"solver": LinearNewton("lu")}, "LinearNewton: hessian must be"),
-        ({"solver": LinearSVRG("large")}, "LinearSVRG: step_size must be"),
-        ({"solver": LinearSVRG(inner_passes=0)}, "inner_passes must be"),
-        ({"solver": LinearDSVRG(n_partitions=0)}, "n_partitions must be"),
-        ({"solver": LinearCoreSetSVRG(radius=-1)}, "radius must be"),
+        ({"solver": dm.LinearNewton("lu")}, "LinearNewton: hessian must be"),
+        ({"solver": dm.LinearSVRG("large")}, "LinearSVRG: step_size must be"),
+        ({"solver": dm.LinearSVRG(inner_passes=0)}, "inner_passes must be"),
+        ({"solver": dm.LinearDSVRG(n_partitions=0)}, "n_partitions must be"),
+        ({"solver": dm.LinearCoreSetSVRG(radius=-1)}, "radius must be"),
     ],
 )
 def test_bad_parameters_are_named(rows, wrong, match):
     with pytest.raises(ValueError, match=match):
-        LinearODMClassifier(**wrong).fit(*rows)
+        dm.LinearODMClassifier(**wrong).fit(*rows)
 
 
 def test_bad_rows_are_named(rows):
     X, y = rows[0].copy(), rows[1]
     X[5, 2] = np.nan
     with pytest.raises(ValueError, match=r"NaN \(row 5, column 2\)"):
-        LinearODMClassifier().fit(X, y)
+        dm.LinearODMClassifier().fit(X, y)
     with pytest.raises(ValueError, match=r"NaN \(row 5, column 2\)"):
-        LinearODMClassifier().fit(*rows).predict(X)
-    machine = LinearODMClassifier(warm_start=True).fit(*rows)
+        dm.LinearODMClassifier().fit(*rows).predict(X)
+    machine = dm.LinearODMClassifier(warm_start=True).fit(*rows)
     with pytest.raises(ValueError, match="X has 1 features, but LinearODMClassifier is expecting 8"):
-        LinearODMClassifier().fit(*rows).certify(X[:, :1], y)
+        dm.LinearODMClassifier().fit(*rows).certify(X[:, :1], y)
     with pytest.raises(ValueError, match="warm_start=True needs the classes and features"):
         machine.fit(X[:, :1], y)
 
 
 def test_it_is_searched_in_a_pipeline_and_drawn(rows):
     search = GridSearchCV(
-        make_pipeline(StandardScaler(), LinearODMClassifier(solver=LinearSVRG(), random_state=0)),
+        make_pipeline(StandardScaler(), dm.LinearODMClassifier(solver=dm.LinearSVRG(), random_state=0)),
         {"linearodmclassifier__lam": [1.0, 10.0], "linearodmclassifier__solver__inner_passes": [1.0, 2.0]},
         cv=2,
     ).fit(*rows)
     assert search.best_score_ > 0.78
     pytest.importorskip("matplotlib")
-    MarginDistributionDisplay.from_estimator(search, *rows)
+    dm.MarginDistributionDisplay.from_estimator(search, *rows)
 
 
-@pytest.mark.parametrize("solver", ["auto", LinearDSVRG(n_partitions=2)], ids=str)
+@pytest.mark.parametrize("solver", ["auto", dm.LinearDSVRG(n_partitions=2)], ids=str)
 def test_a_model_file_holds_it(tmp_path, rows, solver):
-    machine = LinearODMClassifier(**MILD, solver=solver, random_state=0).fit(*rows)
-    save(machine, tmp_path / "model")
-    again = load(tmp_path / "model")
+    machine = dm.LinearODMClassifier(**MILD, solver=solver, random_state=0).fit(*rows)
+    dm.save(machine, tmp_path / "model")
+    again = dm.load(tmp_path / "model")
     assert_array_equal(again.decision_function(rows[0]), machine.decision_function(rows[0]))
     assert again.history_ == machine.history_ and str(again.get_params()) == str(machine.get_params())
-    stream = LinearODMClassifier(**MILD, random_state=0).partial_fit(*rows, classes=[0, 1])
-    save(stream, tmp_path / "stream")
-    assert_array_equal(load(tmp_path / "stream").partial_fit(*rows).coef_, stream.partial_fit(*rows).coef_)
+    stream = dm.LinearODMClassifier(**MILD, random_state=0).partial_fit(*rows, classes=[0, 1])
+    dm.save(stream, tmp_path / "stream")
+    assert_array_equal(dm.load(tmp_path / "stream").partial_fit(*rows).coef_, stream.partial_fit(*rows).coef_)
 
 
 def test_digits_of_ten_classes():
     X, y = load_digits(return_X_y=True)
-    machine = LinearODMClassifier(random_state=0).fit(X[:1200] / 16, y[:1200])
+    machine = dm.LinearODMClassifier(random_state=0).fit(X[:1200] / 16, y[:1200])
     assert machine.score(X[1200:] / 16, y[1200:]) > 0.87 and machine.coef_.shape == (10, 64)
 
 
@@ -286,14 +280,14 @@ def test_the_demo_of_libodm(data_folder, libodm, published):
     X, y, X_test, y_test = svmguide1(data_folder)
     X, X_test = (np.column_stack([rows, np.ones(len(rows))]) for rows in (X, X_test))
     lam, upsilon, theta = libodm
-    machine = LinearODMClassifier(2 * lam, upsilon, theta, fit_intercept=False, tol=1e-8).fit(X, y)
+    machine = dm.LinearODMClassifier(2 * lam, upsilon, theta, fit_intercept=False, tol=1e-8).fit(X, y)
     assert 100 * machine.score(X_test, y_test) == pytest.approx(published, abs=1e-9)
 
 
 def test_the_demo_of_libodm_with_a_kernel(data_folder):
     """One test row lies 0.00046 beside the boundary: a gap of 1e-6 left its side to the order of the additions."""
     X, y, X_test, y_test = svmguide1(data_folder)
-    machine = ODMClassifier(gamma=16.0, lam=2 * 4096, upsilon=0.3, theta=0.1, tol=1e-9).fit(X, y)
+    machine = dm.ODMClassifier(gamma=16.0, lam=2 * 4096, upsilon=0.3, theta=0.1, tol=1e-9).fit(X, y)
     assert 100 * machine.score(X_test, y_test) == pytest.approx(97.075, abs=1e-9)
 
 

@@ -9,16 +9,7 @@ import scipy.sparse as sp
 from sklearn.base import is_outlier_detector
 from sklearn.exceptions import ConvergenceWarning
 
-import dimargin
-from dimargin import (
-    CoreSetSVDD,
-    CoreSetSVMClassifier,
-    GossipSVMClassifier,
-    LinearODMClassifier,
-    ODMClassifier,
-    OneClassCoreSetSVM,
-    SVMClassifier,
-)
+import dimargin as dm
 from dimargin.estimators.validation import MAX_PARAMETER, MIN_PARAMETER, check_objectives
 
 EXTREMES = (5e-324, 1e-320, 1e-300, 1e-100, 1e100, 1e300)
@@ -26,10 +17,10 @@ SCALES = (1e-320, 1e-300, 1e-160, 1e-100, 1e-20, 1e20, 1e50, 1e100, 1e155, 1e200
 RNG = np.random.default_rng(0)
 y = np.arange(30) % 2
 X = RNG.normal(size=(30, 3)) + y[:, None]
-SMALL = {GossipSVMClassifier: {"n_sites": 2, "max_iter": 40}}
+SMALL = {dm.GossipSVMClassifier: {"n_sites": 2, "max_iter": 40}}
 CERTIFIED = [
     kind
-    for kind in map(dimargin.__dict__.get, dimargin.__all__)
+    for kind in map(dm.__dict__.get, dm.__all__)
     if inspect.isclass(kind) and "duality_gap_ :" in (kind.__doc__ or "")
 ]
 
@@ -105,25 +96,25 @@ def test_no_certificate_is_other_than_finite(kind):
 
 
 def test_all_machines_are_tried():
-    assert {ODMClassifier, SVMClassifier, LinearODMClassifier, CoreSetSVMClassifier} < set(CERTIFIED)
-    assert {GossipSVMClassifier, CoreSetSVDD, OneClassCoreSetSVM} < set(CERTIFIED)
+    assert {dm.ODMClassifier, dm.SVMClassifier, dm.LinearODMClassifier, dm.CoreSetSVMClassifier} < set(CERTIFIED)
+    assert {dm.GossipSVMClassifier, dm.CoreSetSVDD, dm.OneClassCoreSetSVM} < set(CERTIFIED)
 
 
 @pytest.mark.parametrize("parameters", [{"gamma": 1e-300}, {"kernel": "linear"}, {}])
 def test_a_ball_around_rows_that_are_the_same(parameters):
     rows = X if "gamma" in parameters else np.ones((10, 2))
     with pytest.warns(UserWarning, match="The radius of the ball is zero: all rows are equal to kernel="):
-        found = CoreSetSVDD(**parameters).fit(rows)
+        found = dm.CoreSetSVDD(**parameters).fit(rows)
     assert found.radius_ == 0 and found.status_ == "converged" and 0 <= found.duality_gap_ <= 1e-3
 
 
 @pytest.mark.parametrize(
     ("machine", "text"),
     [
-        (OneClassCoreSetSVM(C=1e-300), r"C must be in \[1e-50, 1e\+50\], got 1e-300"),
-        (CoreSetSVDD(C=1e300), r"C must be in \[1e-50, 1e\+50\], got 1e\+300"),
-        (LinearODMClassifier(lam=1e300), r"lam must be in \[1e-50, 1e\+50\], got 1e\+300"),
-        (GossipSVMClassifier(alpha=1e-300), r"alpha must be in \[1e-50, 1e\+50\], got 1e-300"),
+        (dm.OneClassCoreSetSVM(C=1e-300), r"C must be in \[1e-50, 1e\+50\], got 1e-300"),
+        (dm.CoreSetSVDD(C=1e300), r"C must be in \[1e-50, 1e\+50\], got 1e\+300"),
+        (dm.LinearODMClassifier(lam=1e300), r"lam must be in \[1e-50, 1e\+50\], got 1e\+300"),
+        (dm.GossipSVMClassifier(alpha=1e-300), r"alpha must be in \[1e-50, 1e\+50\], got 1e-300"),
     ],
 )
 def test_parameters_without_room_for_products_are_named(machine, text):
@@ -133,26 +124,26 @@ def test_parameters_without_room_for_products_are_named(machine, text):
 
 def test_a_gap_that_rounding_leaves_is_of_status_precision():
     with pytest.warns(ConvergenceWarning, match=r"the remaining gap above tol=0\.001 is within rounding error"):
-        found = CoreSetSVDD(kernel="poly", gamma=1e30).fit(X)
+        found = dm.CoreSetSVDD(kernel="poly", gamma=1e30).fit(X)
     assert found.status_ == "precision" and found.duality_gap_ > 0.001
 
 
 def test_weights_without_room_for_products_are_named():
     given = np.where(np.arange(30) == 4, 1e-320, 1.0)
-    for machine in (SVMClassifier(loss="squared_hinge"), CoreSetSVDD()):
+    for machine in (dm.SVMClassifier(loss="squared_hinge"), dm.CoreSetSVDD()):
         text = r"sample_weight must be 0 or in \[1e-50, 1e\+50\], got 9.99989e-321 in row 4"
         with pytest.raises(ValueError, match=text):
             machine.fit(X, y, sample_weight=given)
     with pytest.raises(ValueError, match=r"sample_weight times class_weight must be 0 or .* got 1e-300 in row 0"):
-        SVMClassifier(class_weight={0: 1e-300}).fit(X, y)
+        dm.SVMClassifier(class_weight={0: 1e-300}).fit(X, y)
     given[4] = 0.0  # left out
-    assert SVMClassifier().fit(X, y, sample_weight=given).status_ == "converged"
+    assert dm.SVMClassifier().fit(X, y, sample_weight=given).status_ == "converged"
 
 
 def test_features_without_room_for_squares_are_named():
     for rows in (X * 1e300, sp.csr_array(X * 1e300)):
         text = r"column 0 of X is too large: 1.25.*e\+299 in row 0; expected magnitudes up to 1e\+50"
-        for machine in (GossipSVMClassifier(), LinearODMClassifier()):
+        for machine in (dm.GossipSVMClassifier(), dm.LinearODMClassifier()):
             with pytest.raises(ValueError, match=text):
                 machine.fit(rows, y)
 
@@ -167,13 +158,13 @@ def test_what_is_not_finite_is_never_reported():
 
 def test_kernel_values_without_room_for_squares_are_refused():
     with pytest.raises(ValueError, match=r"column \d of X is too large for the linear kernel"):
-        CoreSetSVDD(kernel="linear").fit(X * 1e100)
+        dm.CoreSetSVDD(kernel="linear").fit(X * 1e100)
 
 
 @pytest.mark.parametrize("parameters", [{"strategy": "landmark", "lam": 1e30}, {"strategy": "dc"}])
 def test_strategies_at_the_ends(parameters):
     """A Hessian that rounding has left indefinite; distances that have no inverse."""
-    assert attempt(ODMClassifier, X * (1e-160 if parameters["strategy"] == "dc" else 1.0), parameters, {})
+    assert attempt(dm.ODMClassifier, X * (1e-160 if parameters["strategy"] == "dc" else 1.0), parameters, {})
 
 
 def test_rows_so_large_that_no_step_helps_end_at_once():
@@ -181,5 +172,5 @@ def test_rows_so_large_that_no_step_helps_end_at_once():
     rows = np.random.default_rng(0).normal(size=(30, 3))
     gap = "1.00e" if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else ""  # OpenBLAS of older ones rounds otherwise
     with pytest.warns(ConvergenceWarning, match=f"stays at {gap}"):
-        found = CoreSetSVMClassifier(kernel="linear").fit(1e20 * rows, rows[:, 0] > 0)
+        found = dm.CoreSetSVMClassifier(kernel="linear").fit(1e20 * rows, rows[:, 0] > 0)
     assert found.status_ == "precision" and found.n_iter_ <= 3

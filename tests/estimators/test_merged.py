@@ -6,9 +6,12 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 
 from dimargin import CoreSetSVMClassifier, ODMClassifier, ODMClassifierCV, SVMClassifier
 from dimargin.estimators import validated_data as data_module
+from dimargin.estimators.kernel_parameters import row_transform_of
+from dimargin.estimators.search import scoring
 from dimargin.estimators.search.folds import ExactTrainer, Fold, Sample
 from dimargin.estimators.validated_data import merged, training_data
 from dimargin.problems.losses import ODMLoss
@@ -32,19 +35,18 @@ def repeated(n=2600, n_different=900, n_classes=2, seed=0):
     return X, y, rng.uniform(0.5, 2.0, n)
 
 
-def unmerged(monkeypatch):
-    monkeypatch.setattr(data_module, "_MIN_COMPACTED_ROWS", 10**9)
+def unmerged(machine):
+    """The same machine, which keeps all rows because it has a memory limit."""
+    return clone(machine).set_params(memory_limit=2**40)
 
 
 def primal(machine, X, y, weights):
     """The primal objective on all rows as they were given, by the model's function alone."""
     labels = np.where(y == machine.classes_[1], 1.0, -1.0)
-    vectors, signed = machine.support_vectors_, machine.dual_coef_[0]
-    values = machine._kernel_with(vectors).multiply(np.arange(len(vectors)), machine.dual_coef_)[0]
     total = weights.sum()
-    losses = machine._loss().value(labels * machine.decision_function(X), weights, total, total)
-    offset = machine._offset * signed.sum()
-    return 0.5 * signed @ (values + offset) + losses.sum()
+    losses = machine.fit_plan().loss.value(labels * machine.decision_function(X), weights, total, total)
+    # An intercept without a penalty adds nothing, because the coefficients' sum is zero then.
+    return 0.5 * machine.dual_coef_[0] @ machine.decision_function(machine.support_vectors_) + losses.sum()
 
 
 # ---- which rows stand for which --------------------------------------------------------------------------------------
@@ -56,13 +58,8 @@ def test_against_unique_rows(n, n_different, seed, sparse, dropped):
     X = rng.integers(-1, 2, size=(n_different, 3))[rng.integers(0, n_different, n)].astype(float)
     y, weights = rng.integers(0, 2, n), rng.uniform(0.1, 3.0, n)
     y[:2], weights[2:] = [0, 1], weights[2:] * (rng.random(n - 2) < 0.7 if dropped else 1.0)
-    before = data_module._MIN_COMPACTED_ROWS
-    data_module._MIN_COMPACTED_ROWS = 1
-    try:
-        data = training_data(SVMClassifier(), sp.csr_array(X) if sparse else X, y, weights)
-        found = merged(data)
-    finally:
-        data_module._MIN_COMPACTED_ROWS = before
+    data = training_data(SVMClassifier(), sp.csr_array(X) if sparse else X, y, weights)
+    found = merged(data, min_rows=1)
     rows, first, sums = np.unique(np.c_[X, y][data.kept], axis=0, return_index=True, return_inverse=True)
     if len(rows) > 0.95 * len(data.kept):
         assert found is data
@@ -124,7 +121,7 @@ def test_kernel_values_and_kernels_of_users_are_not_looked_at(monkeypatch):
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=repr)
-def test_the_optimum_is_that_of_all_rows(machine, monkeypatch):
+def test_the_optimum_is_that_of_all_rows(machine):
     X, y, weights = repeated()
     machine.set_params(tol=1e-6)
     found = machine.fit(X, y, weights)
@@ -132,8 +129,7 @@ def test_the_optimum_is_that_of_all_rows(machine, monkeypatch):
     assert len(np.unique(np.c_[X[found.support_], y[found.support_]], axis=0)) == len(found.support_) < 1500
     assert_array_equal(found.support_vectors_, X[found.support_])
     assert primal(found, X, y, weights) == pytest.approx(objective, rel=1e-9)
-    unmerged(monkeypatch)
-    machine.fit(X, y, weights)
+    machine = unmerged(machine).fit(X, y, weights)
     assert objective == pytest.approx(machine.objective_, rel=3e-6)
     assert dual <= machine.objective_ and machine.dual_objective_ <= objective
     assert_allclose(values, machine.decision_function(X), atol=0.02)
@@ -155,17 +151,16 @@ def test_every_strategy_takes_them_and_certify_agrees(strategy, n_classes):
 
 
 @pytest.mark.parametrize("intercept", [False, True])
-def test_pairs_of_classes(intercept, monkeypatch):
+def test_pairs_of_classes(intercept):
     X, y, weights = repeated(n_classes=3)
     machine = SVMClassifier(C=2.0, fit_intercept=intercept, multi_class="one_vs_one", tol=1e-6)
     objective = machine.fit(X, y, weights).objective_
     machine.certify(X, y, weights)
     assert machine.duality_gap_ <= 1e-6
-    unmerged(monkeypatch)
-    assert_allclose(machine.fit(X, y, weights).objective_, objective, rtol=3e-6)
+    assert_allclose(unmerged(machine).fit(X, y, weights).objective_, objective, rtol=3e-6)
 
 
-def test_certify_and_warm_start_know_models_of_either_kind(monkeypatch):
+def test_certify_and_warm_start_know_models_of_either_kind():
     X, y, weights = repeated()
     machine = SVMClassifier(C=2.0, memory_limit=2**30, warm_start=True, tol=1e-6)
     objective = machine.fit(X, y, weights).objective_  # with a coefficient for every row
@@ -188,7 +183,7 @@ def test_samples_are_merged_with_the_mass_of_all_rows():
     X, y, weights = repeated(n=4000)
     data = training_data(ODMClassifier(), X, y, weights)
     fold = Fold(np.arange(3000), np.arange(3000, 4000))
-    transform = ODMClassifier(gamma=0.5)._row_transform(X, weights)
+    transform = row_transform_of(ODMClassifier(gamma=0.5), X, weights)
     values = []
     for may_merge in (False, True):
         sample = Sample.of(data, fold, 3000, may_merge)
@@ -204,6 +199,6 @@ def test_a_search_may_merge(monkeypatch):
     search = ODMClassifierCV(None, grid, random_state=0, search_tol=1e-4)
     best, score = search.fit(X, y).best_params_, search.best_score_
     assert len(search.support_) == len(np.unique(np.c_[X[search.support_], y[search.support_]], axis=0))
-    unmerged(monkeypatch)
+    monkeypatch.setattr(scoring, "may_merge", lambda machine: False)
     assert search.fit(X, y).best_params_ == best
     assert search.best_score_ == pytest.approx(score, abs=2e-3)

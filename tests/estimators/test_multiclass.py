@@ -17,8 +17,8 @@ from sklearn.preprocessing import scale
 from sklearn.svm import SVC
 
 import dimargin as dm
-from dimargin.estimators import certificate, kernel_margin_classifier
-from dimargin.estimators.fit_progress import Monitor
+from dimargin.estimators.fit_progress import Monitor, observed
+from dimargin.strategies.block_pairs import PairSizes
 
 MACHINES = {
     "hinge": dm.SVMClassifier(C=5.0, gamma=0.3, fit_intercept=True, random_state=0),
@@ -140,7 +140,7 @@ def test_the_certificate_is_computed_again(name):
     assert machine.certify(X, y, weights).duality_gap_ > 5 * found[2]
     with pytest.raises(ValueError, match="not the rows"):
         machine.certify(X + 1.0, y, weights)
-    with pytest.raises(TimeoutError):
+    with pytest.raises(TimeoutError, match=r"needs more than max_time=1e-09 s: 0 of 6 pairs of classes were done"):
         machine.certify(X, y, weights, max_time=1e-9)
 
 
@@ -215,14 +215,6 @@ def test_auto_is_one_vs_one_where_pairs_are_solved_exactly(parameters, n_coeffic
     assert clone(MACHINES["ODM"]).set_params(**parameters).fit(*rows()).dual_coef_.shape[0] == n_coefficients
 
 
-def test_auto_leaves_large_pairs_to_trees(monkeypatch):
-    X, y = rows()
-    largest = np.sort(np.bincount(y))[-2:].sum()
-    for most, n_coefficients in ((largest, 3), (largest - 1, 4)):
-        monkeypatch.setattr(kernel_margin_classifier, "_AUTO_EXACT_ROWS", most)
-        assert clone(MACHINES["hinge"]).fit(X, y).dual_coef_.shape[0] == n_coefficients
-
-
 def test_probabilities_and_margins():
     X, y = rows()
     calibrated = CalibratedClassifierCV(paired(MACHINES["hinge"]), ensemble=False, cv=3).fit(X, y)
@@ -249,8 +241,9 @@ def test_progress_is_told_pair_by_pair(capsys):
             self.ended.append(index)
 
     machine, scores = paired(MACHINES["hinge"], verbose=1), dm.LevelScores(*rows())
-    machine._monitor = heard = Heard()
-    machine.set_callbacks(scores).fit(*rows())
+    heard = Heard()
+    with observed(machine, heard):
+        machine.set_callbacks(scores).fit(*rows())
     assert scores.scores_ == [{"level": 0, "score": machine.score(*rows())}]
     assert heard.levels == [(0, 6)] and sorted(heard.ended) == list(range(6))
     assert "level 0: 6 pairs, " in capsys.readouterr().out
@@ -264,8 +257,7 @@ def test_an_interrupt_ends_the_fit_without_a_change():
 
     machine = paired(MACHINES["hinge"]).fit(*rows())
     before = machine.dual_coef_
-    machine._monitor = Impatient()
-    with pytest.raises(KeyboardInterrupt):
+    with observed(machine, Impatient()), pytest.raises(KeyboardInterrupt):
         machine.fit(*rows(300))
     assert machine.dual_coef_ is before
 
@@ -300,17 +292,10 @@ def test_certificates_of_many_pairs_are_those_of_each(name, kernel, monkeypatch)
         machine.dual_coef_ *= factor
         gap, objectives = machine.certify(X, y).duality_gap_, machine.objective_
         with monkeypatch.context() as patch:
-            patch.setattr(certificate, "MAX_ROWS", 0)  # one by one
+            patch.setattr(PairSizes, "max_stored_rows", 0)  # one by one
             assert gap == pytest.approx(machine.certify(X, y).duality_gap_, rel=1e-6, abs=1e-10)
         assert_allclose(objectives, machine.objective_, rtol=1e-9)
         assert (gap <= 1e-10) == (factor == 1.0)
-
-
-def test_certificates_of_many_pairs_end_in_time():
-    X, y = rows(300)
-    machine = paired(MACHINES["hinge"]).fit(X, y)
-    with pytest.raises(TimeoutError, match=r"needs more than max_time=1e-09 s: 0 of 6 pairs of classes were done"):
-        machine.certify(X, y, max_time=1e-9)
 
 
 def test_one_vs_one_is_scikit_learns_word_for_it():

@@ -6,7 +6,6 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dimargin import ODMClassifier, ODMClassifierCV, SVMClassifier
-from dimargin.estimators import validated_data as data_module
 from dimargin.estimators.validated_data import thinned, training_data
 
 MACHINES = [SVMClassifier(C=2.0, fit_intercept=True), ODMClassifier(lam=1e5), SVMClassifier(kernel="laplacian")]
@@ -45,13 +44,11 @@ def test_the_model_is_that_of_sparse_rows_and_looks_like_that_of_dense_ones(mach
     assert_allclose(sparse.decision_function(X[:50]), values, rtol=0, atol=1e-5)
 
 
-def test_dense_rows_would_give_the_same(monkeypatch):
+def test_dense_rows_would_give_the_same():
     X, y = one_hot()
     machine = SVMClassifier(C=2.0, fit_intercept=True, tol=1e-6)
     objective = machine.fit(X, y).objective_
-    monkeypatch.setattr(data_module, "_MIN_COMPACTED_ROWS", len(y) + 1)
-    assert not is_thinned(X, y)
-    assert machine.fit(X, y).objective_ == pytest.approx(objective, rel=3e-6)
+    assert machine.set_params(memory_limit=2**40).fit(X, y).objective_ == pytest.approx(objective, rel=3e-6)
 
 
 def test_which_rows_are_thinned():
@@ -67,14 +64,16 @@ def test_which_rows_are_thinned():
 
 def test_precision_and_memory_come_first():
     X, y = one_hot()
-    for machine, expected in ((SVMClassifier(gamma=1e-3), None), (SVMClassifier(gamma=10.0), "centre"),
-                              (SVMClassifier(gamma=1e-3, memory_limit=2**30), "centre")):  # fmt: skip
-        centre = machine.fit(X, y)._transform.center
-        assert (centre is None) == (expected is None)
+    for options, as_sparse in (({"gamma": 1e-3}, True), ({"gamma": 10.0}, False),
+                               ({"gamma": 1e-3, "memory_limit": 2**30}, False)):  # fmt: skip
+        dense, sparse = (
+            SVMClassifier(random_state=0, **options).fit(rows, y).dual_coef_ for rows in (X, sp.csr_array(X))
+        )
+        assert np.array_equal(dense, sparse) == as_sparse
 
 
 def test_kernel_values_are_not_looked_at(monkeypatch):
-    monkeypatch.setattr("dimargin.estimators.kernel_margin_classifier.thinned", None)
+    monkeypatch.setattr("dimargin.estimators.kernel_parameters.thinned", None)
     SVMClassifier(kernel="precomputed").fit(np.eye(2100), np.arange(2100) % 2)
 
 

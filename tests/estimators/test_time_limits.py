@@ -9,47 +9,31 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from dimargin import (
-    Cascade,
-    CoreSetSVDD,
-    CoreSetSVMClassifier,
-    DiODM,
-    DiP,
-    DivideAndConquer,
-    Exact,
-    GossipSVMClassifier,
-    Landmark,
-    LinearODMClassifier,
-    ODMClassifier,
-    ODMClassifierCV,
-    OneClassCoreSetSVM,
-    SVMClassifier,
-    minimum_enclosing_ball,
-)
+import dimargin as dm
 
 MANY = 20  # times as long as a fit takes: its limit
 ONE_VS_REST = {"multi_class": "one_vs_rest", "random_state": 0, "gamma": 1.0}
 TREE = ONE_VS_REST | {"branching": 2, "n_levels": 2}
 KERNEL_MACHINES = {
-    "odm": ODMClassifier,
-    "hinge": lambda **options: SVMClassifier(C=2.0, **options),
-    "squared hinge": lambda **options: SVMClassifier(C=2.0, loss="squared_hinge", **options),
-    "no intercept": lambda **options: SVMClassifier(C=2.0, fit_intercept=False, **options),
+    "odm": dm.ODMClassifier,
+    "hinge": lambda **options: dm.SVMClassifier(C=2.0, **options),
+    "squared hinge": lambda **options: dm.SVMClassifier(C=2.0, loss="squared_hinge", **options),
+    "no intercept": lambda **options: dm.SVMClassifier(C=2.0, fit_intercept=False, **options),
 }
 WAYS = {
     "one vs one": {"random_state": 0, "gamma": 1.0},
     "exact": ONE_VS_REST | {"strategy": "exact"},
     "float64": ONE_VS_REST | {"strategy": "exact", "tol": 1e-6},
-    "across": ONE_VS_REST | {"strategy": Exact(across_shards=True, working_set=300)},
-    "across in float64": ONE_VS_REST | {"strategy": Exact(across_shards=True, working_set=300), "tol": 1e-5},
-    "diodm": TREE | {"strategy": DiODM(early_stop=False)},
+    "across": ONE_VS_REST | {"strategy": dm.Exact(across_shards=True, working_set=300)},
+    "across in float64": ONE_VS_REST | {"strategy": dm.Exact(across_shards=True, working_set=300), "tol": 1e-5},
+    "diodm": TREE | {"strategy": dm.DiODM(early_stop=False)},
     "dc": TREE | {"strategy": "dc"},
-    "committee": TREE | {"strategy": DivideAndConquer(prediction="bcm"), "stop_level": 2},
+    "committee": TREE | {"strategy": dm.DivideAndConquer(prediction="bcm"), "stop_level": 2},
     "cascade": TREE | {"strategy": "cascade"},
-    "rounds": TREE | {"strategy": Cascade(rounds=3)},
-    "dip": TREE | {"strategy": DiP()},
+    "rounds": TREE | {"strategy": dm.Cascade(rounds=3)},
+    "dip": TREE | {"strategy": dm.DiP()},
     "landmark": ONE_VS_REST | {"strategy": "landmark", "n_landmarks": 50},
-    "polished": ONE_VS_REST | {"strategy": Landmark(polish=True), "n_landmarks": 50},
+    "polished": ONE_VS_REST | {"strategy": dm.Landmark(polish=True), "n_landmarks": 50},
 }
 MACHINES = {
     f"{loss}, {way}": make(**options)
@@ -57,17 +41,17 @@ MACHINES = {
     for way, options in WAYS.items()
     if not (way in ("landmark", "polished") and loss in ("hinge", "no intercept"))
 } | {
-    "core-set": CoreSetSVMClassifier(random_state=0),
-    "core-set by its ball": CoreSetSVMClassifier(epsilon=1e-3, random_state=0),
-    "core-set of sites": CoreSetSVMClassifier(n_sites=3, tol=0.1, random_state=0),
-    "hard margin": CoreSetSVMClassifier(C=np.inf, gamma=50.0, random_state=0),
-    "newton": LinearODMClassifier(random_state=0),
-    **{name: LinearODMClassifier(solver=name, tol=1e-2, random_state=0) for name in ("svrg", "csvrg", "dsvrg")},
-    "svdd": CoreSetSVDD(contamination=0.05, random_state=0),
-    "svdd, linear": CoreSetSVDD(kernel="linear", C=1.0, random_state=0),
-    "one class": OneClassCoreSetSVM(contamination=0.05, random_state=0),
-    "gossip": GossipSVMClassifier(n_sites=3, max_iter=40, random_state=0),
-    "search": ODMClassifierCV(min_rows=200, param_grid={"lam": [1e2, 1e3], "gamma": [0.5, 1.0]}, random_state=0),
+    "core-set": dm.CoreSetSVMClassifier(random_state=0),
+    "core-set by its ball": dm.CoreSetSVMClassifier(epsilon=1e-3, random_state=0),
+    "core-set of sites": dm.CoreSetSVMClassifier(n_sites=3, tol=0.1, random_state=0),
+    "hard margin": dm.CoreSetSVMClassifier(C=np.inf, gamma=50.0, random_state=0),
+    "newton": dm.LinearODMClassifier(random_state=0),
+    **{name: dm.LinearODMClassifier(solver=name, tol=1e-2, random_state=0) for name in ("svrg", "csvrg", "dsvrg")},
+    "svdd": dm.CoreSetSVDD(contamination=0.05, random_state=0),
+    "svdd, linear": dm.CoreSetSVDD(kernel="linear", C=1.0, random_state=0),
+    "one class": dm.OneClassCoreSetSVM(contamination=0.05, random_state=0),
+    "gossip": dm.GossipSVMClassifier(n_sites=3, max_iter=40, random_state=0),
+    "search": dm.ODMClassifierCV(min_rows=200, param_grid={"lam": [1e2, 1e3], "gamma": [0.5, 1.0]}, random_state=0),
 }  # fmt: skip
 
 
@@ -163,7 +147,11 @@ def test_a_limit_that_is_over_at_once_leaves_a_model(name, n_classes):
 
 @pytest.mark.parametrize(
     "machine",
-    [CoreSetSVMClassifier(random_state=0), CoreSetSVDD(contamination=0.01, random_state=0), OneClassCoreSetSVM()],
+    [
+        dm.CoreSetSVMClassifier(random_state=0),
+        dm.CoreSetSVDD(contamination=0.01, random_state=0),
+        dm.OneClassCoreSetSVM(),
+    ],
     ids=lambda machine: type(machine).__name__,
 )
 def test_a_round_that_computes_nothing_does_not_end_a_fit(machine, uneven_clock):
@@ -174,7 +162,7 @@ def test_a_round_that_computes_nothing_does_not_end_a_fit(machine, uneven_clock)
 def test_nor_does_it_for_balls(method, uneven_clock):
     X, _ = table(2)
     balls = [
-        minimum_enclosing_ball(X, kernel="rbf", epsilon=0.1, method=method, random_state=0, max_time=limit)
+        dm.minimum_enclosing_ball(X, kernel="rbf", epsilon=0.1, method=method, random_state=0, max_time=limit)
         for limit in (None, 10**6)
     ]
     np.testing.assert_equal(known(vars(balls[1])), known(vars(balls[0])))

@@ -11,19 +11,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.datasets import make_classification, make_moons
 
-from dimargin import (
-    CoreSetSVDD,
-    CoreSetSVMClassifier,
-    DiODM,
-    DivideAndConquer,
-    GossipSVMClassifier,
-    LinearODMClassifier,
-    ODMClassifier,
-    ODMClassifierCV,
-    OneClassCoreSetSVM,
-    SVMClassifier,
-    minimum_enclosing_ball,
-)
+import dimargin as dm
 
 X, Y = make_moons(60, noise=0.1, random_state=0)
 
@@ -68,24 +56,20 @@ def spoiled(value, row=7, column=1, matrix=X):
             "'dc' does not use n_landmarks; .* choose strategy='diodm' or 'landmark'$",
         ),
         ({"strategy": "exact", "n_levels": 3}, "choose strategy='diodm' or 'dc' or 'cascade'"),
-        (
-            {"strategy": DivideAndConquer(prediction="late")},
-            "prediction must be .*, got 'late'",
-        ),
+        ({"strategy": dm.DivideAndConquer(prediction="late")}, "prediction must be .*, got 'late'"),
         ({"strategy": "exact", "n_landmarks": 7}, "n_landmarks"),
         ({"strategy": "exact", "stop_level": 1}, "stop_level"),
         ({"strategy": "diodm", "branching": 1}, "branching"),
         ({"strategy": "diodm", "n_levels": 1, "stop_level": 2}, "stop_level must be at most n_levels=1"),
         ({"strategy": "diodm", "n_levels": 3}, "64 partitions .* more than the 60 rows"),
-        ({"strategy": DiODM(warm_start="cold")}, "warm_start must be 'rescale' or 'concatenate', got 'cold'"),
-        ({"strategy": DiODM(level_tol=0)}, "level_tol"),
-        ({"strategy": DiODM(sample_size=0)}, "sample_size"),
-        ({"strategy": DiODM(landmark_choice="best")}, "landmark_choice"),
+        ({"strategy": dm.DiODM(level_tol=0)}, "level_tol"),
+        ({"strategy": dm.DiODM(sample_size=0)}, "sample_size"),
+        ({"strategy": dm.DiODM(landmark_choice="best")}, "landmark_choice must be 'greedy' or 'random', got 'best'"),
         ({"class_weight": {0: -1.0}}, "class_weight must be positive"),
     ],
 )
 def test_parameters_out_of_range(parameters, message):
-    machine = ODMClassifier(**parameters)
+    machine = dm.ODMClassifier(**parameters)
     with pytest.raises(ValueError, match=message):
         machine.fit(X, Y)
     assert not [name for name in vars(machine) if name.endswith("_")]
@@ -96,7 +80,7 @@ def test_parameters_out_of_range(parameters, message):
 )
 def test_parameters_of_the_wrong_type(parameters):
     with pytest.raises(TypeError, match=f"{next(iter(parameters))} must be a"):
-        ODMClassifier(**parameters).fit(X, Y)
+        dm.ODMClassifier(**parameters).fit(X, Y)
 
 
 @pytest.mark.parametrize(
@@ -112,18 +96,18 @@ def test_parameters_of_the_wrong_type(parameters):
 )
 def test_bad_rows(data, message):
     with pytest.raises(ValueError, match=message):
-        ODMClassifier().fit(data, Y)
+        dm.ODMClassifier().fit(data, Y)
 
 
 def test_bad_rows_are_named_by_feature():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(spoiled(np.nan), columns=["east", "north"])
     with pytest.raises(ValueError, match=r"row 7, column 1 \('north'\)"):
-        ODMClassifier().fit(frame, Y)
+        dm.ODMClassifier().fit(frame, Y)
 
 
 def test_bad_queries():
-    machine = ODMClassifier().fit(X, Y)
+    machine = dm.ODMClassifier().fit(X, Y)
     with pytest.raises(ValueError, match=r"row 7, column 1"):
         machine.predict(spoiled(np.nan))
     with pytest.raises(ValueError, match="3 features, but ODMClassifier is expecting 2 features"):
@@ -132,43 +116,43 @@ def test_bad_queries():
 
 def test_one_class():
     with pytest.raises(ValueError, match="one class only: 0"):
-        ODMClassifier().fit(X, np.zeros(60, dtype=int))
+        dm.ODMClassifier().fit(X, np.zeros(60, dtype=int))
     with pytest.raises(ValueError, match="one class only after rows with zero weight were dropped"):
-        ODMClassifier().fit(X, Y, sample_weight=(Y == 1).astype(float))
+        dm.ODMClassifier().fit(X, Y, sample_weight=(Y == 1).astype(float))
     with pytest.raises(ValueError, match="at least one non-zero number"):
-        ODMClassifier().fit(X, Y, sample_weight=np.zeros(60))
+        dm.ODMClassifier().fit(X, Y, sample_weight=np.zeros(60))
 
 
 def test_negative_weights():
     with pytest.raises(ValueError, match=r"[Nn]egative"):
-        ODMClassifier().fit(X, Y, sample_weight=-np.ones(60))
+        dm.ODMClassifier().fit(X, Y, sample_weight=-np.ones(60))
 
 
 def test_memory_is_checked_before_the_work():
     with pytest.raises(MemoryError, match="memory_limit=1000 bytes is too small: this fit needs about"):
-        ODMClassifier(memory_limit=1000).fit(X, Y)
-    ODMClassifier(memory_limit=10**9).fit(X, Y)
+        dm.ODMClassifier(memory_limit=1000).fit(X, Y)
+    dm.ODMClassifier(memory_limit=10**9).fit(X, Y)
 
 
 def test_awkward_but_valid_data():
     contradicting = np.concatenate([X, X]), np.concatenate([Y, 1 - Y])
-    machine = ODMClassifier().fit(*contradicting)
+    machine = dm.ODMClassifier().fit(*contradicting)
     assert np.abs(machine.decision_function(X)).max() < 0.5
     constant = np.column_stack([X, np.full(60, 3.0), np.zeros(60)])
-    assert ODMClassifier().fit(constant, Y).score(constant, Y) > 0.9
-    assert ODMClassifier(gamma="scale").fit(np.ones((60, 2)), Y).duality_gap_ <= 1e-3
+    assert dm.ODMClassifier().fit(constant, Y).score(constant, Y) > 0.9
+    assert dm.ODMClassifier(gamma="scale").fit(np.ones((60, 2)), Y).duality_gap_ <= 1e-3
 
 
 def test_a_partition_without_a_class():
     y = np.zeros(60, dtype=int)
     y[:2] = 1  # two positives for four parts
-    machine = ODMClassifier(strategy=DiODM(early_stop=False), n_levels=1, random_state=0).fit(X, y)
+    machine = dm.ODMClassifier(strategy=dm.DiODM(early_stop=False), n_levels=1, random_state=0).fit(X, y)
     assert machine.history_[-1]["level"] == 0
     assert machine.duality_gap_ <= machine.tol
 
 
 def test_a_failed_fit_leaves_the_model_alone():
-    machine = ODMClassifier().fit(X, Y)
+    machine = dm.ODMClassifier().fit(X, Y)
     before = dict(vars(machine))
     for bad in (spoiled(np.nan), np.ones((60, 5)) * np.inf):
         with pytest.raises(ValueError, match="contains"):
@@ -180,7 +164,7 @@ def test_a_failed_fit_leaves_the_model_alone():
 @pytest.mark.parametrize("options", [{"strategy": "exact"}, {"strategy": "diodm", "n_levels": 1}])
 def test_an_interrupt_leaves_the_model_alone(options):
     many, labels = make_classification(30_000, 30, flip_y=0.3, random_state=0)
-    machine = ODMClassifier(**options, lam=1e9, gamma=0.5, tol=1e-10, random_state=0)
+    machine = dm.ODMClassifier(**options, lam=1e9, gamma=0.5, tol=1e-10, random_state=0)
     before = dict(vars(machine))
     threads = threading.active_count()
 
@@ -202,19 +186,19 @@ def test_an_interrupt_leaves_the_model_alone(options):
 # ---- CSR arrays that were changed after SciPy had looked at them --------------------------------------------------
 
 FITTED = {
-    "exact": ODMClassifier(),
-    "tree": ODMClassifier(strategy="diodm", n_levels=1),
-    "clusters": ODMClassifier(strategy="dc"),
-    "landmark": ODMClassifier(strategy="landmark"),
-    "user kernel": ODMClassifier(kernel=lambda a, b: (a @ b.T).toarray()),
-    "hinge": SVMClassifier(),
-    "linear": LinearODMClassifier(),
-    "stochastic": LinearODMClassifier(solver="svrg"),
-    "search": ODMClassifierCV(),
-    "core-set": CoreSetSVMClassifier(),
-    "ball": CoreSetSVDD(),
-    "one class": OneClassCoreSetSVM(),
-    "gossip": GossipSVMClassifier(n_sites=2, topology="ring"),
+    "exact": dm.ODMClassifier(),
+    "tree": dm.ODMClassifier(strategy="diodm", n_levels=1),
+    "clusters": dm.ODMClassifier(strategy="dc"),
+    "landmark": dm.ODMClassifier(strategy="landmark"),
+    "user kernel": dm.ODMClassifier(kernel=lambda a, b: (a @ b.T).toarray()),
+    "hinge": dm.SVMClassifier(),
+    "linear": dm.LinearODMClassifier(),
+    "stochastic": dm.LinearODMClassifier(solver="svrg"),
+    "search": dm.ODMClassifierCV(),
+    "core-set": dm.CoreSetSVMClassifier(),
+    "ball": dm.CoreSetSVDD(),
+    "one class": dm.OneClassCoreSetSVM(),
+    "gossip": dm.GossipSVMClassifier(n_sites=2, topology="ring"),
 }
 
 
@@ -282,7 +266,7 @@ def test_damaged_sparse_rows_are_refused_by_a_fitted_machine(name, how):
 def test_a_ball_refuses_damaged_sparse_points(how):
     spoil, message = DAMAGES[how]
     with pytest.raises(ValueError, match=f"points is a damaged CSR array: .*{message}"):
-        minimum_enclosing_ball(spoil(sp.csr_array(X)))
+        dm.minimum_enclosing_ball(spoil(sp.csr_array(X)))
 
 
 @pytest.mark.parametrize(
@@ -290,10 +274,10 @@ def test_a_ball_refuses_damaged_sparse_points(how):
 )
 def test_whole_numbers_beyond_all_bounds(parameters):
     with pytest.raises(ValueError, match=f"{next(iter(parameters))} must be a whole number in"):
-        ODMClassifier(**parameters).fit(X, Y)
+        dm.ODMClassifier(**parameters).fit(X, Y)
 
 
-@pytest.mark.parametrize("make", [ODMClassifier, LinearODMClassifier])
+@pytest.mark.parametrize("make", [dm.ODMClassifier, dm.LinearODMClassifier])
 @pytest.mark.parametrize(
     ("column", "value"),
     [
@@ -315,6 +299,6 @@ def test_a_column_that_holds_no_numbers_is_named(make, column, value):
 
 def test_columns_of_texts_that_are_numbers_are_numbers():
     frame = pd.DataFrame({"age": ["1", "2", "3", "4"], "size": [True, False, True, False]})
-    assert ODMClassifier().fit(frame, [0, 1, 0, 1]).n_features_in_ == 2
+    assert dm.ODMClassifier().fit(frame, [0, 1, 0, 1]).n_features_in_ == 2
     with pytest.raises(ValueError, match="y contains NaN"):  # its own error, where all columns are numbers
-        ODMClassifier().fit(frame, [0, np.nan, 0, 1])
+        dm.ODMClassifier().fit(frame, [0, np.nan, 0, 1])

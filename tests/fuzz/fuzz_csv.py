@@ -5,7 +5,8 @@ import zlib
 from dimargin.io.data import DataFileError, GrowingFile, csv_text, growing_file, sniffing
 from dimargin.io.data.chunks import check_classes
 from dimargin.io.data.mixed import read_mixed
-from dimargin.io.data.opening import FileOptions
+from dimargin.io.data.named_columns import WantedColumns
+from dimargin.io.data.opening import DataFile, FileOptions
 from dimargin.io.data.whole_file import read_file
 
 from .inputs import SOME_NUMBERS, check_refusal, compressed, file, mutated, same
@@ -75,10 +76,11 @@ def check(data):
         "quotes": (None, None, None, True, False)[digest // 23040 % 5],
     }  # fmt: skip
     path, outcomes = file(("rows.csv", "rows.txt")[digest // 11520 % 2], data), []
+    data_file, wanted = DataFile(path, FileOptions(**reading)), WantedColumns(**options)
     for read in (
-        lambda: read_file(path, **options, options=FileOptions(**reading)),
+        lambda: read_file(data_file, wanted),
         lambda: GrowingFile(path, **options, **reading).read(),
-        lambda: read_mixed(path, **options, options=FileOptions(**reading), na=["n. d."]),
+        lambda: read_mixed(data_file, wanted, na=["n. d."]),
     ):
         try:
             rows = read()

@@ -4,6 +4,8 @@ import zlib
 
 from dimargin.io.data import DataFileError, GrowingFile, growing_file, libsvm
 from dimargin.io.data.chunks import check_classes
+from dimargin.io.data.named_columns import WantedColumns
+from dimargin.io.data.opening import DataFile
 from dimargin.io.data.whole_file import read_file
 
 from .inputs import SOME_NUMBERS, check_refusal, compressed, file, mutated, same
@@ -44,7 +46,7 @@ def check(data):
     needs_label, weighted = zlib.crc32(data) % 7 > 1, zlib.crc32(data) % 11 == 0
     path, outcomes = file("rows.svm", data), []
     readers = (
-        lambda: read_file(path, needs_label=needs_label, weighted=weighted),
+        lambda: read_file(DataFile(path), WantedColumns(needs_label=needs_label), weighted=weighted),
         lambda: GrowingFile(path, needs_label=needs_label).read(),
     )
     for read in readers[: 1 if weighted else 2]:

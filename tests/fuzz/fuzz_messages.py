@@ -10,11 +10,11 @@ import msgspec
 import numpy as np
 import scipy.sparse as sp
 
-from dimargin.gossip import limits
 from dimargin.gossip.identity import Identity
+from dimargin.gossip.limits import LIMITS
 from dimargin.gossip.messages import encode, pack
 from dimargin.gossip.program import Send
-from dimargin.gossip.programs.agreement import Agreement
+from dimargin.gossip.programs.agreement import Agreement, AgreementSettings
 from dimargin.gossip.schema import Schema
 from dimargin.gossip.sites.core_set_options import CoreSetOptions
 from dimargin.gossip.sites.gossip_options import GossipOptions
@@ -91,9 +91,8 @@ class World(Renewable):
         def site(name, k):
             schema = Schema.of(X[k::3], y[k::3] if options.uses_labels else np.zeros(0), terms, names)
             own = replace(options, identity=known.get(name))
-            program = Agreement(
-                name, X[k::3], y[k::3], schema, own, n_sites=3 if settled else 9, settle=0.2, interval=_STEP
-            )
+            settings = AgreementSettings(3 if settled else 9, settle=0.2, interval=_STEP)
+            program = Agreement(name, X[k::3], y[k::3], schema, own, settings)
             return Listening(name, program, [other for other in (*NAMES, "eve") if other != name])
 
         sites = [site(name, k) for k, name in enumerate((*NAMES, "eve"))]
@@ -135,6 +134,11 @@ _BATCHES = (1, 1, 4, 16, 32, 64)
 @functools.cache
 def _world(k):
     return World(*_WORLDS[k])
+
+
+def genuine_kinds() -> set[str]:
+    """The kinds of messages that are sent in any world, of which hostile ones are made."""
+    return {plain(data)["kind"] for k in range(len(_WORLDS)) for data in _world(k).genuine}
 
 
 def generate(rng: random.Random) -> bytes:
@@ -181,17 +185,17 @@ def _judge(world, believed):
 
 def _is_sound(site):
     program = site.program
-    assert len(program.rows) <= limits.SITES and len(program.schema.labels) <= limits.LABELS
+    assert len(program.rows) <= LIMITS.sites and len(program.schema.labels) <= LIMITS.labels
     assert program.rows[site.name] == [1, 12], "somebody else has said how many rows there are"
-    assert len(site.site._traffic) <= limits.SITES + 1
+    assert len(site.site._traffic) <= LIMITS.sites + 1
     learner = program.learner
     if learner is None:
         return
     if hasattr(learner, "machines"):
         for machine in learner.machines:
             assert machine.chosen is None or np.isfinite(machine.chosen.value)
-            assert machine._quiet >= 0
+            assert machine.quiet >= 0
     else:
-        mass = learner._push_sum.mass
+        mass = learner.push_sum.mass
         assert np.isfinite(mass).all() and np.isfinite(learner.weights).all() and np.isfinite(learner.average).all()
         assert learner.steps < 10**6

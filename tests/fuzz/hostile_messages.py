@@ -75,18 +75,18 @@ def _at_an_array(change):
 
 
 def _integers_of(fields):
-    found = [(fields, name) for name in ("steps", "quiet", "output") if name in fields]
-    return found + [(fields["mass"], name) for name in ("life", "knows", "sequence", "heard") if "mass" in fields]
+    """Places of the integers in a message: those of the message itself, and of its dictionaries."""
+    dictionaries = [fields, *(value for value in fields.values() if isinstance(value, dict))]
+    return [(part, name) for part in dictionaries for name, value in part.items() if type(value) is int]
 
 
 def _at_an_integer(fields, rng):
-    indices = _integers_of(fields)
-    if not indices:
+    if indices := _integers_of(fields):
+        part, name = rng.choice(indices)
+        part[name] = rng.choice(INTEGERS)
+    elif "rows" in fields:
         name = rng.choice(list(fields["rows"]))
         fields["rows"][name] = [rng.choice(INTEGERS), rng.choice(INTEGERS)]
-        return fields
-    part, name = rng.choice(indices)
-    part[name] = rng.choice(INTEGERS)
     return fields
 
 
@@ -149,8 +149,8 @@ def _text(fields, rng):
     elif "rows" in fields and isinstance(fields["rows"], dict):
         fields["rows"][bad] = [1, 1]
         fields["labels"] = [*fields["labels"], bad] if rng.random() < 0.5 else fields["labels"]
-    else:
-        fields["schema"] = bad * 40
+    elif texts := [name for name, value in fields.items() if isinstance(value, str) and name != "kind"]:
+        fields[rng.choice(texts)] = bad * 40
     return fields
 
 
@@ -472,6 +472,6 @@ KINDS = {
 def hostile(data, rng, kind=None):
     """A hostile message made of a genuine one, of some kind or any."""
     fields = plain(data)
-    kinds = KINDS[fields["kind"]] | (SIGNED if fields.get("signers") is not None else {})
+    kinds = KINDS.get(fields["kind"], ANY) | (SIGNED if fields.get("signers") is not None else {})
     said = kinds[kind or rng.choice(list(kinds))](fields, rng)
     return said if isinstance(said, bytes) else packed(said)

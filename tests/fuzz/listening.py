@@ -47,7 +47,7 @@ class Listening:
             log=lambda what, facts: self.said.append((what, facts)),
             **options,
         )
-        self.site._restore()
+        self.site._saved.restore()
         self.site._carry_out(program.start(0.0, neighbours))
 
     def hear(self, sender, message):

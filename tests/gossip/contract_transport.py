@@ -1,4 +1,4 @@
-"""What every transport must do, as programs that try it, and worlds that run them: threads, processes, a simulation.
+"""Programs that try a transport, and worlds that run them: processes and a simulation.
 
 Run as a script, this file is one site in a process of its own.
 """
@@ -19,8 +19,9 @@ from typing import Any
 
 import numpy as np
 
+from dimargin.gossip.limits import LIMITS
 from dimargin.gossip.live import LiveSite
-from dimargin.gossip.messages import LARGEST, Array, Message
+from dimargin.gossip.messages import Array, Message
 from dimargin.gossip.program import Report, Send, SiteProgram, Stop, Wake
 
 PATIENCE = 60.0  # seconds until a condition that never comes true is given up
@@ -210,7 +211,7 @@ class World(ABC):
         self.folder = folder
 
     @abstractmethod
-    def start(self, name: str, program: str, largest: int = LARGEST, **parameters: Any) -> None:
+    def start(self, name: str, program: str, largest: int = LIMITS.message, **parameters: Any) -> None:
         """Run a program of `PROGRAMS`; one that ran under this name goes on from its checkpoint."""
 
     @abstractmethod
@@ -249,118 +250,22 @@ class World(ABC):
             self.advance()
 
 
-class Seeds:
-    """The addresses of a world's sites: every site is told those of all that were started before it."""
-
-    def __init__(self) -> None:
-        self.addresses: dict[str, str] = {}
-
-    def of(self, name: str) -> list[str]:
-        return [address for other, address in self.addresses.items() if other != name]
-
-
-class Plug(threading.Event):
-    """Stops a site of a thread, or kills it: what it does then is what is done in no time."""
-
-    killed = False
-
-    def is_set(self) -> bool:
-        if self.killed:
-            raise KilledError
-        return super().is_set()
-
-
-class KilledError(Exception):
-    pass
-
-
-class RealTime(World):
-    """Sites that run by themselves, with a Zenoh session each."""
+class Processes(World):
+    """Sites on Zenoh, each a process that is given the addresses of all that were started before it."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        self.seeds = Seeds()
+        self.addresses: dict[str, str] = {}
         self.running: dict[str, Any] = {}
         self._said: dict[str, list[tuple[str, dict[str, Any]]]] = {}
         self._rogues: list[Any] = []
-
-    def inject(self, sender, to, data):
-        self._rogues.append(rogue(sender, to, data, self.seeds))
-
-    def reports(self, name):
-        return list(self._said.get(name, ()))
-
-    def advance(self):
-        time.sleep(0.01)
-
-    def close(self):
-        for name in list(self.running):
-            self.kill(name)
-        for link in self._rogues:
-            link.close()
-
-    def has_started(self, name: str, before: int) -> None:
-        """Wait for a site's first report after those before, and note its address."""
-        said = self._said[name]
-        self.wait(lambda: len(said) > before)
-        what, facts = said[before]
-        assert what == "started", facts
-        self.seeds.addresses[name] = facts["link"]["listening"][0]
-
-
-class Threads(RealTime):
-    """Every site is a thread of this process."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        self._reasons: dict[str, str] = {}
-
-    def start(self, name, program, largest=LARGEST, **parameters):
-        said = self._said.setdefault(name, [])
-        before = len(said)
-        plug = Plug()
-
-        def log(what: str, facts: dict[str, Any]) -> None:
-            said.append((what, facts))
-
-        def run() -> None:
-            try:
-                site = live_site(name, program, largest, parameters, self.seeds.of(name), self.folder, log)
-                self._reasons[name] = site.run(plug, PATIENCE)
-            except KilledError:
-                pass
-            except Exception as error:
-                said.append(("failed", {"error": str(error)}))
-
-        thread = threading.Thread(target=run, daemon=True)
-        self.running[name] = (thread, plug)
-        thread.start()
-        self.has_started(name, before)
-
-    def stop(self, name):
-        thread, plug = self.running.pop(name)
-        plug.set()
-        thread.join(PATIENCE)
-        return self._reasons[name]
-
-    def kill(self, name):
-        thread, plug = self.running.pop(name)
-        plug.killed = True
-        thread.join(PATIENCE)
-        del self.seeds.addresses[name]
-
-
-class Processes(RealTime):
-    """Every site is a process."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
         self._readers: list[threading.Thread] = []
 
-    def start(self, name, program, largest=LARGEST, **parameters):
+    def start(self, name, program, largest=LIMITS.message, **parameters):
         said = self._said.setdefault(name, [])
         before = len(said)
-        what = json.dumps([name, program, largest, parameters, self.seeds.of(name), str(self.folder)])
+        connect = [address for other, address in self.addresses.items() if other != name]
+        what = json.dumps([name, program, largest, parameters, connect, str(self.folder)])
         process = subprocess.Popen(
             [sys.executable, __file__, what], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
@@ -374,7 +279,10 @@ class Processes(RealTime):
         reader = threading.Thread(target=read, daemon=True)
         reader.start()
         self._readers.append(reader)
-        self.has_started(name, before)
+        self.wait(lambda: len(said) > before)
+        what, facts = said[before]
+        assert what == "started", facts
+        self.addresses[name] = facts["link"]["listening"][0]
 
     def signal(self, name: str, number: signal.Signals) -> None:
         os.kill(self.running[name].pid, number)
@@ -391,10 +299,27 @@ class Processes(RealTime):
         process.kill()
         process.wait(PATIENCE)
         process.stdin.close()
-        del self.seeds.addresses[name]
+        del self.addresses[name]
+
+    def inject(self, sender, to, data):
+        from dimargin.gossip.zenoh_link import ZenohLink
+
+        link = ZenohLink(sender, SWARM, connect=list(self.addresses.values()), lease=LEASE)
+        link.open(lambda event: None)
+        link.send(to, data)
+        self._rogues.append(link)
+
+    def reports(self, name):
+        return list(self._said.get(name, ()))
+
+    def advance(self):
+        time.sleep(0.01)
 
     def close(self):
-        super().close()
+        for name in list(self.running):
+            self.kill(name)
+        for link in self._rogues:
+            link.close()
         for reader in self._readers:
             reader.join(PATIENCE)
 
@@ -422,7 +347,7 @@ class Simulation(World):
                 joins=dict.fromkeys(self.NAMES, never),
                 outages=tuple(Outage(name, never) for name in self.NAMES),
             ),
-            largest=LARGEST,
+            largest=LIMITS.message,
         )
 
     def _graph(self):
@@ -433,7 +358,7 @@ class Simulation(World):
         graph.add_edges_from((one, other) for one in up for other in up if one < other)
         return graph
 
-    def start(self, name, program, largest=LARGEST, **parameters):
+    def start(self, name, program, largest=LIMITS.message, **parameters):
         self._simulator._largest = min(largest, self._simulator._largest)
         self._makes[name] = lambda: PROGRAMS[program](name, **parameters)
         self._up.add(name)
@@ -463,27 +388,10 @@ class Simulation(World):
         pass
 
 
-def rogue(sender: str, to: str, data: bytes, seeds: Seeds) -> Any:
-    """A member of the swarm by name, which says what it likes."""
-    from dimargin.gossip.zenoh_link import ZenohLink
-
-    link = ZenohLink(sender, SWARM, connect=list(seeds.addresses.values()), lease=LEASE)
-    link.open(lambda event: None)
-    link.send(to, data)
-    return link
-
-
-def live_site(name, program, largest, parameters, connect, folder, log) -> LiveSite:
-    """A site on Zenoh."""
-    from dimargin.gossip.zenoh_link import ZenohLink
-
-    link = ZenohLink(name, SWARM, connect=connect, lease=LEASE, largest=largest)
-    state = Path(folder) / f"{name}.state"
-    return LiveSite(PROGRAMS[program](name, **parameters), link, state=state, log=log)
-
-
 def main(what: str) -> None:
     """A site of a process: reports are lines of standard output, the end of standard input says stop."""
+    from dimargin.gossip.zenoh_link import ZenohLink
+
     name, program, largest, parameters, connect, folder = json.loads(what)
     stop = threading.Event()
 
@@ -496,12 +404,13 @@ def main(what: str) -> None:
 
     threading.Thread(target=listen, daemon=True).start()
     try:
-        live_site(name, program, largest, parameters, connect, folder, log).run(stop)
+        link = ZenohLink(name, SWARM, connect=connect, lease=LEASE, largest=largest)
+        LiveSite(PROGRAMS[program](name, **parameters), link, state=Path(folder) / f"{name}.state", log=log).run(stop)
     except Exception as error:
         log("failed", {"error": str(error)})
 
 
-WORLDS: dict[str, type[World]] = {"simulator": Simulation, "zenoh": Threads, "processes": Processes}
+WORLDS: dict[str, type[World]] = {"simulator": Simulation, "zenoh": Processes}
 
 if __name__ == "__main__":
     main(sys.argv[1])

@@ -5,7 +5,7 @@ import scipy.sparse as sp
 from fuzz.hostile_messages import plain
 from fuzz.listening import Listening, together
 
-from dimargin.gossip.programs.agreement import Agreement
+from dimargin.gossip.programs.agreement import Agreement, AgreementSettings
 from dimargin.gossip.programs.gadget import Gadget
 from dimargin.gossip.schema import Schema
 from dimargin.gossip.sites.core_set_options import CoreSetOptions
@@ -33,7 +33,8 @@ def site(name, k, options=GOSSIP, n_sites=3, neighbours=("north", "south", "eve"
     terms = {"program": options.program, "scaling": "maxabs" if wide else "minmax"}
     terms |= {"features_counted_from": 1 if wide else None, **options.own_terms()}
     schema = Schema.of(X, y if options.uses_labels else np.zeros(0), terms, None if wide else ("a", "b", "c"))
-    program = Agreement(name, X, y, schema, options, n_sites=n_sites, settle=0.2, interval=STEP, **changes)
+    settings = AgreementSettings(n_sites, settle=0.2, interval=STEP, **changes)
+    program = Agreement(name, X, y, schema, options, settings)
     return Listening(name, program, [other for other in neighbours if other != name], state=state)
 
 

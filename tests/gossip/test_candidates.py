@@ -12,6 +12,8 @@ from dimargin.gossip.program import Report
 from dimargin.gossip.programs.candidates import Name, Named
 from dimargin.gossip.programs.core_set_consensus import CoreSetConsensus
 
+TWO = {"sites": ["other"] * 2, "labels": np.ones(2), "masses": np.ones(2)}
+
 
 @pytest.fixture
 def site():
@@ -36,16 +38,7 @@ def site():
         ({"X": np.array([[60.0, 0.0]])}, "norm of 60, expected at most 50"),
         ({"sites": ["here"]}, "another site has the name"),
         ({"sites": ["here"], "rows": np.array([7])}, "another site has the name"),
-        (
-            {
-                "sites": ["other"] * 2,
-                "rows": np.zeros(2, dtype=np.int64),
-                "X": np.ones((2, 2)),
-                "labels": np.ones(2),
-                "masses": np.ones(2),
-            },
-            "names a point twice",
-        ),
+        (TWO | {"rows": np.zeros(2, dtype=np.int64), "X": np.ones((2, 2))}, "names a point twice"),
     ],
 )
 def test_unsound_messages_are_refused(site, changes, words):
@@ -85,16 +78,7 @@ SPARSE = {"X": np.array([9.0]), "indices": np.array([1]), "indptr": np.array([0,
         ({"indptr": np.array([0, 1, 1])}, "not a CSR array"),
         ({"indptr": np.array([0, 2])}, "not a CSR array"),
         ({"indptr": np.array([1, 1])}, "not a CSR array"),
-        (
-            {
-                "sites": ["other"] * 2,
-                "rows": np.arange(2),
-                "labels": np.ones(2),
-                "masses": np.ones(2),
-                "indptr": np.array([0, 2, 1]),
-            },
-            "not a CSR array",
-        ),
+        (TWO | {"rows": np.arange(2), "indptr": np.array([0, 2, 1])}, "not a CSR array"),
         ({"X": np.ones((1, 1))}, "not a CSR array"),
         ({"X": np.zeros(1)}, "not in canonical CSR form"),
         ({"X": np.ones(2), "indices": np.array([1, 0]), "indptr": np.array([0, 2])}, "not in canonical CSR form"),

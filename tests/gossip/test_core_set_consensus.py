@@ -107,14 +107,14 @@ def test_quiet_is_what_anybody_knows_of(site):
     """Rounds since the last change, here or at any site that told of one."""
     for now in range(2, 9):
         list(site.wake(float(now), "round"))
-    alone = site._quiet
-    message = site._message(site.chosen.points)
+    alone = site.quiet
+    message = site.message(site.chosen.points)
     list(site.receive(9.0, "other", message))
-    assert site._quiet == alone > 3
+    assert site.quiet == alone > 3
     list(site.receive(9.0, "other", msgspec.structs.replace(message, quiet=2)))
-    assert site._quiet == 2
+    assert site.quiet == 2
     assert not met(site, "third", X=np.array([[0.5, 0.0]]))  # another core-set, if a worse one
-    assert site._quiet == 0
+    assert site.quiet == 0
 
 
 def test_state_and_rows_shared(site):
@@ -136,7 +136,7 @@ def test_sites_that_hear_one_another_do_not_send_what_the_other_has(site):
         return [len(a.message.sites) for a in site.wake(now, "round") if isinstance(a, Send) and a.to == "other"]
 
     assert sent(2.0) == [2]  # never heard
-    still = site._message(site.chosen.points.take([]))
+    still = site.message(site.chosen.points.take([]))
     for now in range(3, 6):
         list(site.receive(float(now), "other", still))
         assert sent(float(now)) == [0]
@@ -201,7 +201,7 @@ def test_sparse_points_are_what_dense_ones_are(machine):
     again = CoreSetConsensus("s", X, y, wanted)
     again.restore(unpack(pack(site.checkpoint())))
     assert again.chosen.rank == site.chosen.rank and again.chosen.points.digest == site.chosen.points.digest
-    message = site._message(site.chosen.points)
+    message = site.message(site.chosen.points)
     assert decoder((Candidates,))(encode(message)).digest == site._points_of(message).digest
 
 
@@ -223,7 +223,7 @@ def test_a_site_that_has_finished_is_not_undone_by_who_is_a_little_behind(site):
     for now in range(2, 30):
         list(site.wake(float(now), "round"))
     assert site.has_finished
-    same = site._message(site.chosen.points)
+    same = site.message(site.chosen.points)
     for quiet, finished in ((15, True), (3, False)):
         list(site.receive(30.0, "other", msgspec.structs.replace(same, quiet=quiet)))
         list(site.wake(31.0, "round"))
@@ -243,8 +243,8 @@ def test_a_state_of_rows_that_are_not_there_any_more_is_refused(site):
 class Boaster(CoreSetConsensus):
     """Says that its core-set is better than any."""
 
-    def _message(self, points):
-        return msgspec.structs.replace(super()._message(points), value=1e9)
+    def message(self, points):
+        return msgspec.structs.replace(super().message(points), value=1e9)
 
 
 def test_who_boasts_of_its_core_set_changes_nothing():
@@ -271,7 +271,7 @@ def test_nobody_exchanges_a_core_set_for_a_worse_one(seed):
         list(program.start(0.0, ["here", "other"]))
         list(program.wake(1.0, "round"))
     before = site.chosen.rank
-    list(site.receive(1.0, "other", boaster._message(boaster.chosen.points)))
+    list(site.receive(1.0, "other", boaster.message(boaster.chosen.points)))
     list(site.wake(2.0, "round"))
     assert site.chosen.rank >= before
 
@@ -284,7 +284,7 @@ def test_of_core_sets_that_are_heard_the_best_is_computed_and_no_other(monkeypat
     list(site.wake(1.0, "round"))
     for other in others:
         list(other.wake(1.0, "round"))
-        assert not list(site.receive(1.0, other.name, other._message(other.chosen.points)))
+        assert not list(site.receive(1.0, other.name, other.message(other.chosen.points)))
     of = Chosen.of
     monkeypatch.setattr(Chosen, "of", lambda points, settings: counted.append(points) or of(points, settings))
     list(site.wake(2.0, "round"))
@@ -306,7 +306,7 @@ def test_a_site_without_rows_that_has_forgotten_all_is_told_again():
         simulator.run(until=until)
         full, empty = simulator.programs["full"], simulator.programs["empty"]
         assert empty.chosen is not None and empty.chosen.rank == full.chosen.rank
-        assert full._quiet > 5
+        assert full.quiet > 5
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,11 @@ import threading
 
 import numpy as np
 import pytest
-from waiting import wait_for
+from waiting import free_port, wait_for
 
 pytest.importorskip("zenoh", reason="eclipse-zenoh is not installed")
 
 from contract_transport import LEASE, PATIENCE
-from test_zenoh import free_port
 
 from dimargin import minimum_enclosing_ball
 from dimargin.gossip.live import LiveSite

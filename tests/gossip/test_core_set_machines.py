@@ -78,13 +78,13 @@ def test_codes_that_there_are_not_are_refused(site, rows):
 
 def test_nobody_is_done_while_a_neighbour_is_busy(site, rows):
     """It may have found a better core-set, and says nothing before it is through."""
-    quiet = [machine._quiet for machine in site.machines]
+    quiet = [machine.quiet for machine in site.machines]
     for now in range(2, 30):
         list(site.wake(float(now), "round"))
-    assert [machine._quiet for machine in site.machines] == quiet and not site.has_finished
+    assert [machine.quiet for machine in site.machines] == quiet and not site.has_finished
     for now in range(30, 50):
         for machine in site.machines:
-            still = machine._message(machine.chosen.points.take([]))
+            still = machine.message(machine.chosen.points.take([]))
             list(site.receive(float(now), "other", msgspec.structs.replace(still, quiet=99)))
         list(site.wake(float(now), "round"))
     assert site.has_finished

@@ -3,49 +3,12 @@
 import numpy as np
 import pytest
 from ball_reference import quadratic_optimum
-from core_set_sites import EXACT, dealt, names_of, run
+from core_set_sites import EXACT, dealt, run
 
-from dimargin import CoreSetSVMClassifier
 from dimargin.gossip.programs.candidates import Name, Named
-from dimargin.gossip.programs.core_set_consensus import CoreSetConsensus
 from dimargin.gossip.programs.core_set_settings import Chosen, CoreSetSettings
-from dimargin.gossip.simulation.conditions import Conditions, LinkFaults
 from dimargin.gossip.topology import make_graph
 from dimargin.kernels.functions import Kernel
-
-
-@pytest.mark.parametrize("kernel", [None, Kernel("rbf", gamma=0.5), Kernel("poly", gamma=0.5, degree=2, coef0=1.0)])
-def test_margin_machines(kernel):
-    """The L2-SVM of all rows, of sites that hold one class each."""
-    rng = np.random.default_rng(2)
-    X = rng.normal(size=(120, 2))
-    y = np.where(X[:, 0] + 0.3 * rng.normal(size=120) > 0, 1.0, -1.0)
-    order = np.argsort(y, kind="stable")
-    X, y, n_sites = X[order], y[order], 6
-    shards = np.array_split(np.arange(120), n_sites)
-    wanted = CoreSetSettings("margin", 1e-3, C=2.0, kernel=kernel, intercept=True)
-    sites = {
-        name: lambda name=name, rows=rows: CoreSetConsensus(name, X[rows], y[rows], wanted)
-        for name, rows in zip(names_of(n_sites), shards, strict=True)
-    }
-    _, chosen = run(sites, make_graph("ring", n_sites), Conditions(LinkFaults(loss=0.2)))
-    options = {"kernel": "linear"} if kernel is None else {
-        "kernel": kernel.name, "gamma": kernel.gamma, "degree": kernel.degree, "coef0": kernel.coef0
-    }  # fmt: skip
-    machine = CoreSetSVMClassifier(2.0, **options).fit(X, y)
-    rho = -chosen.value
-    assert 0.5 / rho == pytest.approx(machine.dual_objective_, rel=2e-3)
-    assert 0.5 / rho <= machine.dual_objective_ * (1 + 1e-9)
-
-
-@pytest.mark.parametrize("C", [0.5, 10.0])
-def test_soft_descriptions(C):
-    X = np.random.default_rng(3).normal(size=(80, 3))
-    kernel = Kernel("rbf", gamma=0.5)
-    sites = dealt(X, 5, settings=CoreSetSettings("ball", 1e-6, C=C, kernel=kernel))
-    _, chosen = run(sites, make_graph("complete", 5))
-    values = np.exp(-0.5 * ((X[:, None] - X) ** 2).sum(axis=2))
-    assert chosen.value == pytest.approx(quadratic_optimum(values + np.eye(80) / C, np.ones(80)), rel=1e-5)
 
 
 def test_equal_points_of_two_sites_are_two_points():

@@ -6,7 +6,8 @@ import pytest
 from fuzz.listening import Listening
 from numpy.testing import assert_array_equal
 
-from dimargin.gossip import limits, rounds
+from dimargin.gossip import rounds
+from dimargin.gossip.limits import LIMITS
 from dimargin.gossip.messages import decoder
 from dimargin.gossip.programs.algorithm import Problem
 from dimargin.gossip.rounds.compression import Code, Logarithmic
@@ -140,7 +141,7 @@ def test_the_largest_numbers_in_step_bring_no_site_to_say_what_others_refuse(alg
 def test_one_liar_alone_cannot_have_a_site_believe_that_it_is_at_the_end_of_time():
     north = honest_sites(rounds.RobustGossip(rounds.Mean()))[0]
     turn = Turn(1, 0, 1, 0, True)
-    message = rounds.robust.Proposal(turn, limits.COUNT, 1, "", weights=np.zeros((1, 3)))
+    message = rounds.robust.Proposal(turn, LIMITS.count, 1, "", weights=np.zeros((1, 3)))
     north.program.leave("south")
     north.hear("eve", message)
     north.wake(1.0)

@@ -1,5 +1,11 @@
 """Messages: whole and typed at the other end, or refused."""
 
+import importlib
+import pkgutil
+import types
+import typing
+
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,6 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_array_equal
 
+import dimargin.gossip
+from dimargin.gossip import messages
+from dimargin.gossip.differences import Change
 from dimargin.gossip.messages import PROTOCOL_VERSION, Array, Message, MessageError, decoder, encode, pack, unpack
 
 
@@ -121,3 +130,39 @@ def test_states_are_packed_and_unpacked():
     assert found["b"] == {"c": [1, 2.5, "x", None, True], "d": 2.5} and found["e"] == [1, 2]
     with pytest.raises(MessageError, match="invalid state"):
         unpack(b"\xc1")
+
+
+# ---- kinds of messages -----------------------------------------------------------------------------------------------
+
+
+def is_declared(hint):
+    """Whether an annotation limits the values of a field."""
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return all(map(is_declared, typing.get_args(hint)))
+    if hint in (bool, types.NoneType) or typing.get_origin(hint) is typing.Literal:
+        return True
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        return not undeclared(hint)
+    return any(isinstance(limit, msgspec.Meta | messages.Numbers) for limit in getattr(hint, "__metadata__", ()))
+
+
+def undeclared(kind):
+    """Fields that may have any value of their type."""
+    hints = typing.get_type_hints(kind, include_extras=True)
+    # A difference is checked when it is added to the vector that it refers to, whose size nobody else knows.
+    return [name for name, hint in hints.items() if hint is not Change and not is_declared(hint)]
+
+
+def test_every_field_of_every_message_declares_its_valid_values():
+    for module in pkgutil.walk_packages(dimargin.gossip.__path__, "dimargin.gossip."):
+        importlib.import_module(module.name)
+    kinds = [kind for kind in descendants(Message) if kind.__module__.startswith("dimargin.")]
+    assert len(kinds) > 8
+    assert not {kind.__name__: undeclared(kind) for kind in kinds if undeclared(kind)}
+    assert undeclared(Foreign) == ["text"] and undeclared(Numbers) == ["count", "values"]
+
+
+def descendants(kind):
+    for child in kind.__subclasses__():
+        yield child
+        yield from descendants(child)

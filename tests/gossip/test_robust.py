@@ -9,10 +9,10 @@ import scipy.sparse as sp
 from fuzz.listening import heard
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from linear_sites import ALPHA
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import make_classification
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.svm import LinearSVC
 
 from dimargin import GossipSVMClassifier
 from dimargin.gossip.messages import pack, unpack
@@ -25,7 +25,6 @@ from dimargin.problems.hinge import HingeRows
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
-ALPHA = 1e-2
 X, y = make_classification(400, 6, n_informative=4, class_sep=1.0, random_state=3)
 X = np.column_stack([X, np.ones(len(X))])
 SIGNS = 2.0 * y - 1
@@ -36,8 +35,8 @@ def fit(algorithm, rounds=30, **parameters):
     return GossipSVMClassifier(algorithm, **given).fit(parameters.pop("X", X), y)
 
 
-def objective(w, X=X, signs=SIGNS):
-    return ALPHA / 2 * w @ w + np.maximum(0, 1 - signs * (X @ w)).mean()
+def objective(w):
+    return linear_sites.objective(X, SIGNS, w)
 
 
 def descent(rounds, first, momentum=0.0, X=X, signs=SIGNS):
@@ -71,8 +70,7 @@ REGULAR = nx.random_regular_graph(6, 8, 0)
 )
 def test_without_liars_every_site_is_near_the_optimum_of_liblinear(rule, topology):
     machine = fit(RobustGossip(rule), 100, topology=topology)
-    best = LinearSVC(loss="hinge", C=1 / (ALPHA * len(y)), fit_intercept=False, tol=1e-8, max_iter=10**6).fit(X, y)
-    optimum = objective(best.coef_[0])
+    optimum = linear_sites.optimum(X, SIGNS)
     for w in machine.site_coef_:
         assert optimum * (1 - 1e-9) <= objective(w) <= 1.05 * optimum
     worst = max(objective(w) for w in machine.site_average_coef_)
@@ -206,54 +204,38 @@ def program_of(problem=None, **settings):
     return RobustGossip(**settings).program(problem, "a", HingeRows(X, SIGNS[None]), (0,))
 
 
-def proposal(program, weights):
-    return Proposal(turn=program.edges["b"].turn(1), round=0, degree=1, schema="", weights=weights)
+WEIGHTS = [
+    ({"weights": np.zeros((1, 3))}, "shape (1, 3), expected (1, 7)"),
+    ({"weights": np.zeros((2, 7))}, "shape (2, 7), expected (1, 7)"),
+    ({"weights": np.zeros((1, 0))}, "shape (1, 0), expected (1, 7)"),
+    ({"weights": np.full((1, 7), 10.0)}, "norm of 26.5, expected at most 10"),
+    ({"weights": np.full((1, 7), np.nan)}, "NaN"),
+    ({"weights": np.zeros(7)}, "(7,), expected 2 dimensions"),
+    ({"weights": ALPHA**-0.5 * np.eye(1, 7)}, None),  # the longest vector that is allowed
+]
+ESTIMATES = [
+    ({"tracked": np.zeros((1, 3))}, "shape (1, 3), expected (1, 7)"),
+    ({"tracked": np.full((1, 7), np.inf)}, "infinite"),
+    ({"largest_flow": -1.0}, "largest_flow"),
+    ({"largest_flow": float("nan")}, "largest_flow"),
+]
+CASES = [("local", *case) for case in WEIGHTS] + [("tracked", *case) for case in WEIGHTS + ESTIMATES]
 
 
-@pytest.mark.parametrize(
-    ("weights", "reason"),
-    [
-        (np.zeros((1, 3)), "shape (1, 3), expected (1, 7)"),
-        (np.zeros((2, 7)), "shape (2, 7), expected (1, 7)"),
-        (np.zeros((1, 0)), "shape (1, 0), expected (1, 7)"),
-        (np.full((1, 7), 10.0), "norm of 26.5, expected at most 10"),
-        (np.full((1, 7), np.nan), "NaN"),
-        (np.zeros(7), "(7,), expected 2 dimensions"),
-    ],
-)
-def test_what_no_correct_site_would_send(weights, reason):
-    program = program_of()
+@pytest.mark.parametrize(("gradient", "fields", "reason"), CASES)
+def test_what_no_correct_site_would_send(gradient, fields, reason):
+    sound = {"weights": np.zeros((1, 7))}
+    if gradient == "tracked":
+        sound |= {"tracked": np.zeros((1, 7)), "largest_flow": 1.0}
+    program, kind = program_of(merge=Mean(), gradient=gradient), Proposal if gradient == "local" else TrackedProposal
     list(program.start(0.0, ["b"]))
-    list(heard(program, 0.5, "b", proposal(program, weights)))
-    assert reason in program.neighbourhood.refused["b"]
+    head = {"turn": program.edges["b"].turn(1), "round": 0, "degree": 1, "schema": ""}
+    list(heard(program, 0.5, "b", kind(**head, **(sound | fields))))
+    refused = program.neighbourhood.refused
+    assert not refused if reason is None else reason in refused["b"]
     for now in (1.0, 2.0, 3.0):
         list(program.wake(now, "round"))
-    assert program.rounds == 3 and np.isfinite(program.weights).all()
-
-
-def test_estimates_of_gradients_that_no_correct_site_would_send():
-    for fields, reason in (
-        ({"tracked": np.zeros((1, 3))}, "shape (1, 3), expected (1, 7)"),
-        ({"tracked": np.full((1, 7), np.inf)}, "infinite"),
-        ({"weights": np.full((1, 7), 10.0)}, "norm of 26.5, expected at most 10"),
-        ({"largest_flow": -1.0}, "largest_flow"),
-        ({"largest_flow": float("nan")}, "largest_flow"),
-    ):
-        program = program_of(gradient="tracked")
-        list(program.start(0.0, ["b"]))
-        sound = {"weights": np.zeros((1, 7)), "tracked": np.zeros((1, 7)), "largest_flow": 1.0}
-        message = TrackedProposal(turn=program.edges["b"].turn(1), round=0, degree=1, schema="", **(sound | fields))
-        list(heard(program, 0.5, "b", message))
-        assert reason in program.neighbourhood.refused["b"]
-
-
-def test_the_longest_vector_that_is_allowed():
-    program = program_of(merge=Mean())
-    list(program.start(0.0, ["b"]))
-    long = np.zeros((1, 7))
-    long[0, 0] = ALPHA**-0.5
-    list(heard(program, 0.5, "b", proposal(program, long)))
-    assert not program.neighbourhood.refused
+    assert program.rounds == (1 if reason is None else 3) and np.isfinite(program.weights).all()
 
 
 CONDITIONS = {

@@ -212,7 +212,7 @@ def test_state_keeps_signatures_and_takes_over_none_that_are_not_valid():
     again = site("north", X[0::3], ["east"]).program
     again.restore(state)
     assert again.machines[0].chosen.rank == chosen(sites[0]).rank
-    message = again.machines[0]._message(again.machines[0].chosen.points)
+    message = again.machines[0].message(again.machines[0].chosen.points)
     assert decoder((Candidates,))(encode(message)).signatures == state["machines"][0]["signatures"]
     (before,) = state["machines"]
     before["signatures"] = [b"x"] * len(before["signatures"])

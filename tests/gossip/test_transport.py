@@ -15,12 +15,12 @@ import pytest
 from contract_transport import WORLDS, Counting, Number, Site
 from waiting import wait_for
 
-from dimargin.gossip import live
+from dimargin.gossip import state_file
 from dimargin.gossip.links import Failed, Link, LinkError, Neighbours, Received, Trouble
 from dimargin.gossip.live import LiveSite
 from dimargin.gossip.messages import MessageError, encode
-from dimargin.gossip.program import Report, Send, Wake
-from dimargin.gossip.state_file import StateError, read_state, write_state
+from dimargin.gossip.program import Send, Wake
+from dimargin.gossip.state_file import SavedState, StateError, read_state, write_state
 
 needs_zenoh = pytest.mark.skipif(importlib.util.find_spec("zenoh") is None, reason="eclipse-zenoh is not installed")
 
@@ -173,7 +173,7 @@ class Running:
     """A site in a thread of its own, which ends with the test."""
 
     def __init__(self, program, wire=None, **options):
-        self.wire, self.said, self.stop = wire or Wire(), [], threading.Event()
+        self.program, self.wire, self.said, self.stop = program, wire or Wire(), [], threading.Event()
         self.site = LiveSite(program, self.wire, log=lambda what, facts: self.said.append((what, facts)), **options)
         self.result = None
         self.thread = threading.Thread(target=self._run)
@@ -219,7 +219,7 @@ def test_a_state_that_is_as_it_was_is_not_written_again(tmp_path, monkeypatch):
         def wake(self, now, name):
             return [Send("b", Number("a", self.count)), Wake(0.001)]
 
-    monkeypatch.setattr(live, "_SYNC_EVERY", 0.02)
+    monkeypatch.setattr(SavedState, "sync_every", 0.02)
     path = tmp_path / "a.state"
     with Running(Talking("a"), state=path) as running:
         wait_for(lambda: len(running.wire.sent) >= 10)
@@ -227,8 +227,8 @@ def test_a_state_that_is_as_it_was_is_not_written_again(tmp_path, monkeypatch):
         wait_for(lambda: len(running.wire.sent) >= sent + 100)
         after = os.stat(path)
         assert (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns)
-        running.site._program.count += 1
-        wait_for(lambda: read_state(path)["program"]["count"] == 1 and running.site._is_durable)
+        running.program.count += 1
+        wait_for(lambda: read_state(path)["program"]["count"] == 1)
         path.unlink()
         wait_for(path.exists)
 
@@ -237,9 +237,9 @@ class Disk:
     """A disk on which states can be written, unless it has an error."""
 
     def __init__(self, monkeypatch):
-        self.error, self._write = None, live.write_state
-        monkeypatch.setattr(live, "write_state", self.write)
-        monkeypatch.setattr(live, "_RETRY_AFTER", 0.02)
+        self.error, self._write = None, state_file.write_state
+        monkeypatch.setattr(state_file, "write_state", self.write)
+        monkeypatch.setattr(SavedState, "retry_after", 0.02)
 
     def write(self, path, body, sync):
         if self.error is not None:
@@ -258,8 +258,8 @@ def test_a_state_that_cannot_be_written_ends_nothing_and_nothing_is_told_of_it(t
         wait_for(lambda: len(seen) >= 5)
         disk.error = getattr(errno, code)
         wait_for(lambda: running.facts("trouble"))
-        before, count = len(seen), running.site._program.count
-        wait_for(lambda: running.site._program.count >= count + 50)
+        before, count = len(seen), running.program.count
+        wait_for(lambda: running.program.count >= count + 50)
         assert len(seen) <= before + 1  # one may have been on its way
         assert running.facts("trouble") == [{"with": "state", "reason": running.site.status()["trouble"]}]
         assert (
@@ -271,7 +271,7 @@ def test_a_state_that_cannot_be_written_ends_nothing_and_nothing_is_told_of_it(t
         wait_for(lambda: len(seen) >= before + 5)
         assert running.facts("trouble over") == [{"with": "state"}] and not running.site.status()["trouble"]
     assert all(data == encode(Number("a", count)) for count, data in seen)
-    assert running.result == "told to stop" and read_state(path)["program"]["count"] == running.site._program.count
+    assert running.result == "told to stop" and read_state(path)["program"]["count"] == running.program.count
 
 
 def test_a_place_where_no_state_can_be_is_refused_at_the_start_and_a_full_disk_is_not(tmp_path, monkeypatch):
@@ -282,7 +282,7 @@ def test_a_place_where_no_state_can_be_is_refused_at_the_start_and_a_full_disk_i
     assert isinstance(running.result, PermissionError) and running.wire.closed
     disk.error = errno.ENOSPC
     with Running(Counting("a"), state=path) as running:
-        wait_for(lambda: running.site._program.count > 3)
+        wait_for(lambda: running.program.count > 3)
         disk.error = None
         wait_for(path.exists)
     assert running.result == "told to stop"
@@ -335,19 +335,11 @@ def test_every_start_is_an_incarnation_and_the_end_is_remembered(tmp_path):
     path = tmp_path / "a.state"
     for incarnation in range(3):
         with Running(Site("a"), state=path) as running:
-            running.site._program.count += 1
+            running.program.count += 1
         assert read_state(path) == {"site": "a", "incarnation": incarnation, "program": {"count": incarnation + 1}}
         assert os.stat(path).st_mode & 0o777 == (0o640 if incarnation else 0o600)
         os.chmod(path, 0o640)
     assert os.listdir(tmp_path) == ["a.state"] and running.wire.closed
-
-
-def damaged(data):
-    yield "cut", data[:-1], "damaged"
-    yield "empty", b"", "not the state file of a site"
-    yield "foreign", b"\x7fELF" + data, "not the state file of a site"
-    yield "turned bit", data[:-3] + bytes([data[-3] ^ 1]) + data[-2:], "damaged"
-    yield "other version", data[:13] + b"\x63" + data[14:], "version 99"
 
 
 def test_a_damaged_state_is_refused_with_the_name_of_its_file(tmp_path):
@@ -355,7 +347,13 @@ def test_a_damaged_state_is_refused_with_the_name_of_its_file(tmp_path):
     with Running(Site("a"), state=path):
         pass
     whole = path.read_bytes()
-    for _, data, reason in damaged(whole):
+    for data, reason in (
+        (whole[:-1], "damaged"),
+        (b"", "not the state file of a site"),
+        (b"\x7fELF" + whole, "not the state file of a site"),
+        (whole[:-3] + bytes([whole[-3] ^ 1]) + whole[-2:], "damaged"),
+        (whole[:13] + b"\x63" + whole[14:], "version 99"),
+    ):
         path.write_bytes(data)
         wire = Wire()
         with pytest.raises(StateError, match=rf"a\.state.*{reason}"):
@@ -390,7 +388,7 @@ def test_a_state_without_an_end_or_too_deep_is_refused(tmp_path):
 def test_what_a_kill_has_left_half_written_is_no_harm(tmp_path):
     path, part = tmp_path / "a.state", tmp_path / ".a.state.0badcafe.part"
     with Running(Site("a"), state=path) as running:
-        running.site._program.count = 7
+        running.program.count = 7
     part.write_bytes(path.read_bytes()[:20])
     with Running(Site("a"), state=path) as running:
         pass
@@ -450,27 +448,51 @@ def test_beyond_the_bandwidth_only_the_newest_message_to_each_neighbour_waits():
     assert running.facts("held back") == [{"to": "b", "dropped": 1}]
 
 
+class Gated(Site):
+    """Waits in every call until its gate opens, and counts what it had heard at every wake."""
+
+    def __init__(self, name):
+        super().__init__(name)
+        self.gate, self.heard, self.heard_before_wake = threading.Event(), [], []
+
+    def wake(self, now, name):
+        self.gate.wait()
+        self.heard_before_wake.append(len(self.heard))
+        return [Wake(0.0)]
+
+    def receive(self, now, sender, message):
+        self.gate.wait()
+        self.heard.append(message.value)
+        return []
+
+
+class Busy(Gated):
+    """Has a timer that is late."""
+
+    def start(self, now, neighbours):
+        return [Wake(0.0)]
+
+
+@contextlib.contextmanager
+def held_up(program, wire=None):
+    with Running(program, wire) as running, contextlib.ExitStack() as stack:
+        stack.callback(program.gate.set)
+        yield running
+
+
 def test_a_flood_costs_the_oldest_messages_and_is_told():
-    gate = threading.Event()
-
-    class Slow(Site):
-        def receive(self, now, sender, message):
-            gate.wait()
-            return [Report("heard", {"value": message.value})]
-
-    with Running(Slow("a")) as running, contextlib.ExitStack() as stack:
-        stack.callback(gate.set)
+    program = Gated("a")
+    with held_up(program) as running:
         running.wire.deliver(Received("b", encode(Number("b", -1))))  # holds it up until the gate opens
         wait_for(lambda: running.site.status()["traffic"])
         running.wire.deliver(Neighbours(("b", "c")))
         running.wire.deliver(Received("c", encode(Number("c", -2))))  # whom the flood of b does not push out
         for value in range(6000):
             running.wire.deliver(Received("b", encode(Number("b", value))))
-        gate.set()
-        wait_for(lambda: running.facts("heard") and running.facts("heard")[-1]["value"] == 5999)
+        program.gate.set()
+        wait_for(lambda: program.heard and program.heard[-1] == 5999)
         wait_for(lambda: running.facts("neighbours")[-1]["names"] == ["b", "c"])
-        status = running.site.status()
-    heard = [facts["value"] for facts in running.facts("heard")]
+        status, heard = running.site.status(), program.heard
     assert heard[:2] == [-1, -2] and heard[2:] == list(range(6000 - len(heard) + 2, 6000))
     assert status["flooded"] == 6002 - len(heard) > 1000
     assert running.facts("flooded")
@@ -478,46 +500,17 @@ def test_a_flood_costs_the_oldest_messages_and_is_told():
 
 def test_a_site_whose_timers_are_late_hears_all_neighbours_between_two_of_them():
     """One message between two rounds is not enough: those of several neighbours would wait longer and longer."""
-    gate, heard_before_wake = threading.Event(), []
-
-    class Late(Site):
-        def __init__(self, name):
-            super().__init__(name)
-            self.heard = 0
-
-        def start(self, now, neighbours):
-            return [Wake(0.0)]
-
-        def wake(self, now, name):
-            gate.wait()
-            heard_before_wake.append(self.heard)
-            return [Wake(0.0)]
-
-        def receive(self, now, sender, message):
-            self.heard += 1
-            return []
-
-    with Running(Late("a")) as running:
+    program = Busy("a")
+    with held_up(program) as running:
         for value in range(40):
             running.wire.deliver(Received("bcde"[value % 4], encode(Number("bcde"[value % 4], value))))
-        gate.set()
-        wait_for(lambda: len(heard_before_wake) > 3)
-    assert heard_before_wake[1] == 40
+        program.gate.set()
+        wait_for(lambda: len(program.heard_before_wake) > 3)
+    assert program.heard_before_wake[1] == 40
 
 
 def test_the_largest_messages_in_a_flood_take_no_more_than_twice_their_size():
-    gate = threading.Event()
-
-    class Slow(Site):
-        def wake(self, now, name):
-            gate.wait()
-            return []
-
-        def start(self, now, neighbours):
-            return [Wake(0.0)]
-
-    with Running(Slow("a"), Wire(largest=1000)) as running, contextlib.ExitStack() as stack:
-        stack.callback(gate.set)
+    with held_up(Busy("a"), Wire(largest=1000)) as running:
         for _ in range(10):
             running.wire.deliver(Received("b", bytes(900)))
         assert running.site.status()["flooded"] >= 7
@@ -546,7 +539,7 @@ def test_undecodable_messages_are_told_now_and_then_and_all_counted():
 def test_a_link_that_has_failed_ends_the_run_and_what_was_learnt_is_kept(tmp_path):
     path = tmp_path / "a.state"
     with Running(Site("a"), state=path) as running:
-        running.site._program.count = 5
+        running.program.count = 5
         running.wire.deliver(Failed(LinkError("the name is taken")))
         wait_for(lambda: running.result is not None)
     assert isinstance(running.result, LinkError) and running.wire.closed
@@ -568,8 +561,7 @@ def test_a_timer_needs_a_time(seconds):
         LiveSite(Wrong("a"), Wire()).run(max_time=1)
 
 
-@pytest.mark.parametrize("options", [{"bandwidth": 0}, {"bandwidth": float("nan")}, {"largest": 0}, {"largest": 10**9}])
-def test_options_that_make_no_sense_are_refused(options):
-    (name,) = options
-    with pytest.raises(ValueError, match=name):
-        LiveSite(Site("a"), Wire(), **options)
+@pytest.mark.parametrize("bandwidth", [0, float("nan")])
+def test_a_bandwidth_that_makes_no_sense_is_refused(bandwidth):
+    with pytest.raises(ValueError, match="bandwidth"):
+        LiveSite(Site("a"), Wire(), bandwidth=bandwidth)

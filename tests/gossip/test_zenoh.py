@@ -18,13 +18,24 @@ from authority import Authority  # noqa: E402
 from contract_transport import LEASE, PATIENCE, Processes  # noqa: E402
 from line import Line  # noqa: E402
 
-from dimargin.gossip import zenoh_link, zenoh_settings  # noqa: E402
+from dimargin.gossip import zenoh_link  # noqa: E402
 from dimargin.gossip.links import Failed, LinkError, Neighbours, Received, Trouble  # noqa: E402
 from dimargin.gossip.tls_certificates import Tls  # noqa: E402
 from dimargin.gossip.zenoh_link import ZenohLink  # noqa: E402
+from dimargin.gossip.zenoh_settings import SessionSettings  # noqa: E402
 
 SWARM = "w"
 MARK = f"{1:020d}-{1:x}"
+
+
+def opened(settings):
+    """A raw session, which keeps to no rules."""
+    config = zenoh.Config()
+    for key, value in settings.items():
+        config.insert_json5(key, json.dumps(value))
+    config.insert_json5("scouting/multicast/enabled", "false")
+    config.insert_json5("transport/shared_memory/enabled", "false")
+    return zenoh.open(config)
 
 
 class Swarm:
@@ -58,18 +69,12 @@ class Swarm:
         wait_for(lambda: (sender, data) in self.received(to))
 
     def intruder(self, connect, listen="tls/127.0.0.1:0", **tls):
-        config = zenoh.Config()
-        settings = {
+        session = opened({
             "connect/endpoints": list(connect),
             "listen/endpoints": [listen],
-            "scouting/multicast/enabled": False,
-            "transport/shared_memory/enabled": False,
             "transport/unicast/accept_timeout": 500,
             "transport/link/tls": {"enable_mtls": True, "verify_name_on_connect": False, **tls},
-        }
-        for key, value in settings.items():
-            config.insert_json5(key, json.dumps(value))
-        session = zenoh.open(config)
+        })  # fmt: skip
         self._open.callback(session.close)
         return session
 
@@ -101,18 +106,12 @@ def spy(session):
 
 def router(port, tls=None):
     """A session in a router's place."""
-    config = zenoh.Config()
     settings = {
         "mode": "router",
         "listen/endpoints": [f"{'tls' if tls else 'tcp'}/127.0.0.1:{port}"],
-        "scouting/multicast/enabled": False,
-        "transport/shared_memory/enabled": False,
         "transport/link/tx/lease": round(LEASE * 1000),
-        **({"transport/link/tls": tls} if tls else {}),
     }
-    for key, value in settings.items():
-        config.insert_json5(key, json.dumps(value))
-    return zenoh.open(config)
+    return opened(settings | ({"transport/link/tls": tls} if tls else {}))
 
 
 def living(session):
@@ -250,7 +249,7 @@ def test_others_get_no_connection_in_either_direction(members, authority, other_
 
 def test_strangers_who_say_nothing_are_dropped_in_the_end(members, authority, monkeypatch):
     """After an hour, here after a third of a second: sooner they would keep members out."""
-    monkeypatch.setattr(zenoh_settings, "_HANDSHAKE_TIMEOUT", "tls_handshake_timeout_ms=300")
+    monkeypatch.setattr(SessionSettings, "handshake_seconds", 0.3)
     carol = members.join("carol", tls=tls_of(authority, "carol"))
     host, _, port = carol.listening[0].partition("/")[2].rpartition(":")
     with socket.create_connection((host, int(port)), timeout=5.0) as stranger:
@@ -383,7 +382,7 @@ def test_a_site_whose_sign_of_life_got_lost_is_met_again(swarm):
     swarm.join("b", lease=0.3, connect=a.listening)
     swarm.join("c", lease=0.3, connect=a.listening)
     swarm.met("a", "b", "c")
-    (mark,) = a._alive["b"]
+    (mark,) = a._sites.alive["b"]
     lost = types.SimpleNamespace(key_expr=f"{SWARM}/alive/b/{mark}", kind=zenoh.SampleKind.DELETE)
     a._receive_sign_of_life(a._life, lost)
     assert swarm.neighbours("a") == ("c",)
@@ -413,7 +412,7 @@ def test_thousands_of_names_fill_no_table(swarm):
     for name in names:
         publish(session, name, b"boo")
     wait_for(lambda: alice.status()["refused"] >= 1500)
-    assert not swarm.received("alice") and len({*alice._alive, *alice._heard}) == 1024
+    assert not swarm.received("alice") and alice._sites.count == 1024
     for token in tokens:
         token.undeclare()
     wait_for(lambda: not swarm.neighbours("alice"))
@@ -422,7 +421,7 @@ def test_thousands_of_names_fill_no_table(swarm):
     swarm.letter("bob", "alice", b"hello")
     marks = [session.liveliness().declare_token(f"{SWARM}/alive/eve/{k:020d}-1") for k in range(100)]
     wait_for(lambda: "eve" in swarm.neighbours("alice"))
-    wait_for(lambda: len(marks) == 100 and len(alice._alive["eve"]) == 16)
+    wait_for(lambda: len(marks) == 100 and len(alice._sites.alive["eve"]) == 16)
 
 
 def test_lost_messages_are_noticed(swarm):

@@ -35,7 +35,16 @@ class Countdown(Solver):
     def finish(self, state, status, reason, history):
         nothing = np.zeros((1, 1))
         objectives = Objectives.of(np.ones(1), np.ones(1), np.zeros(1))
-        return Solution(nothing, nothing, objectives, status, reason, state["steps"], 10 * state["steps"], history)
+        return Solution(
+            nothing,
+            nothing,
+            objectives=objectives,
+            status=status,
+            reason=reason,
+            passes=state["steps"],
+            kernel_evaluations=10 * state["steps"],
+            history=history,
+        )
 
     def evaluations(self, state):
         return 10 * state["steps"]

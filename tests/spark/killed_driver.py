@@ -49,6 +49,6 @@ if __name__ == "__main__":
     parts._ROWS_OF_SHARD = 200
     progress = UntilTheSecondLevel()
     if name == "exact":
-        checkpoints._SAVE_INTERVAL, progress = 0.0, BetweenTwoRounds()
+        checkpoints.Checkpoints.save_interval, progress = 0.0, BetweenTwoRounds()
     spark = spark_sessions.session("local", temporary, spark__sql__shuffle__partitions="2")
     train(MACHINES[name], spark.read.parquet(rows), Columns("features", "label"), progress, checkpoint_dir=folder)

@@ -23,7 +23,6 @@ from sklearn.base import clone
 from sklearn.datasets import make_classification
 
 import dimargin as dm
-from dimargin.estimators.margin_classifier import MarginClassifier
 from dimargin.problems import losses
 from dimargin.shards import parts
 from dimargin.spark import ODMClassifier, checkpoints
@@ -57,7 +56,7 @@ class Killed(BaseException):
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch):
     monkeypatch.setattr(parts, "_ROWS_OF_SHARD", 200)
-    monkeypatch.setattr(checkpoints, "_SAVE_INTERVAL", 0.0)  # after every step
+    monkeypatch.setattr(checkpoints.Checkpoints, "save_interval", 0.0)  # after every step
 
 
 @pytest.fixture(scope="module")
@@ -213,7 +212,7 @@ def damage(path):
 
 
 def manifest(**changes):
-    made = {"format": 2, "id": "1", "finished": False} | changes
+    made = {"format": 3, "id": "1", "finished": False} | changes
     return json.dumps({"sha256": checkpoints._digest(checkpoints._text(made).encode()), "manifest": made}).encode()
 
 
@@ -231,7 +230,7 @@ def manifest(**changes):
         (b"{}", "'manifest'"),
         (None, "it is empty, or too large"),
         (b"", "it is empty, or too large"),
-        (manifest(format=3), "it has format 3, and this dimargin reads 2"),
+        (manifest(format=4), "it has format 4, and this dimargin reads 3"),
     ],
 )
 def test_a_damaged_manifest_is_named(line, reason):
@@ -249,7 +248,7 @@ def test_a_damaged_manifest_is_named(line, reason):
 
 @pytest.mark.slow
 def test_manifests_are_read_whatever_they_hold(spark, tmp_path, monkeypatch):
-    monkeypatch.setattr(spark_folder, "_MAX_BYTES_OF_LINE", 1000)
+    monkeypatch.setattr(spark_folder.Folder, "max_bytes_of_line", 1000)
     here = Folder(Jobs(spark), str(tmp_path))
     assert here.lines("manifest") == {}
     given = {"0000": "größe", "0001": "x", "0002": "x", "0003": "x", "0004": "x"}
@@ -302,7 +301,7 @@ def test_damaged_checkpoints_are_refused(frame, folder, monkeypatch):
     written["sha256"] = checkpoints._digest(checkpoints._text(written["manifest"]).encode())
     text.write_text(json.dumps(written))
     text.with_name(f".{text.name}.crc").unlink(missing_ok=True)
-    with pytest.raises(ValueError, match="format 1, and this dimargin reads 2"):
+    with pytest.raises(ValueError, match="format 1, and this dimargin reads 3"):
         train(ODM, frame, COLUMNS, checkpoint_dir=str(folder))
 
 
@@ -370,7 +369,7 @@ def test_a_seed_that_was_drawn_is_drawn_once(frame, folder, monkeypatch):
     killed_after(monkeypatch, 2, machine, frame, COLUMNS, checkpoint_dir=str(folder))
     found, _ = trained(machine, frame, checkpoint_dir=str(folder))
     seed = json.loads(text_of(folder, "0000").read_text())["manifest"]["fit"]["seed"]
-    monkeypatch.setattr(MarginClassifier, "_seed", lambda self: seed)
+    monkeypatch.setattr("dimargin.spark.training.seed_of", lambda random_state: seed)
     assert_same(found, trained(machine, frame)[0])
 
 

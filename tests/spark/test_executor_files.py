@@ -15,7 +15,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from dimargin.cli.shared import Scale, fitted_scalers
 from dimargin.io.data import DataFileError, read_data
 from dimargin.io.data.csv_text import CsvLayout
-from dimargin.io.data.opening import FileOptions
+from dimargin.io.data.named_columns import WantedColumns
+from dimargin.io.data.opening import DataFile, FileOptions
 from dimargin.io.data.whole_file import read_file
 from dimargin.spark import passes
 from dimargin.spark.executor_files import FileRows, _Opened, read_rows
@@ -115,7 +116,7 @@ def test_a_table_as_people_have_it(spark, tmp_path):
     (tmp_path / "t.txt").write_bytes(b"# by hand\n\n" + rows.to_csv(sep="|").encode("cp1252"))
     options = FileOptions(encoding="cp1252")
     found = read_rows(spark, str(tmp_path / "t.txt"), options=options)
-    expected = read_file(tmp_path / "t.txt", options=options)
+    expected = read_file(DataFile(tmp_path / "t.txt", options))
     assert found.feature_names == expected.feature_names == ["größe", "right", "flag"] and found.label == "class"
     assert found.n_rows == len(expected.X) == N and found.remarks == expected.remarks != ()
     assert_allclose(found.scaler.data_max_, expected.X.max(axis=0))
@@ -290,8 +291,8 @@ def test_rows_that_cannot_be_trained_on(labels, columns, fault):
 
 
 def test_a_label_that_may_be_missing_is_a_class_among_texts_with_a_warning():
-    layout = CsvLayout.of_start("t", b"a,y\n1,EU\n", label="y")
-    opened = _Opened(None, CsvText("t", layout, [], layout.choose("y", None, True)), column="y")
+    layout = CsvLayout.of_start("t", b"a,y\n1,EU\n")
+    opened = _Opened(None, CsvText("t", layout, [], layout.choose(WantedColumns("y"))), column="y")
     assert (
         opened._labels(np.array(["EU", "NA"]))
         .remarks[0]

@@ -8,8 +8,8 @@ from numpy.testing import assert_array_equal
 from dimargin.io.data import DataFileError
 from dimargin.io.data.csv_text import CsvLayout
 from dimargin.io.data.labels import label_values
-from dimargin.io.data.named_columns import TableColumns
-from dimargin.io.data.opening import FileOptions
+from dimargin.io.data.named_columns import TableColumns, WantedColumns
+from dimargin.io.data.opening import DataFile, FileOptions
 from dimargin.io.data.whole_file import read_file
 from dimargin.spark.formats import CsvText, LibsvmText, TableRows
 
@@ -23,7 +23,7 @@ def lines_of(text, encoding="utf-8"):
 def csv_of(text, label=None, options=UTF8):
     start = text.encode(options.encoding or "utf-8")
     layout = CsvLayout.of_start("t.csv", options.utf8(start), options)
-    taken = layout.choose(label, None, needs_label=True)
+    taken = layout.choose(WantedColumns(label))
     return CsvText("t.csv", layout, start.split(b"\n")[: layout.n_skipped_lines], taken, options)
 
 
@@ -44,7 +44,8 @@ def csv_of(text, label=None, options=UTF8):
 )
 def test_lines_of_csv_are_those_of_the_file(tmp_path, text, label):
     (tmp_path / "t.csv").write_text(text)
-    expected, parsed = read_file(tmp_path / "t.csv", label), csv_of(text, label).parse(lines_of(text))
+    expected = read_file(DataFile(tmp_path / "t.csv"), WantedColumns(label))
+    parsed = csv_of(text, label).parse(lines_of(text))
     assert_array_equal(parsed.X, expected.X)
     assert_array_equal(label_values(parsed.labels)[parsed.indices], expected.y)
 

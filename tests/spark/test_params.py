@@ -131,11 +131,11 @@ def test_positional_arguments_are_refused():
 
 def test_copies_for_a_grid_search_differ_in_the_grid_only():
     made = ODMClassifier(theta=0.1)
-    way = dm.DiODM(warm_start="concatenate")
+    way = dm.DiODM(landmark_choice="random")
     grid = ParamGridBuilder().addGrid(made.lam, [1.0, 2.0]).addGrid(made.strategy, ["exact", way]).build()
     copies = [made.copy(extra) for extra in grid]
     assert [(copy.getLam(), copy.getTheta()) for copy in copies] == [(1.0, 0.1), (1.0, 0.1), (2.0, 0.1), (2.0, 0.1)]
-    assert copies[1]._prototype().strategy.warm_start == "concatenate" and made.getLam() == "auto"
+    assert copies[1]._prototype().strategy.landmark_choice == "random" and made.getLam() == "auto"
     json.dumps([list(extra.values()) for extra in grid])  # as CrossValidator saves it
 
 

@@ -24,7 +24,7 @@ RESUMED = "test_checkpoints.py::test_a_fit_goes_on_where_another_one_was_and_giv
 @pytest.mark.parametrize(
     "mode, tests",
     [
-        ("cluster", [ENGINE, "faults.py"]),
+        ("cluster", [ENGINE, "engine/lost_executors.py", "faults.py"]),
         ("connect", [CONTRACT, ENGINE, LINEAR, ROUNDS, f"{RESUMED}[diodm]"]),
         ("cluster", ["packed_environment.py"]),
     ],

@@ -116,3 +116,10 @@ def test_a_warm_start_is_used(remote):
     machine.fit(X, y)
     assert len(machine.history_) < first and machine.history_[0]["relative_gap"] < 1e-3
     assert_allclose(np.abs(machine.dual_coef_).sum(), dual, rtol=1e-3)
+
+
+def test_the_memory_of_clusters_counts_where_there_may_be_some():
+    shape = TreeShape(branching=123, n_levels=1)  # 8,192 rows a shard
+    needed = DivideAndConquer().memory_needed(10**6, shape)
+    assert needed > 10**7 and Exact(across_shards=True).memory_needed(10**6, TreeShape()) == needed
+    assert Exact().memory_needed(10**6, TreeShape()) == 0

@@ -6,16 +6,15 @@ from threading import Event
 
 import numpy as np
 import pytest
-from helpers import HINGE, LOSSES, ODM, blobs, certificate, counted, dual_of, fit, make_problem, name
+from helpers import HINGE, LOSSES, ODM, blobs, certificate, dual_of, fit, make_problem, name, solution_of
 from numpy.testing import assert_allclose, assert_array_equal
 from test_dc import weighted
-from test_diodm import RBF, Recorder, training
+from trainings import RBF, Recorder, training
 from travelling import TravellingEngine
 
 from dimargin import Cascade, DiP
 from dimargin.kernels.functions import Kernel
 from dimargin.problems.objectives import Objectives
-from dimargin.problems.solution import Solution
 from dimargin.shards.parts import Part
 from dimargin.strategies import Exact, TreeShape
 from dimargin.strategies import cascade as cascade_module
@@ -46,17 +45,6 @@ def test_rounds_lead_to_the_exact_solution(loss, coefficients):
     assert [entry["round"] for entry in rounds] == list(range(1, len(rounds) + 1))
     gaps = [entry["relative_gap"] for entry in rounds]
     assert len(gaps) > 1 and gaps == sorted(gaps, reverse=True)
-
-
-@every_choice
-@pytest.mark.parametrize("rounds", [None, 20])
-def test_with_an_intercept_too(coefficients, rounds):
-    problem = replace(weighted(HINGE, 1300), intercept=True)
-    outcome = Cascade(rounds, coefficients).train(training(problem, TREE, tol=1e-4))
-    exact = Exact().train(training(problem, TreeShape(), tol=1e-5))
-    assert outcome.status == "converged"
-    assert_allclose(outcome.objectives.primal, exact.objectives.primal, rtol=2e-4)
-    assert_allclose(outcome.model.intercept, exact.model.intercept, atol=0.05)
 
 
 def test_parts_of_one_class_pass_on_all_rows_where_an_intercept_leaves_them_no_support_vectors(watch):
@@ -180,7 +168,7 @@ def test_a_merged_part_starts_from_the_best_of_its_children_output_by_output():
         dual, values = np.array(dual), np.array(objectives)
         found = Objectives(values, values, values, values, values)
         part = Part(problem.restrict(np.array(rows), 3.0), np.array(rows))
-        return Solved.of(part, Solution(dual, dual, found, "converged", "", 1, 1))
+        return Solved.of(part, solution_of(dual, found))
 
     part = best_of(
         [
@@ -205,17 +193,6 @@ def test_one_round_says_what_its_gap_is():
     assert [entry["level"] for entry in outcome.history] == [2, 1, 0]
 
 
-@pytest.mark.parametrize("rounds", [None, 20])
-def test_history_counts_every_kernel_value_and_listeners_hear_each_level_once(monkeypatch, rounds):
-    problem, recorder = weighted(HINGE, 1000), Recorder()
-    with counted(monkeypatch) as counts:
-        outcome = Cascade(rounds).train(training(problem, TREE, tol=1e-3, progress=recorder))
-    assert sum(entry["kernel_evaluations"] for entry in outcome.history) == sum(counts)
-    assert recorder.begun == [(2, 4), (1, 2), (0, None)] and len(recorder.models) == 3
-    assert_array_equal(recorder.models[-1].coefficients, outcome.model.coefficients)
-    assert all(entry["seconds"] > 0 for entry in outcome.history)
-
-
 @every_loss
 def test_a_level_is_the_mean_of_its_parts(watch, loss):
     problem = weighted(loss, 1000)
@@ -229,13 +206,6 @@ def test_a_level_is_the_mean_of_its_parts(watch, loss):
     assert_array_equal(dual_of(problem, outcome.model), expected)
 
 
-@pytest.mark.parametrize("rounds", [None, 20])
-def test_threads_do_not_change_a_bit(rounds):
-    problem = weighted(HINGE, 1000, n_outputs=2)
-    one, two = (Cascade(rounds).train(training(problem, TREE, tol=1e-3, n_threads=k)) for k in (1, 2))
-    assert_array_equal(one.model.coefficients, two.model.coefficients)
-
-
 @every_choice
 def test_a_warm_start_reaches_the_leaves(watch, coefficients):
     problem = weighted(ODM, 1000, n_outputs=2)
@@ -246,14 +216,8 @@ def test_a_warm_start_reaches_the_leaves(watch, coefficients):
         assert_allclose(leaf.dual * share, start[:, leaf.indices], rtol=1e-12)
 
 
-def test_a_deadline_ends_at_a_level_or_a_round(monkeypatch):
-    problem = weighted(HINGE, 1000)
-    plan = training(problem, TREE)
-    outcome = Cascade().train(replace(plan, limits=replace(plan.limits, deadline=time.perf_counter())))
-    assert (outcome.status, outcome.scope) == ("max_time", "partitioned")
-    assert [entry["level"] for entry in outcome.history] == [2]
-
-    original = levels_module.out_of_time
+def test_a_deadline_ends_at_a_round(monkeypatch):
+    plan, original = training(weighted(HINGE, 1000), TREE), levels_module.out_of_time
     monkeypatch.setattr(
         levels_module,
         "out_of_time",
@@ -305,25 +269,6 @@ def test_a_callback_stops_after_a_round():
     outcome = Cascade(rounds=20).train(training(weighted(HINGE, 1000), TREE, progress=Stop()))
     assert (outcome.status, outcome.reason) == ("stopped", "a callback asked to stop")
     assert outcome.history[-1]["round"] == 1 and outcome.scope == "global"
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"rounds": 0}, "Cascade: rounds must be None or at least 1, got 0"),
-        ({"coefficients": "local"}, "coefficients must be 'represented' or 'global', got 'local'"),
-        ({"level_tol": -1}, "level_tol must be a number above 0, got -1"),
-    ],
-)
-def test_options_out_of_range(options, message):
-    with pytest.raises(ValueError, match=message):
-        Cascade(**options).validate()
-
-
-def test_more_parts_than_rows():
-    problem = make_problem(*blobs(3), HINGE, RBF)
-    with pytest.raises(ValueError, match=r"4 partitions .* are more than the 3 rows"):
-        Cascade().train(training(problem, TREE))
 
 
 def separated(n=3000):

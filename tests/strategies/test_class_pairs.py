@@ -2,6 +2,7 @@
 
 import time
 from threading import Event
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from dimargin.shards.local_engine import LocalEngine
 from dimargin.solvers import BlockCoordinateDescent, Limits, solve
 from dimargin.solvers.loop import Interrupted
 from dimargin.strategies import block_pairs, pair_training
+from dimargin.strategies.block_pairs import PairSizes
 from dimargin.strategies.pair_training import train_pairs
 
 SIZES = [100, 30, 70, 40]
@@ -37,7 +39,8 @@ def one_by_one(monkeypatch):
 
 
 def train(pairs, limits, n_threads=2, done=lambda number: None, start=None, memory=1600):
-    return train_pairs(pairs, start, limits, LocalEngine(n_threads, limits.cancelled), 0, memory, done)
+    signed, result = train_pairs(pairs, start, limits, LocalEngine(n_threads, limits.cancelled), 0, memory, done)
+    return SimpleNamespace(signed=signed, **vars(result))
 
 
 def soon(seconds=1000.0, **others):
@@ -58,7 +61,7 @@ def test_without_time_every_pair_has_a_machine_of_few_rows(loss, intercept):
     assert outcome.status == "max_time" and "6 of 6 pairs" in outcome.reason and sorted(done) == list(range(6))
     for number, pair in enumerate(pairs.pairs):
         problem, dual = pairs.problem(pair, 1), pairs.joined([number]).coefficients(outcome.signed)
-        assert 0 < np.count_nonzero(dual) <= 2 * block_pairs.LAST_ROWS
+        assert 0 < np.count_nonzero(dual) <= 2 * PairSizes.last_rows
         problem = problem.with_kernel(problem.kernel.in_float64())
         intercept = outcome.objectives.intercept[[number]]
         objectives = problem.objectives(dual[None], problem.margins(dual[None]), intercept)
@@ -73,7 +76,7 @@ def test_with_little_time_machines_are_of_more_rows():
     run._solve_roughly()
     for number in range(6):
         dual = pairs.joined([number]).coefficients(run.results.signed)
-        assert 2 * block_pairs.LAST_ROWS < np.count_nonzero(dual) <= 2 * block_pairs.FEW_ROWS
+        assert 2 * PairSizes.last_rows < np.count_nonzero(dual) <= 2 * PairSizes.few_rows
     assert run.results.is_rough.all() and not run.results.met(np.arange(6)).any()
 
 
@@ -123,7 +126,7 @@ def test_large_pairs_are_solved_by_all_threads(pairs, monkeypatch, one_by_one):
         return solve(problem, solver, *others)
 
     monkeypatch.setattr(pair_training, "solve", noted)
-    monkeypatch.setattr(pair_training, "_LARGE_PAIR_ROWS", 135)
+    monkeypatch.setattr(PairSizes, "large_pair_rows", 135)
     expected = train(pairs, Limits(), 1)
     threads.clear()
     outcome = train(pairs, Limits(), 3)
@@ -179,7 +182,7 @@ def test_neither_threads_nor_neighbours_in_a_call_change_a_block(loss, monkeypat
         outcome = train(pairs, Limits(), n_threads, memory=2**30)
         np.testing.assert_array_equal(outcome.signed, together.signed)
         np.testing.assert_array_equal(outcome.objectives.primal, together.objectives.primal)
-    monkeypatch.setattr(pair_training, "VALUES_AT_ONCE", 1)  # a call for each pair
+    monkeypatch.setattr(PairSizes, "values_at_once", 1)  # a call for each pair
     np.testing.assert_array_equal(train(pairs, Limits(), 1, memory=2**30).signed, together.signed)
     assert train(pairs, soon(), 1, memory=2**30).kernel_evaluations == together.kernel_evaluations
 

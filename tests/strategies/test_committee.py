@@ -11,8 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit
 from sklearn.metrics import log_loss
-from test_dc import LEVEL_2, TREE
-from test_diodm import RBF, Recorder, training
+from trainings import LEVEL_2, RBF, TREE, Recorder, training
 
 from dimargin import DivideAndConquer
 from dimargin.kernels.matrix import KernelMatrix
@@ -95,35 +94,31 @@ def test_members_are_judged_on_rows_that_they_have_not_seen():
     assert np.abs(values).max() < 2
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=name)
-def test_folds_are_solved_as_pieces_of_the_whole_problem(loss):
-    _, labels, problem, outcome = trained(loss)
-    committee, rows = outcome.model.router, np.flatnonzero(clusters_of(problem, outcome.model) == 2)
-    folds = np.arange(len(rows)) % 3
-    values = np.zeros(len(rows))
+def slope_of_folds(problem, model, cluster, tol):
+    """Slope of a member from machines of two of three folds of its cluster, put together by hand."""
+    rows, labels = np.flatnonzero(clusters_of(problem, model) == cluster), problem.labels
+    folds, values = np.arange(len(rows)) % 3, np.zeros(len(rows))
     for fold in range(3):
         kept, held_out = rows[folds != fold], rows[folds == fold]
-        solution = fit(problem.restrict(kept, problem.total), tol=1e-9)
+        solution = fit(problem.restrict(kept, problem.total), tol=tol)
         values[folds == fold] = problem.kernel.multiply(kept, labels[:, kept] * solution.dual, held_out)[0]
-    slope = _slope(values, labels[0, rows], problem.weights[rows], float(committee.prior[0]))
-    assert committee.slopes[2, 0] == pytest.approx(slope, rel=1e-4)
+    return _slope(values, labels[0, rows], problem.weights[rows], float(model.router.prior[0]))
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=name)
+def test_folds_are_solved_as_pieces_of_the_whole_problem(loss):
+    _, _, problem, outcome = trained(loss)
+    expected = slope_of_folds(problem, outcome.model, 2, 1e-9)
+    assert outcome.model.router.slopes[2, 0] == pytest.approx(expected, rel=1e-4)
 
 
 def test_large_folds_are_solved_to_their_tolerance():
-    # folds of more than one block, which would be solved to rounding in any case
-    X, labels = blobs(2400)
-    problem = make_problem(X, labels, HINGE, RBF)
+    """Folds of more than one block, which would be solved to rounding in any case."""
+    problem = make_problem(*blobs(2400), HINGE, RBF)
     shape = replace(LEVEL_2, n_levels=1, stop_level=1)
     model = DivideAndConquer(prediction="bcm", level_tol=1e-4).train(training(problem, shape, tol=1e-4)).model
-    rows = np.flatnonzero(clusters_of(problem, model) == 0)
-    folds, values = np.arange(len(rows)) % 3, np.zeros(len(rows))
-    assert len(rows) * 2 / 3 > 512
-    for fold in range(3):
-        kept, held_out = rows[folds != fold], rows[folds == fold]
-        solution = fit(problem.restrict(kept, problem.total), tol=1e-6)
-        values[folds == fold] = problem.kernel.multiply(kept, labels[:, kept] * solution.dual, held_out)[0]
-    slope = _slope(values, labels[0, rows], problem.weights[rows], float(model.router.prior[0]))
-    assert model.router.slopes[0, 0] == pytest.approx(slope, rel=1e-3)
+    assert np.count_nonzero(clusters_of(problem, model) == 0) * 2 / 3 > 512
+    assert model.router.slopes[0, 0] == pytest.approx(slope_of_folds(problem, model, 0, 1e-6), rel=1e-3)
 
 
 def test_probabilities_are_better_than_those_of_single_members():

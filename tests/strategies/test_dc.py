@@ -1,6 +1,5 @@
 """DC-SVM and DC-ODM: Lemma 1 level by level, and the exact solve at the end."""
 
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -10,11 +9,9 @@ from helpers import (
     KERNELS,
     LOSSES,
     ODM,
-    SQUARED_HINGE,
     blobs,
     certificate,
     clusters_of,
-    counted,
     dual_of,
     gram,
     make_problem,
@@ -22,7 +19,7 @@ from helpers import (
     routed,
 )
 from numpy.testing import assert_allclose, assert_array_equal
-from test_diodm import RBF, Recorder, training
+from trainings import LEVEL_2, RBF, TREE, Recorder, training
 
 from dimargin import DivideAndConquer
 from dimargin.strategies import Exact, TreeShape
@@ -30,25 +27,11 @@ from dimargin.strategies import dc as dc_module
 from dimargin.strategies import levels as levels_module
 
 every_loss = pytest.mark.parametrize("loss", LOSSES, ids=name)
-TREE = TreeShape(branching=2, n_levels=2)
-LEVEL_2 = replace(TREE, stop_level=2)
 
 
 def weighted(loss=HINGE, n=900, seed=7, kernel=RBF, n_outputs=1):
     X, labels = blobs(n, seed=seed, n_outputs=n_outputs)
     return make_problem(X, labels, loss, kernel, np.random.default_rng(seed).uniform(0.5, 3.0, n))
-
-
-@every_loss
-def test_level_zero_is_the_exact_solution(loss):
-    problem = weighted(loss, 1300, n_outputs=2)
-    outcome = DivideAndConquer().train(training(problem, TREE))
-    exact = Exact().train(training(problem, TreeShape()))
-    assert outcome.scope == "global" and outcome.status == "converged" and outcome.model.router is None
-    assert_allclose(outcome.objectives.primal, exact.objectives.primal, rtol=2e-6)
-    primal, _, gap = certificate(problem, dual_of(problem, outcome.model))
-    assert_allclose(outcome.objectives.primal, primal, rtol=1e-7)
-    assert gap.max() <= 1.1e-6
 
 
 @every_loss
@@ -66,16 +49,6 @@ def test_lemma_1_a_level_solves_the_problem_with_the_block_kernel(loss, kernel):
     assert block.worst_gap <= 1e-8
     assert_allclose(outcome.objectives.primal, block.primal, rtol=1e-7)
     assert_allclose(outcome.objectives.dual, block.dual, rtol=1e-7)
-
-
-@pytest.mark.parametrize("loss", [HINGE, SQUARED_HINGE], ids=name)
-def test_with_an_intercept_level_zero_is_exact_too(loss):
-    problem = replace(weighted(loss, 1300, n_outputs=2), intercept=True)
-    outcome = DivideAndConquer().train(training(problem, TREE, tol=1e-5))
-    exact = Exact().train(training(problem, TreeShape(), tol=1e-5))
-    assert outcome.status == "converged"
-    assert_allclose(outcome.objectives.primal, exact.objectives.primal, rtol=2e-5)
-    assert_allclose(outcome.model.intercept, exact.model.intercept, atol=0.05)
 
 
 @pytest.mark.parametrize("prediction", ["early", "naive", "bcm"])
@@ -113,20 +86,6 @@ def test_the_concatenation_is_closer_to_the_optimum_than_with_local_coefficients
     assert suboptimality(local) > 20 * suboptimality(dual)
 
 
-def test_history_is_complete_and_counts_every_kernel_value(monkeypatch):
-    problem, recorder = weighted(), Recorder()
-    with counted(monkeypatch) as counts:
-        outcome = DivideAndConquer().train(training(problem, TREE, tol=1e-3, progress=recorder))
-    assert [(entry["level"], entry["partitions"]) for entry in outcome.history] == [(2, 4), (1, 2), (0, 1)]
-    assert recorder.begun == [(2, 4), (1, 2), (0, None)]
-    assert sum(entry["kernel_evaluations"] for entry in outcome.history) == sum(counts)
-    assert all(entry["seconds"] > entry.get("clustering_seconds", 0.0) > 0 for entry in outcome.history[:2])
-    assert outcome.history[-1]["seconds"] > 0
-    assert outcome.history[-1]["relative_gap"] == outcome.objectives.worst_gap <= 1e-3
-    assert outcome.passes == sum(entry["passes"] for entry in outcome.history)
-    assert_array_equal(recorder.models[-1].coefficients, outcome.model.coefficients)
-
-
 def test_levels_above_the_last_are_loose_and_their_objectives_sums(monkeypatch):
     problem = weighted()
     solved = {}
@@ -143,7 +102,7 @@ def test_levels_above_the_last_are_loose_and_their_objectives_sums(monkeypatch):
     assert solved[2][0] == 1e-3
     outcome = DivideAndConquer(level_tol=0.05).train(training(problem, replace(TREE, stop_level=1), tol=1e-3))
     for entry in outcome.history:
-        results = solved[entry["level"]][1].results
+        results = [part.result for part in solved[entry["level"]][1].results]
         assert entry["objective"][0] == pytest.approx(sum(r.objectives.primal[0] for r in results))
         assert entry["relative_gap"] == max(r.objectives.worst_gap for r in results)
     DivideAndConquer(level_tol=1e-9).train(training(problem, TREE, tol=0.5))
@@ -225,44 +184,8 @@ def test_a_cap_gives_more_and_smaller_clusters():
     assert len(sizes) == outcome.history[0]["partitions"] > 4 and sizes.max() <= 100
 
 
-def test_threads_do_not_change_a_bit():
-    for shape in (TREE, LEVEL_2):
-        problem = weighted()
-        one, two = (DivideAndConquer().train(training(problem, shape, tol=1e-3, n_threads=k)) for k in (1, 2))
-        assert_array_equal(one.model.coefficients, two.model.coefficients)
-
-
 def test_naive_needs_no_router():
     outcome = DivideAndConquer(prediction="naive").train(training(weighted(), LEVEL_2, tol=1e-3))
     assert outcome.model.router is None and outcome.scope == "partitioned"
     early = DivideAndConquer().train(training(weighted(), LEVEL_2, tol=1e-3))
     assert_array_equal(outcome.model.coefficients, early.model.coefficients)
-
-
-def test_a_deadline_ends_at_a_level():
-    plan = training(weighted(), TREE)
-    outcome = DivideAndConquer().train(replace(plan, limits=replace(plan.limits, deadline=time.perf_counter())))
-    assert (outcome.status, outcome.scope) == ("max_time", "partitioned")
-    assert [entry["level"] for entry in outcome.history] == [2]
-    assert outcome.model.router is not None
-
-
-def test_default_depth_is_that_of_diodm():
-    depth = DivideAndConquer().n_levels
-    assert [depth(n, TreeShape()) for n in (100, 4096 * 4 + 1)] == [1, 2]
-    assert depth(10**6, TreeShape(n_levels=1)) == 1
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"prediction": "late"}, "DivideAndConquer: prediction must be 'early' or 'naive' or 'bcm', got 'late'"),
-        ({"clustering_kernel": "rbf"}, "clustering_kernel must be 'wide' or 'same', got 'rbf'"),
-        ({"sample_size": 0}, "sample_size must be .*at least 1, got 0"),
-        ({"max_cluster_size": 0}, "max_cluster_size must be None or at least 1, got 0"),
-        ({"level_tol": 0.0}, "level_tol must be a number above 0, got 0.0"),
-    ],
-)
-def test_options_out_of_range(options, message):
-    with pytest.raises(ValueError, match=message):
-        DivideAndConquer(**options).validate()

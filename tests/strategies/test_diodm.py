@@ -1,53 +1,21 @@
 """DiODM against the exact solve, and its levels against models put together by hand."""
 
-import time
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers import HINGE, ODM, blobs, certificate, counted, dual_of, gram, make_problem, name, scattered
+from helpers import HINGE, ODM, blobs, certificate, counted, dual_of, gram, make_problem
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_svmlight_file
 from sklearn.metrics.pairwise import rbf_kernel
+from trainings import RBF, Recorder, training
 
 from dimargin import DiODM, ODMClassifier
 from dimargin.kernels.functions import Kernel
-from dimargin.problems.dual import DualProblem
-from dimargin.shards.tree import Level
 from dimargin.solvers import BlockCoordinateDescent, Limits, solve
-from dimargin.strategies import Exact, Facts, Progress, Training, TreeShape, diodm
+from dimargin.strategies import Exact, TreeShape, diodm
 from dimargin.strategies.diodm import merged
-from dimargin.strategies.levels import Step
-from dimargin.strategies.solves import Solved, summarise
-
-RBF = Kernel("rbf", gamma=0.8)
-
-
-def training(problem, shape, tol=1e-6, n_threads=1, start=None, **options):
-    rows = scattered(problem, start=start, n_threads=n_threads)
-    return Training(
-        facts=Facts.of(problem),
-        rows=rows,
-        limits=Limits(tol=tol, cancelled=rows.engine.cancelled),
-        shape=shape,
-        random_state=0,
-        started=start is not None,
-        **options,
-    )
-
-
-class Recorder(Progress):
-    """Keeps the model of every level."""
-
-    def __init__(self):
-        self.models, self.begun = [], []
-
-    def level_begin(self, level, n_tasks):
-        self.begun.append((level, n_tasks))
-
-    def level_end(self, entry, found):
-        self.models.append(found())
-        return False
+from dimargin.strategies.solves import Solved
 
 
 @pytest.fixture(scope="module")
@@ -55,22 +23,6 @@ def weighted():
     X, labels = blobs(1300, seed=7)
     weights = np.random.default_rng(7).uniform(0.5, 3.0, 1300)
     return make_problem(X, labels, ODM, RBF, weights=weights)
-
-
-@pytest.mark.parametrize("loss", [ODM, HINGE], ids=name)
-@pytest.mark.parametrize("warm_start", ["rescale", "concatenate"])  # concatenated, the hinge's leave their box
-def test_level_zero_is_the_exact_solution(loss, warm_start):
-    X, labels = blobs(1300, seed=1, n_outputs=2)
-    problem = make_problem(X, labels, loss, RBF)
-    strategy = DiODM(early_stop=False, warm_start=warm_start)
-    tree = strategy.train(training(problem, TreeShape(branching=2, n_levels=2, n_landmarks=5)))
-    exact = Exact().train(training(problem, TreeShape()))
-    assert tree.scope == exact.scope == "global"
-    assert tree.status == exact.status == "converged"
-    assert_allclose(tree.objectives.primal, exact.objectives.primal, rtol=2e-6)
-    primal, _, gap = certificate(problem, dual_of(problem, tree.model))
-    assert_allclose(tree.objectives.primal, primal, rtol=1e-7)
-    assert gap.max() <= 1.1e-6
 
 
 def test_one_leaf_is_the_exact_machine(weighted):
@@ -124,20 +76,6 @@ def test_rescaled_warm_starts_beat_concatenation(seed):
     assert suboptimality(True) < (0.1 if seed % 4 < 2 else 0.8) * suboptimality(False)
 
 
-def test_history_is_complete_and_counts_every_kernel_value(weighted, monkeypatch):
-    problem = DualProblem.of(weighted, weighted.kernel.take(np.arange(1300)))
-    with counted(monkeypatch) as counts:
-        outcome = DiODM(early_stop=False).train(
-            training(problem, TreeShape(branching=2, n_levels=2, n_landmarks=9), tol=1e-3)
-        )
-    assert [entry["level"] for entry in outcome.history] == [2, 1, 0]
-    assert [entry["partitions"] for entry in outcome.history] == [4, 2, 1]
-    assert sum(entry["kernel_evaluations"] for entry in outcome.history) == sum(counts)
-    assert all(entry["seconds"] > 0 for entry in outcome.history)
-    assert outcome.history[-1]["relative_gap"] == outcome.objectives.worst_gap <= 1e-3
-    assert max(entry["relative_gap"] for entry in outcome.history) <= 0.1
-
-
 def test_estimator_counts_what_the_core_computes(monkeypatch):
     X, labels = blobs(700)
     with counted(monkeypatch) as counts:
@@ -163,18 +101,6 @@ def test_levels_above_the_last_are_no_tighter_than_the_tolerance(weighted):
     assert 1e-3 < outcome.history[0]["relative_gap"] <= 0.3
 
 
-def test_one_start_that_misses_the_tolerance_keeps_the_tree_going(weighted):
-    plan = training(weighted, TreeShape(branching=2, n_levels=2), tol=0.1)
-    part, *_ = plan.rows.collect()
-    solution = solve(part.problem, BlockCoordinateDescent(), None, Limits(tol=0.1))
-    summary = summarise(Solved.of(part, solution), None)
-    met, missed = (replace(summary, history=[{"relative_gap": gap}]) for gap in (0.1, 0.11))
-    history = [{"kernel_evaluations": 1, "seconds": 1.0}] * 2
-    for results, verdict in (([met, met], "converged"), ([met, missed], None), ([missed, met], None)):
-        found = DiODM()._verdict(plan, history, Step(Level(1, results, plan.rows), lambda: None), False)
-        assert (found and found[0]) == verdict
-
-
 def test_objectives_of_a_level_are_means_and_the_gap_the_worst(weighted):
     plan = training(weighted, TreeShape(branching=2, n_levels=1, n_landmarks=5, stop_level=1), tol=1e-2)
     outcome = DiODM().train(plan)
@@ -188,12 +114,6 @@ def test_objectives_of_a_level_are_means_and_the_gap_the_worst(weighted):
     assert outcome.objectives.dual[0] == pytest.approx(dual / weighted.total, rel=1e-5)
     assert outcome.objectives.worst_gap == pytest.approx(max(gaps), rel=0.05)
     assert max(gaps) > 1.1 * min(gaps)  # else the worst could not be told apart
-
-
-def test_threads_do_not_change_a_bit(weighted):
-    shape = TreeShape(branching=2, n_levels=2, n_landmarks=5)
-    one, two = (DiODM().train(training(weighted, shape, tol=1e-3, n_threads=k)) for k in (1, 2))
-    assert_array_equal(one.model.coefficients, two.model.coefficients)
 
 
 def test_a_warm_start_reaches_the_leaves(weighted):
@@ -214,14 +134,6 @@ def test_a_warm_start_of_several_outputs():
     start = dual_of(problem, solved.model)
     again = DiODM(early_stop=False).train(training(problem, shape, tol=1e-3, start=start))
     assert again.objectives.worst_gap <= 1e-3
-
-
-def test_a_deadline_ends_at_a_level(weighted):
-    plan = training(weighted, TreeShape(branching=2, n_levels=2, n_landmarks=5))
-    outcome = DiODM().train(replace(plan, limits=replace(plan.limits, deadline=time.perf_counter())))
-    assert outcome.status == "max_time"
-    assert outcome.scope == "partitioned"
-    assert outcome.history[-1]["level"] == 2
 
 
 def test_the_time_of_the_next_level_is_that_of_its_support_vectors(monkeypatch):

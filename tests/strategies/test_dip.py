@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers import HINGE, LOSSES, ODM, blobs, name
-from numpy.testing import assert_allclose, assert_array_equal
+from helpers import HINGE, ODM
+from numpy.testing import assert_array_equal
 from test_dc import weighted
-from test_diodm import training
+from trainings import training
 
-from dimargin import DiP, ODMClassifier, SVMClassifier
+from dimargin import DiP
 from dimargin.shards.partition import InputClusterPartition
 from dimargin.shards.parts import Part
 from dimargin.solvers import BlockCoordinateDescent, Limits, solve
@@ -19,26 +19,6 @@ from dimargin.strategies.solves import Solved
 
 TREE = TreeShape(branching=2, n_levels=2)
 every_rule = pytest.mark.parametrize("relevance", ["sv", "margin"])
-
-
-@pytest.mark.slow_after(1)
-@pytest.mark.parametrize("loss", LOSSES, ids=name)
-@every_rule
-def test_rounds_lead_to_the_exact_solution(loss, relevance):
-    problem = weighted(loss, 1300, n_outputs=2)
-    outcome = DiP(rounds=20, relevance=relevance, n_clusters=20).train(training(problem, TREE, tol=1e-4))
-    exact = Exact().train(training(problem, TreeShape(), tol=1e-6))
-    assert outcome.scope == "global" and outcome.status == "converged"
-    assert_allclose(outcome.objectives.primal, exact.objectives.primal, rtol=2e-4)
-
-
-@every_rule
-def test_with_an_intercept_too(relevance):
-    problem = replace(weighted(HINGE, 1300), intercept=True)
-    outcome = DiP(relevance=relevance).train(training(problem, TREE, tol=1e-4))
-    exact = Exact().train(training(problem, TreeShape(), tol=1e-5))
-    assert outcome.status == "converged"
-    assert_allclose(outcome.objectives.primal, exact.objectives.primal, rtol=2e-4)
 
 
 def test_one_part_is_the_exact_machine():
@@ -86,26 +66,3 @@ def test_the_leaves_preserve_the_distribution(monkeypatch):
     expected = InputClusterPartition(9, 300).deal(plan.rows, 1300, 4, rng).parts.collect()
     for part, other in zip(dealt, expected, strict=True):
         assert_array_equal(part.indices, other.indices)
-
-
-def test_options_are_checked():
-    X, labels = blobs(100)
-    for option, message in (
-        ({"relevance": "all"}, "DiP: relevance must be 'margin' or 'sv', got 'all'"),
-        ({"n_clusters": 0}, "DiP: n_clusters must be a number above 0, got 0"),
-        ({"sample_size": 0}, "DiP: sample_size must be None or at least 1, got 0"),
-        ({"rounds": 0}, "DiP: rounds must be None or at least 1, got 0"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            ODMClassifier(strategy=DiP(**option)).fit(X, labels[0])
-    with pytest.raises(ValueError, match="strategy 'dip' clusters rows"):
-        SVMClassifier(kernel="precomputed", strategy="dip").fit(X @ X.T, labels[0])
-
-
-@pytest.mark.parametrize("n_jobs", [2, 3])
-def test_threads_change_no_bit(n_jobs):
-    X, labels = blobs(2000)
-    one, many = (
-        SVMClassifier(strategy="dip", n_levels=1, n_jobs=k, random_state=0).fit(X, labels[0]) for k in (1, n_jobs)
-    )
-    assert_array_equal(one.dual_coef_, many.dual_coef_)

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from helpers import HINGE, LOSSES, SQUARED_HINGE, blobs, certificate, counted, fit, make_problem, name, scattered
 from numpy.testing import assert_allclose, assert_array_equal
-from test_diodm import RBF
+from trainings import RBF
 
 from dimargin.kernels.matrix import KernelMatrix
 from dimargin.problems.dual import DualProblem
@@ -66,8 +66,8 @@ def test_with_an_intercept_it_is_that_of_the_best(loss, scale, seed):
 @pytest.mark.parametrize("loss", [HINGE, SQUARED_HINGE], ids=name)
 def test_zooms_find_what_all_rows_together_say(monkeypatch, loss):
     # few intervals: only the last of many zooms is narrow
-    monkeypatch.setattr(gap, "_INTERVALS", 8)
-    monkeypatch.setattr(gap, "_ZOOMS", 24)
+    monkeypatch.setattr(gap.InterceptSearch, "n_intervals", 8)
+    monkeypatch.setattr(gap.InterceptSearch, "n_zooms", 24)
     X, labels = blobs(400, 3)
     problem = make_problem(X, labels, loss, RBF, intercept=True)
     dual = fit(problem, tol=0.1).dual
@@ -106,7 +106,7 @@ def test_coefficients_find_their_rows():
 
 
 def test_a_cancelled_fit_does_not_look_on(monkeypatch):
-    monkeypatch.setattr(gap, "_VALUES_AT_ONCE", 1)
+    monkeypatch.setattr(gap.Evaluation, "max_values_at_once", 1)
     problem, limits = make_problem(*blobs(2000), HINGE, RBF), Limits()
     support, multiplied = support_of(problem, np.ones((1, 2000))), []
     original = KernelMatrix.multiply

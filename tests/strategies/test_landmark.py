@@ -12,7 +12,7 @@ from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
-from test_diodm import RBF, Recorder, training
+from trainings import RBF, Recorder, training
 
 from dimargin import Landmark, ODMClassifier, SVMClassifier
 from dimargin.kernels.functions import Kernel
@@ -107,18 +107,6 @@ def test_a_part_of_the_rows_begins_and_every_value_is_counted(monkeypatch):
     assert sum(entry["level"] == 0 for entry in outcome.history) <= 6  # a good start
 
 
-@pytest.mark.parametrize("n_jobs", [2, 3])
-def test_threads_change_no_bit_and_a_seed_repeats(n_jobs):
-    X, labels = blobs(3000)
-    models = [
-        ODMClassifier(strategy="landmark", n_landmarks=30, n_jobs=k, random_state=0).fit(X, labels[0])
-        for k in (1, n_jobs)
-    ]
-    assert_array_equal(models[0].dual_coef_, models[1].dual_coef_)
-    assert_array_equal(models[0].support_, models[1].support_)
-    assert models[0].history_[-1]["kernel_evaluations"] == models[1].history_[-1]["kernel_evaluations"]
-
-
 @pytest.mark.parametrize(
     "machine",
     [
@@ -146,7 +134,7 @@ def test_the_global_certificate_of_all_rows_as_landmarks_is_small():
     X, labels = blobs(600)
     machine = ODMClassifier(strategy="landmark", lam=1e3, n_landmarks=600, tol=1e-7, random_state=0).fit(X, labels[0])
     assert machine.certify(X, labels[0]).duality_gap_ <= 1e-6
-    problem = make_problem(X, labels, machine._loss(), Kernel("rbf", machine._transform.kernel.gamma))
+    problem = make_problem(X, labels, machine.fit_plan().loss, Kernel("rbf", machine._transform.kernel.gamma))
     assert machine.objective_ == pytest.approx(certificate(problem, fit(problem, tol=1e-9).dual)[0][0], rel=1e-6)
 
 
@@ -154,8 +142,6 @@ def test_the_hinge_is_refused():
     X, labels = blobs(100)
     with pytest.raises(ValueError, match="strategy 'landmark' needs a differentiable loss"):
         SVMClassifier(strategy="landmark").fit(X, labels[0])
-    with pytest.raises(ValueError, match="landmark_choice must be 'uniform' or 'greedy' or 'random', got 'best'"):
-        ODMClassifier(strategy=Landmark("best")).fit(X, labels[0])
 
 
 def test_sparse_rows_and_functions_do_as_dense_rows_do():
@@ -177,23 +163,6 @@ def test_a_warm_start_goes_on():
     machine = ODMClassifier(strategy="landmark", n_landmarks=40, random_state=0, warm_start=True).fit(X, labels[0])
     first = machine.n_iter_
     assert machine.fit(X, labels[0]).n_iter_ == 1 < first
-
-
-@pytest.mark.parametrize(("loss", "intercept"), [(ODM, False), (SQUARED_HINGE, True)])
-def test_a_polished_model_is_exact_and_counted(monkeypatch, loss, intercept):
-    X, labels = blobs(3000, n_outputs=2)
-    problem, recorder = make_problem(X, labels, loss, RBF, intercept=intercept), Recorder()
-    shape = TreeShape(n_landmarks=60)
-    with counted(monkeypatch) as counts:
-        outcome = Landmark(polish=True).train(training(problem, shape, tol=1e-3, progress=recorder))
-    assert outcome.scope == "global" and outcome.status == "converged"
-    assert [level for level, _ in recorder.begun] == [2, 1, 0]
-    assert sum(entry["kernel_evaluations"] for entry in outcome.history) == sum(counts)
-    exact = fit(problem, tol=1e-6)
-    assert_allclose(outcome.objectives.primal, exact.objectives.primal, rtol=1e-3)
-    assert outcome.objectives.worst_gap <= 1e-3
-    first = next(entry for entry in outcome.history if entry["level"] == 0)
-    assert first["relative_gap"] < 0.98  # at zero it would be one
 
 
 def test_where_the_polish_ends_early_the_better_model_stays():

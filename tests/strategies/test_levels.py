@@ -5,12 +5,11 @@ from threading import Event
 
 import numpy as np
 import pytest
-from helpers import ODM, blobs, make_problem, scattered
-from test_diodm import RBF, training
+from helpers import ODM, blobs, make_problem, scattered, solution_of
+from trainings import RBF, training
 
 from dimargin import DiODM
 from dimargin.problems.objectives import Objectives
-from dimargin.problems.solution import Solution
 from dimargin.shards.local_engine import LocalEngine
 from dimargin.shards.parts import Part
 from dimargin.shards.tree import Level
@@ -24,7 +23,7 @@ def solved(primal, gap, rows, mass, intercept=0.0, total=4.0):
     n = len(rows)
     objectives = Objectives.of(np.array([primal]), np.array([primal * gap]), np.array([intercept]))
     part = Part(replace(make_problem(*blobs(8), ODM, RBF), total=total).restrict(rows, mass), rows)
-    solution = Solution(np.ones((1, n)), np.ones((1, n)), objectives, "converged", "", 1, 1, [{"relative_gap": 1.0}])
+    solution = solution_of(np.ones((1, n)), objectives)
     return Solved.of(part, solution)
 
 
@@ -79,10 +78,11 @@ def test_pieces_of_the_whole_add_up():
     assert objectives.primal == [12.0] and objectives.relative_gap == [0.25]
 
 
-@pytest.mark.parametrize(("first_gaps", "stops"), [((1e-4, 1e-4), True), ((1e-4, 0.5), False)])
+@pytest.mark.parametrize(("first_gaps", "stops"), [((1e-4, 1e-3), True), ((1e-4, 1.1e-3), False), ((0.5, 1e-4), False)])
 def test_early_stop_asks_every_part(level, first_gaps, stops):
     results = [
-        replace(result, history=[{"relative_gap": gap}]) for result, gap in zip(level.results, first_gaps, strict=True)
+        replace(part, result=replace(part.result, history=[{"relative_gap": gap}]))
+        for part, gap in zip(level.results, first_gaps, strict=True)
     ]
     X, labels = blobs(8)
     plan = training(make_problem(X, labels, ODM, RBF), TreeShape(branching=2, n_levels=2), tol=1e-3)

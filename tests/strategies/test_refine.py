@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from helpers import ODM, blobs, dual_of, make_problem
 from numpy.testing import assert_array_equal
-from test_dc import TREE, separable
-from test_diodm import RBF, Recorder, training
+from test_dc import separable
+from trainings import RBF, TREE, Recorder, training
 
 from dimargin import DivideAndConquer
 from dimargin.problems.solution import Solution

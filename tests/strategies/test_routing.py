@@ -7,8 +7,7 @@ import pytest
 import scipy.sparse as sp
 from helpers import HINGE, KERNELS, LOSSES, blobs, clusters_of, counted, fit, make_problem, name, routed
 from numpy.testing import assert_allclose, assert_array_equal
-from test_dc import LEVEL_2
-from test_diodm import training
+from trainings import LEVEL_2, training
 
 from dimargin import DivideAndConquer
 from dimargin.kernels.matrix import KernelMatrix

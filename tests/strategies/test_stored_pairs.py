@@ -16,7 +16,7 @@ from dimargin.kernels.matrix import KernelMatrix
 from dimargin.problems.class_pairs import ClassPairs
 from dimargin.shards.local_engine import LocalEngine
 from dimargin.solvers import BlockCoordinateDescent, Limits, solve
-from dimargin.strategies import stored_pairs
+from dimargin.strategies.block_pairs import PairSizes
 from dimargin.strategies.pair_training import train_pairs
 from dimargin.strategies.stored_pairs import StoredPairs, can_be_stored
 
@@ -115,9 +115,9 @@ def test_groups_are_of_bounded_work_and_of_small_pairs(monkeypatch):
     stored = solver(pairs)
     numbers = np.array([1, 0, 2])
     assert [group.tolist() for group in stored.groups(numbers)] == [[1, 0, 2]]
-    monkeypatch.setattr(stored_pairs, "VALUES_AT_ONCE", 500**2 + 370**2)
+    monkeypatch.setattr(PairSizes, "values_at_once", 500**2 + 370**2)
     assert [group.tolist() for group in stored.groups(numbers)] == [[1], [0, 2]]  # one that is larger is alone
-    monkeypatch.setattr(stored_pairs, "MAX_ROWS", 500)
+    monkeypatch.setattr(PairSizes, "max_stored_rows", 500)
     assert [group.tolist() for group in stored.groups(numbers)] == [[0, 2]]
 
 
@@ -128,7 +128,7 @@ def test_block_coordinate_descent_goes_on_where_the_tolerance_is_missed(monkeypa
 
     monkeypatch.setattr(_core, "solve_class_pairs", give_up)
     _, pairs = class_pairs(HINGE)
-    outcome = train_pairs(pairs, None, Limits(), LocalEngine(2, Event()), 0, 2**30, lambda number: None)
+    _, outcome = train_pairs(pairs, None, Limits(), LocalEngine(2, Event()), 0, 2**30, lambda number: None)
     assert outcome.status == "converged" and outcome.objectives.worst_gap <= 1e-3
 
 
@@ -151,7 +151,7 @@ def test_memory_decides_whether_values_are_stored_and_for_how_many_threads():
 
 @pytest.mark.parametrize("reached", ["deadline", "interrupted"])
 def test_groups_are_given_up_where_a_limit_is_reached(monkeypatch, reached):
-    monkeypatch.setattr(stored_pairs, "VALUES_AT_ONCE", 1)  # a group for each pair
+    monkeypatch.setattr(PairSizes, "values_at_once", 1)  # a group for each pair
     limits, done, solve_some = Limits(interrupted=Event()), [], StoredPairs.solve
     if reached == "deadline":
         limits = Limits(deadline=time.perf_counter() + 1000.0)
@@ -165,17 +165,17 @@ def test_groups_are_given_up_where_a_limit_is_reached(monkeypatch, reached):
         return found
 
     monkeypatch.setattr(StoredPairs, "solve", slow)
-    outcome = train_pairs(class_pairs(HINGE)[1], None, limits, LocalEngine(1, Event()), 0, 2**30, done.append)
+    _, outcome = train_pairs(class_pairs(HINGE)[1], None, limits, LocalEngine(1, Event()), 0, 2**30, done.append)
     assert outcome.status == ("max_time" if reached == "deadline" else "stopped") and len(done) == 3
     assert (outcome.objectives.relative_gap <= 1e-3).tolist() == [False, True, False]  # the largest pair is the first
     assert "2 of 3 pairs" in outcome.reason
 
 
 def test_only_small_pairs_are_stored(monkeypatch):
-    monkeypatch.setattr(stored_pairs, "MAX_ROWS", 400)
+    monkeypatch.setattr(PairSizes, "max_stored_rows", 400)
     _, pairs = class_pairs(HINGE)  # 350, 150 and 220 rows
     assert solver(pairs).evaluations == 150**2 + 220**2
-    monkeypatch.setattr(stored_pairs, "MAX_ROWS", 300)
+    monkeypatch.setattr(PairSizes, "max_stored_rows", 300)
     assert solver(pairs) is None
 
 

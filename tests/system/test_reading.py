@@ -29,7 +29,7 @@ def test_the_rest_of_a_file_that_fits(tmp_path, monkeypatch):
         assert read_rest(file, times=3) == b""
 
 
-def test_json(tmp_path, monkeypatch):
+def test_json(tmp_path):
     path = tmp_path / "f"
     path.write_text('{"a": [1, null]}')
     assert read_json(path) == {"a": [1, None]}
@@ -42,9 +42,8 @@ def test_json(tmp_path, monkeypatch):
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
         with pytest.raises(ValueError, match=reason):
             read_json(path)
-    monkeypatch.setattr(reading, "_MAX_JSON_BYTES", 100)
     path.write_text(json.dumps([0] * 100))
     with pytest.raises(ValueError, match="more than 100 bytes"):
-        read_json(path)
+        read_json(path, max_bytes=100)
     with pytest.raises(FileNotFoundError):
         read_json(tmp_path / "none")

@@ -11,12 +11,11 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import LinearSVC
 
-from dimargin.estimators import LinearODMClassifier, SVMClassifier
+from dimargin.estimators import LinearODMClassifier, ODMClassifier, SVMClassifier
 from dimargin_bench.experiments.choosing_answers import AUTO, BOOSTING, is_auto_fast, is_boosting_better
 from dimargin_bench.experiments.dcsvm_methods import svc
 from dimargin_bench.experiments.dcsvm_published import COVTYPE, PARAMETERS
 from dimargin_bench.experiments.declarations import Comparison, Experiment, Figure, Method, Part, Sample
-from dimargin_bench.experiments.diodm_methods import odm
 from dimargin_bench.experiments.diodm_published import CHOSEN, OF_OTHER_DATA
 
 _STRATEGIES = ("exact", "diodm", "dc", "cascade", "dip", "landmark")
@@ -48,11 +47,6 @@ def svm(random_state: int, strategy: str, **parameters: Any) -> SVMClassifier:
     return SVMClassifier(strategy=strategy, loss=loss, random_state=random_state, **parameters)
 
 
-def linear_odm(random_state: int) -> LinearODMClassifier:
-    """Make a linear ODM with default parameters."""
-    return LinearODMClassifier(random_state=random_state)
-
-
 def boosting(random_state: int) -> Pipeline:
     """Make boosted trees with default parameters, which are given sparse rows as dense ones."""
     dense = FunctionTransformer(_as_dense, accept_sparse=True)
@@ -76,14 +70,14 @@ def _strategies(name: str, make: Any, landmark: str) -> tuple[Method, ...]:
     )
 
 
-_ODM = _strategies("ODM", odm, "the ODM in the space of 1,000 landmarks")
+_ODM = _strategies("ODM", ODMClassifier, "the ODM in the space of 1,000 landmarks")
 _SVM = _strategies("SVM", svm, "the machine of the squared hinge, in the space of 1,000 landmarks")
 _BOOSTING = Method(BOOSTING, boosting, "scikit-learn's boosted trees with default parameters: no kernel machine")
 _ESTIMATORS = (
     _ODM[0],
     _ODM[-1],
     _SVM[0],
-    Method("linear ODM", linear_odm, "LinearODMClassifier with default parameters"),
+    Method("linear ODM", LinearODMClassifier, "LinearODMClassifier with default parameters"),
     Method("LinearSVC", LinearSVC, "scikit-learn's LinearSVC with default parameters", threads="one"),
     _BOOSTING,
 )
@@ -144,7 +138,7 @@ _PARTS = (
         name="libsvm",
         title="Beside LIBSVM",
         about="SVC has an intercept, and SVMClassifier by default none. The largest sample of covtype is left out: on "
-        "fewer rows of it, 100,000, LIBSVM took more than seven minutes (bench/TARGETS.md).",
+        "fewer rows of it, 100,000, LIBSVM took more than seven minutes (bench/targets).",
         data=_WITHOUT_LARGE,
         quick_data=_QUICK,
         methods=(_SVM[0], _LIBSVM),

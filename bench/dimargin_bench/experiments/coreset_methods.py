@@ -137,11 +137,6 @@ def kernel_gadget(
     return make_pipeline(FourierFeatures(gamma, n_components), gadget(random_state, max_iter, **parameters))
 
 
-def alone(kernel: str, random_state: int, **parameters: Any) -> CoreSetSVMClassifier:
-    """Make the core-set machine of all rows in one place."""
-    return CoreSetSVMClassifier(kernel=kernel, random_state=random_state, **parameters)
-
-
 SMALLEST = Method("smallest ball", SmallestBall, "of all points, in one place: the least squared radius there is")
 AGREEING = (
     Method("consensus", ConsensusBall, "core-set consensus in step, nothing lost", simulated=_NETWORK),
@@ -157,8 +152,8 @@ def _machines(kernel: str) -> tuple[Method, ...]:
         *(Method(f"{name}, {cut} rounds", partial(core_set, kernel, max_iter=cut),
                  f"{about}: the best model of any site after {cut} rounds", ends_early=True, **own) for cut in _CUTS),
         Method(f"{name}, agreed", partial(core_set, kernel), f"{about}: the model that all sites have", **own),
-        Method(f"{name}, one place", partial(alone, kernel), f"the machine of all rows together, {kernel} kernel",
-               problem=f"L2, {kernel}"),
+        Method(f"{name}, one place", partial(CoreSetSVMClassifier, kernel=kernel),
+               f"the machine of all rows together, {kernel} kernel", problem=f"L2, {kernel}"),
     )  # fmt: skip
 
 

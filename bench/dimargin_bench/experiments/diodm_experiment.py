@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from dimargin_bench.experiments import diodm_methods as methods
@@ -118,6 +119,34 @@ _SPEED_UP_DATA = (*_QUICK, *_TWO, Sample("SUSY-30k"))
 _TREE_SPEED_UP, _TREE_CURVES = _speed_up("Speed-up, RBF kernel", ("DiODM",))
 _LINEAR_SPEED_UP, _LINEAR_CURVES = _speed_up("Speed-up, linear", ("DiODM", "acc-DiODM"))
 
+_LEVEL_BY_LEVEL = Part(
+    name="figure-1-rbf",
+    title="Figure 1: accuracy and time, RBF kernel",
+    about="Trees of partitions, stopped at each of their levels, beside machines of all rows.",
+    data=(*_SMALL, *_LARGE, Sample("SUSY", 40_000)),
+    quick_data=_QUICK,
+    takes_files=True,
+    methods=(methods.EXACT, *methods.TREES, methods.LANDMARK, methods.LIBSVM, methods.INTEL_SVC, methods.BOOSTING),
+    parameters=_rbf,
+    tables=_levels("Accuracy and time", figure_1_rbf(methods.DIODM)),
+    figures=(_ON_THE_WAY,),
+)
+_FASTER = Part(
+    name="figure-3-rbf",
+    title="Figure 3: speed-up, RBF kernel",
+    about="Fits on one and on two cores, measured, and on up to 32, replayed; of three fits the fastest. acc-DiODM "
+    "is linear.",
+    data=_SPEED_UP_DATA,
+    quick_data=_QUICK,
+    methods=methods.TIMED_TREES,
+    parameters=_rbf,
+    seeds=(0,),
+    examine=speed_up,
+    answer=_how_fast_on_many_cores,
+    tables=_TREE_SPEED_UP,
+    figures=_TREE_CURVES,
+)
+
 _PARTS = (
     Part(
         name="table-1",
@@ -136,30 +165,16 @@ _PARTS = (
                   "rows.", rows="data"),
         ),
     ),
-    Part(
-        name="figure-1-rbf",
-        title="Figure 1: accuracy and time, RBF kernel",
-        about="Trees of partitions, stopped at each of their levels, beside machines of all rows.",
-        data=(*_SMALL, *_LARGE, Sample("SUSY", 40_000)),
-        quick_data=_QUICK,
-        takes_files=True,
-        methods=(methods.EXACT, *methods.TREES, methods.LANDMARK, methods.LIBSVM, methods.INTEL_SVC, methods.BOOSTING),
-        parameters=_rbf,
-        tables=_levels("Accuracy and time", figure_1_rbf(methods.DIODM)),
-        figures=(_ON_THE_WAY,),
-    ),
-    Part(
+    _LEVEL_BY_LEVEL,
+    replace(
+        _LEVEL_BY_LEVEL,
         name="figure-1-linear",
         title="Figure 1: accuracy and time, linear kernel",
         about="The same with the kernel x'z + 1, that of rows with a constant feature. The machine by Newton's method "
         "has no kernel, and an intercept.",
-        data=(*_SMALL, *_LARGE, Sample("SUSY", 40_000)),
-        quick_data=_QUICK,
-        takes_files=True,
         methods=(methods.EXACT, *methods.TREES, methods.LANDMARK, methods.NEWTON, methods.LINEAR_SVC, methods.BOOSTING),
         parameters=_linear,
         tables=_levels("Accuracy and time", figure_1_linear(methods.DIODM)),
-        figures=(_ON_THE_WAY,),
     ),
     Part(
         name="figure-2",
@@ -192,32 +207,14 @@ _PARTS = (
                   ("accuracy", "global_objective", "global_gap", "kernel_evaluations", "seconds")),
         ),
     ),
-    Part(
-        name="figure-3-rbf",
-        title="Figure 3: speed-up, RBF kernel",
-        about="Fits on one and on two cores, measured, and on up to 32, replayed; of three fits the fastest. acc-DiODM "
-        "is linear.",
-        data=_SPEED_UP_DATA,
-        quick_data=_QUICK,
-        methods=methods.TIMED_TREES,
-        parameters=_rbf,
-        seeds=(0,),
-        examine=speed_up,
-        answer=_how_fast_on_many_cores,
-        tables=_TREE_SPEED_UP,
-        figures=_TREE_CURVES,
-    ),
-    Part(
+    _FASTER,
+    replace(
+        _FASTER,
         name="figure-3-linear",
         title="Figure 3: speed-up, linear",
         about="The same for DiODM with the kernel x'z + 1, and for acc-DiODM.",
-        data=_SPEED_UP_DATA,
-        quick_data=_QUICK,
         methods=(*methods.TIMED_TREES, methods.TIMED_GRADIENT),
         parameters=_linear,
-        seeds=(0,),
-        examine=speed_up,
-        answer=_how_fast_on_many_cores,
         tables=_LINEAR_SPEED_UP,
         figures=_LINEAR_CURVES,
     ),

@@ -1,4 +1,4 @@
-"""Methods of the DiODM paper's comparison, made by functions that the process of a cell finds by their module."""
+"""Methods of the DiODM paper's comparison, made by what the process of a cell finds by its module."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from sklearn.svm import SVC, LinearSVC
 from dimargin.estimators import LinearODMClassifier, ODMClassifier
 from dimargin.strategies import DiODM
 from dimargin_bench.experiments.declarations import Method
+from dimargin_bench.experiments.literal_diodm import ConcatenatingDiODM
 from dimargin_bench.experiments.literal_dsvrg import LiteralDSVRG
 from dimargin_bench.experiments.replay import TimedDiODM, TimedDSVRG
 
@@ -20,78 +21,51 @@ N_LEVELS = 2
 _PARTS = ("the whole problem", "4 parts", "16 parts", "64 parts")  # at each level
 _TREES = {"diodm": "DiODM", "cascade": "Ca-ODM", "dip": "DiP-ODM", "dc": "DC-ODM"}
 _CORES = "all cores but those that are measured, by tasks that were timed on one, and no messages"
-
-
-def odm(strategy: str, **parameters: Any) -> ODMClassifier:
-    """Make an ODM with a kernel; `stop_level` in `parameters` ends a tree at that level."""
-    return ODMClassifier(strategy=strategy, **parameters)
-
-
-def concatenating(**parameters: Any) -> ODMClassifier:
-    """Make DiODM with the warm starts of the paper's Algorithm 1: those of parts, put together as they are."""
-    strategy = DiODM(warm_start="concatenate", early_stop=False)
-    return ODMClassifier(strategy=strategy, n_levels=N_LEVELS, **parameters)
-
-
-def rescaling(**parameters: Any) -> ODMClassifier:
-    """Make DiODM with warm starts that are rescaled, and no test whether they suffice."""
-    return ODMClassifier(strategy=DiODM(early_stop=False), n_levels=N_LEVELS, **parameters)
-
-
-def timed_diodm(**parameters: Any) -> ODMClassifier:
-    """Make DiODM with 64 leaves that times its tasks."""
-    return ODMClassifier(strategy=TimedDiODM(early_stop=False), n_levels=3, **parameters)
-
-
-def timed_dsvrg(**parameters: Any) -> LinearODMClassifier:
-    """Make acc-DiODM with 32 partitions that times its tasks, and ends after 15 stages."""
-    return LinearODMClassifier(solver=TimedDSVRG(n_partitions=32), max_iter=15, **parameters)
-
-
-def linear(solver: str, **parameters: Any) -> LinearODMClassifier:
-    """Make a linear ODM."""
-    return LinearODMClassifier(solver=solver, **parameters)
-
-
-def svc(**parameters: Any) -> SVC:
-    """Make scikit-learn's SVC, with C = 10 and a cache of 2 GB."""
-    return SVC(C=10.0, cache_size=2000, **parameters)
+_RESCALING = partial(ODMClassifier, strategy=DiODM(early_stop=False), n_levels=N_LEVELS)
+_CONCATENATING = partial(ODMClassifier, strategy=ConcatenatingDiODM(early_stop=False), n_levels=N_LEVELS)
+_TIMED = partial(ODMClassifier, strategy=TimedDiODM(early_stop=False), n_levels=3)  # 64 leaves
 
 
 def intel_svc(**parameters: Any) -> Any:
-    """Make the SVC of scikit-learn-intelex, likewise."""
+    """Make the SVC of scikit-learn-intelex, which is imported only where it is used."""
     from sklearnex.svm import SVC as IntelSVC
 
     return IntelSVC(C=10.0, cache_size=2000, **parameters)
 
 
-def majority(random_state: int) -> DummyClassifier:
-    """Make a classifier that always predicts the more frequent class."""
-    return DummyClassifier(strategy="most_frequent", random_state=random_state)
-
-
 def _tree(strategy: str, level: int) -> Method:
     name = _TREES[strategy]
-    make = partial(odm, strategy, n_levels=N_LEVELS, stop_level=level)
+    make = partial(ODMClassifier, strategy=strategy, n_levels=N_LEVELS, stop_level=level)
     return Method(f"{strategy}, level {level}", make, f"{name}, ended with {_PARTS[level]}", line=name)
 
 
 TREES = tuple(_tree(strategy, level) for strategy in _TREES for level in range(N_LEVELS, -1, -1))
 DIODM = "diodm, level 0"
-EXACT = Method("exact", partial(odm, "exact"), "dimargin's exact machine of the whole problem")
+EXACT = Method("exact", partial(ODMClassifier, strategy="exact"), "dimargin's exact machine of the whole problem")
 LANDMARK = Method(
-    "landmark", partial(odm, "landmark"), "the machine in the space of landmarks, which the paper does not have"
+    "landmark",
+    partial(ODMClassifier, strategy="landmark"),
+    "the machine in the space of landmarks, which the paper does not have",
 )
-NEWTON = Method("newton", partial(linear, "newton"), "linear ODM by Newton's method, which the paper does not have")
-ACC_DIODM = Method("dsvrg", partial(linear, "dsvrg"), "acc-DiODM: distributed SVRG", ends_early=True)
+NEWTON = Method(
+    "newton",
+    partial(LinearODMClassifier, solver="newton"),
+    "linear ODM by Newton's method, which the paper does not have",
+)
+ACC_DIODM = Method(
+    "dsvrg", partial(LinearODMClassifier, solver="dsvrg"), "acc-DiODM: distributed SVRG", ends_early=True
+)
 GRADIENT = (
     ACC_DIODM,
-    Method("svrg", partial(linear, "svrg"), "ODM with SVRG, on all rows in one place", ends_early=True),
-    Method("csvrg", partial(linear, "csvrg"), "ODM with SVRG, whose anchors' gradients are those of a core-set",
+    Method("svrg", partial(LinearODMClassifier, solver="svrg"), "ODM with SVRG, on all rows in one place",
            ends_early=True),
+    Method("csvrg", partial(LinearODMClassifier, solver="csvrg"),
+           "ODM with SVRG, whose anchors' gradients are those of a core-set", ends_early=True),
 )  # fmt: skip
 
-LIBSVM = Method("svc", svc, "scikit-learn's SVC, which is LIBSVM, with C = 10", threads="one")
+LIBSVM = Method(
+    "svc", partial(SVC, C=10.0, cache_size=2000), "scikit-learn's SVC, which is LIBSVM, with C = 10", threads="one"
+)
 INTEL_SVC = Method("intelex-svc", intel_svc, "scikit-learn-intelex's SVC, with C = 10", requires=INTEL)
 LINEAR_SVC = Method("linear-svc", LinearSVC, "scikit-learn's LinearSVC, which is LIBLINEAR, with C = 1", threads="one")
 BOOSTING = Method(
@@ -99,14 +73,19 @@ BOOSTING = Method(
     HistGradientBoostingClassifier,
     "scikit-learn's boosted trees with default parameters: no margin machine",
 )
-MAJORITY = Method("majority", majority, "the more frequent class for every row: what has learnt nothing", threads="one")
+MAJORITY = Method(
+    "majority",
+    partial(DummyClassifier, strategy="most_frequent"),
+    "the more frequent class for every row: what has learnt nothing",
+    threads="one",
+)
 
 LITERAL_TREES = (
-    Method("diodm, as printed", partial(concatenating, stop_level=1),
+    Method("diodm, as printed", partial(_CONCATENATING, stop_level=1),
            "Algorithm 1 as printed: warm starts put together as they are, and an end with 4 parts"),
-    Method("diodm, mended, 4 parts", partial(rescaling, stop_level=1), "warm starts rescaled, and the same end"),
-    Method("diodm, concatenated", concatenating, "warm starts as printed, and an end with the whole problem"),
-    Method("diodm, mended", rescaling, "warm starts rescaled, and an end with the whole problem"),
+    Method("diodm, mended, 4 parts", partial(_RESCALING, stop_level=1), "warm starts rescaled, and the same end"),
+    Method("diodm, concatenated", _CONCATENATING, "warm starts as printed, and an end with the whole problem"),
+    Method("diodm, mended", _RESCALING, "warm starts rescaled, and an end with the whole problem"),
 )  # fmt: skip
 LITERAL_GRADIENT = (
     Method("acc-diodm, as printed", LiteralDSVRG,
@@ -114,16 +93,21 @@ LITERAL_GRADIENT = (
            threads="one", problem="linear"),
     Method("acc-diodm, line 15 mended", partial(LiteralDSVRG, parenthesis=True),
            "the same with the parenthesis", threads="one", problem="linear"),
-    Method("acc-diodm, mended", partial(linear, "dsvrg", max_iter=15, fit_intercept=False),
+    Method("acc-diodm, mended", partial(LinearODMClassifier, solver="dsvrg", max_iter=15, fit_intercept=False),
            "every row taken once in each of 15 stages", problem="linear", ends_early=True),
-    Method("newton, no intercept", partial(linear, "newton", fit_intercept=False), "the optimum", problem="linear"),
+    Method("newton, no intercept", partial(LinearODMClassifier, solver="newton", fit_intercept=False), "the optimum",
+           problem="linear"),
 )  # fmt: skip
 
 TIMED_TREES = tuple(
-    Method(f"DiODM, {_PARTS[level]}", partial(timed_diodm, stop_level=level),
+    Method(f"DiODM, {_PARTS[level]}", partial(_TIMED, stop_level=level),
            f"DiODM from 64 parts on, ended with {_PARTS[level]}", simulated=_CORES)
     for level in (3, 1, 0)
 )  # fmt: skip
 TIMED_GRADIENT = Method(
-    "acc-DiODM", timed_dsvrg, "acc-DiODM with 32 parts and 15 stages", simulated=_CORES, ends_early=True
+    "acc-DiODM",
+    partial(LinearODMClassifier, solver=TimedDSVRG(n_partitions=32), max_iter=15),
+    "acc-DiODM with 32 parts and 15 stages",
+    simulated=_CORES,
+    ends_early=True,
 )

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from sklearn.base import clone
 from sklearn.ensemble import AdaBoostClassifier, HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import SGDClassifier
 from sklearn.neural_network import MLPClassifier
@@ -70,7 +71,8 @@ def attacked(algorithm: Any, attack: Any, **parameters: Any) -> GossipSVMClassif
 
 def alone(estimator: Any, random_state: int, shards: str = "", **rounds: Any) -> Any:
     """Make a machine of all rows in one place, which knows no rounds nor sites."""
-    return _seeded(estimator, random_state)
+    seed = {"random_state": random_state} if "random_state" in estimator.get_params() else {}
+    return clone(estimator).set_params(**seed)
 
 
 def at_sites(estimator: Any, random_state: int, shards: str = "random", **rounds: Any) -> PseudoDistributed:
@@ -81,10 +83,6 @@ def at_sites(estimator: Any, random_state: int, shards: str = "random", **rounds
 def filtered(random_state: int, shards: str = "random", **rounds: Any) -> DistEval:
     """Make Dist-Eval with LIBLINEAR at each site, on a ring."""
     return DistEval(Liblinear(), n_sites=N_SITES, topology="ring", shards=shards, random_state=random_state)
-
-
-def _seeded(estimator: Any, random_state: int) -> Any:
-    return estimator.set_params(random_state=random_state) if "random_state" in estimator.get_params() else estimator
 
 
 def _sites(name: str, algorithm: Any, about: str, **parameters: Any) -> Method:
@@ -160,21 +158,18 @@ DIST_EVAL = Method(
     "dist-eval", filtered, "LIBLINEAR at each site alone, and a consensus filter for every query", simulated=_NETWORK,
     threads="one", ends_early=True,
 )  # fmt: skip
+_LINEAR = (
+    ("liblinear", Liblinear(), "LIBLINEAR"),
+    ("svm-perf", SVMPerf(alpha=ALPHA, fit_intercept=True), "cutting planes"),
+    ("pegasos", Pegasos(alpha=ALPHA, fit_intercept=True, batch_size=100), "Pegasos"),
+)
 SEPARATE = tuple(
     Method(f"{name}, each site", partial(at_sites, estimator), f"{what} at each site alone, and the mean of all", "one")
-    for name, estimator, what in (
-        ("liblinear", Liblinear(), "LIBLINEAR"),
-        ("svm-perf", SVMPerf(alpha=ALPHA, fit_intercept=True), "cutting planes"),
-        ("pegasos", Pegasos(alpha=ALPHA, fit_intercept=True, batch_size=100), "Pegasos"),
-    )
+    for name, estimator, what in _LINEAR
 )
 CENTRAL = tuple(
     Method(name, partial(alone, estimator), f"{what} with all rows in one place", "one", ends_early=True)
-    for name, estimator, what in (
-        ("liblinear", Liblinear(), "LIBLINEAR"),
-        ("svm-perf", SVMPerf(alpha=ALPHA, fit_intercept=True), "cutting planes"),
-        ("pegasos", Pegasos(alpha=ALPHA, fit_intercept=True, batch_size=100), "Pegasos"),
-    )
+    for name, estimator, what in _LINEAR
 )
 
 # ---- other learners at each site alone, as in the paper's Tables 5 and 6 ---------------------------------------------

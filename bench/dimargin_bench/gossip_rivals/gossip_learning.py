@@ -35,19 +35,19 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from dimargin.gossip import limits
+from dimargin.gossip.limits import LIMITS
 from dimargin.gossip.messages import Array, Count, Message, Numbers
 from dimargin.gossip.neighbourhood import Neighbourhood
 from dimargin.gossip.program import Action, Report, Send, SiteProgram, Wake
 from dimargin.gossip.programs.algorithm import Problem, SiteAlgorithm
+from dimargin.gossip.rounds.parameter_checks import check_whole
 from dimargin.problems.hinge import HingeRows
 from dimargin.problems.losses import MAX_PARAMETER
 from dimargin.system.arrays import Floats
 
 Variant = Literal["mu", "um", "rw"]
 VARIANTS: tuple[Variant, ...] = ("mu", "um", "rw")
-WEIGHTINGS = ("rows", "sites")
-_OLDEST = limits.COUNT // 2  # updates of a model, which take longer than any run
+_OLDEST = LIMITS.count // 2  # updates of a model, which take longer than any run
 
 
 class WalkingModel(Message, frozen=True, tag="walking model"):
@@ -109,11 +109,10 @@ class GossipLearning(SiteAlgorithm):
 
     def validate(self) -> None:
         """Raise ValueError for a parameter out of its range; the message names it."""
-        for name, known in (("variant", VARIANTS), ("weighting", WEIGHTINGS)):
+        for name, known in (("variant", VARIANTS), ("weighting", ("rows", "sites"))):
             if getattr(self, name) not in known:
                 raise ValueError(f"{name} must be {' or '.join(map(repr, known))}, got {getattr(self, name)!r}")
-        if isinstance(self.batch_size, bool) or not isinstance(self.batch_size, int) or self.batch_size < 1:
-            raise ValueError(f"batch_size must be a whole number of 1 or more, got {self.batch_size!r}")
+        check_whole("batch_size", self.batch_size, 1)
 
     def program(self, problem: Problem, name: str, rows: HingeRows, seed: tuple[int, ...]) -> GossipLearningSite:
         """Return the program of the site `name`, whose draws follow from the seed."""

@@ -22,6 +22,7 @@ import numpy as np
 from dimargin.gossip.neighbourhood import Neighbourhood
 from dimargin.gossip.program import Action, Send, SiteProgram
 from dimargin.gossip.programs.algorithm import LinearSite, Problem, SiteAlgorithm
+from dimargin.gossip.rounds.robust import RobustGossip
 from dimargin.gossip.simulation.observed_run import site_names
 from dimargin.problems.hinge import HingeRows
 from dimargin.system.arrays import Floats
@@ -168,6 +169,11 @@ class Lying(SiteAlgorithm):
         return self.algorithm.needs_answers
 
     @property
+    def vectors(self) -> tuple[str, ...]:
+        """Fields of messages with learnt arrays; codes in place of arrays are not lied about."""
+        return ("weights", "tracked") if isinstance(self.algorithm, RobustGossip) else ()
+
+    @property
     def min_neighbours(self) -> int:
         """Number of neighbours that every site must have."""
         return self.algorithm.min_neighbours
@@ -179,7 +185,7 @@ class Lying(SiteAlgorithm):
             if not isinstance(attack, Attack):
                 raise ValueError(f"sites must map names to attacks, got {attack!r} for {name!r}")
             attack.validate()
-            if not (self.algorithm.vectors or isinstance(attack, LabelFlip)):
+            if not (self.vectors or isinstance(attack, LabelFlip)):
                 raise ValueError(
                     f"{type(attack).__name__} is an attack on RobustGossip only: sites that run "
                     f"{type(self.algorithm).__name__} can lie by LabelFlip"
@@ -200,7 +206,7 @@ class Lying(SiteAlgorithm):
             return self.algorithm.program(problem, name, rows, seed)
         honest = self.algorithm.program(problem, name, attack.rows(rows), seed)
         accomplices = self.sites.keys() - {name}
-        return cast(LinearSite, Liar(honest, attack, self.algorithm.vectors, problem.alpha**-0.5, accomplices, seed))
+        return cast(LinearSite, Liar(honest, attack, self.vectors, problem.alpha**-0.5, accomplices, seed))
 
 
 def lying(algorithm: SiteAlgorithm, sites: Mapping[str, Attack]) -> Lying:

@@ -33,12 +33,13 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from dimargin.gossip import limits
+from dimargin.gossip.limits import LIMITS
 from dimargin.gossip.messages import Message
 from dimargin.gossip.neighbourhood import Neighbourhood
 from dimargin.gossip.program import Action, Report, Send, SiteProgram, Stop, Wake
 from dimargin.gossip.programs.algorithm import Problem, SiteAlgorithm
 from dimargin.gossip.programs.candidates import Name, Named, points_of
+from dimargin.gossip.rounds.parameter_checks import check_between
 from dimargin.problems.hinge import HingeRows
 from dimargin.system.arrays import Floats
 from dimargin_bench.gossip_rivals.hinge_machine import HingeMachine
@@ -93,9 +94,8 @@ class SetGossip(SiteAlgorithm):
         """Raise ValueError for a parameter out of its range; the message names it."""
         if self.selection not in RULES:
             raise ValueError(f"selection must be {' or '.join(map(repr, RULES))}, got {self.selection!r}")
-        for name, most in (("share", 1.0), ("tol", 1.0)):
-            if not 0 < getattr(self, name) <= most:
-                raise ValueError(f"{name} must be a number in (0, {most:g}], got {getattr(self, name)!r}")
+        for name in ("share", "tol"):
+            check_between(name, getattr(self, name), 0, 1, high_included=True)
 
     def program(self, problem: Problem, name: str, rows: HingeRows, seed: tuple[int, ...]) -> SetGossipSite:
         """Return the program of the site `name`; it draws nothing.
@@ -273,7 +273,7 @@ class SetGossipSite(SiteProgram):
         """Number of rows that fit into a message."""
         X = self.points.X
         values = 8 * X.size if isinstance(X, np.ndarray) else _PRESENT * X.nnz
-        label, name = 8, limits.NAME + 8  # with the number of the row
+        label, name = 8, LIMITS.name + 8  # with the number of the row
         return max(1, int(_PARCEL // (values / max(1, X.shape[0]) + label + name)))
 
     # ---- checkpoints ---------------------------------------------------------------------------------------------

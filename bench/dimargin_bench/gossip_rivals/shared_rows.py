@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from dimargin.gossip import limits
+from dimargin.gossip.limits import LIMITS
 from dimargin.gossip.messages import Array, Count, Digest, Message, Numbers, SiteName
 from dimargin.gossip.programs.candidates import Candidates, Name, Named, points_of, stored, unsound
 from dimargin.problems.losses import MAX_PARAMETER
@@ -20,7 +20,7 @@ _PATIENCE = 4  # rounds in which the answer to a parcel may come before its rows
 _MAX_ANSWERS = 64 * ANSWERS  # So many answers may wait.
 _MEMORY = 64  # rounds after which an answer is expected no more
 
-_Places = Annotated[Array, Numbers(low=0, high=limits.COUNT, dtype="<i8")]
+_Places = Annotated[Array, Numbers(low=0, high=LIMITS.count, dtype="<i8")]
 
 
 class SharedRows(Message, frozen=True, omit_defaults=True, tag="shared rows"):
@@ -31,9 +31,9 @@ class SharedRows(Message, frozen=True, omit_defaults=True, tag="shared rows"):
     # digests of the receiver's parcels that have come since the last message
     acknowledged: Annotated[list[Digest], Meta(max_length=ANSWERS)] = msgspec.field(default_factory=list)
     # the parcel, as in `Candidates`: the site of each row, its number there, its class, and the rows
-    sites: Annotated[list[SiteName], Meta(max_length=limits.POINTS)] = msgspec.field(default_factory=list)
+    sites: Annotated[list[SiteName], Meta(max_length=LIMITS.points)] = msgspec.field(default_factory=list)
     rows: _Places | None = None
-    labels: Annotated[Array, Numbers(low=-limits.LABELS, high=limits.LABELS)] | None = None
+    labels: Annotated[Array, Numbers(low=-LIMITS.labels, high=LIMITS.labels)] | None = None
     X: Annotated[Array, Numbers((1, 2))] | None = None
     indices: _Places | None = None
     indptr: _Places | None = None

@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dimargin.gossip.messages import Count, Message
+from dimargin.gossip.neighbourhood import lower_median
 from dimargin.gossip.program import Action, Report, Send
 from dimargin.gossip.programs.algorithm import Problem
 from dimargin.gossip.push_sum import Life, Mass, PushSum
@@ -65,7 +66,7 @@ class MendedSite(UniformSite):
 
     def __init__(self, parameters: UniformParameters, problem: Problem, rows: HingeRows, seed: tuple[int, ...]) -> None:
         super().__init__(parameters, problem, rows, seed)
-        self._push_sum = PushSum(np.append(np.zeros(self._shape), float(rows.n_rows)))
+        self.push_sum = PushSum(np.append(np.zeros(self._shape), float(rows.n_rows)))
         self._owed = self._usual = 0.0  # owed_i, and the mean of r_i so far
         self._paid = np.zeros(rows.signs.shape)  # part of every row's margin below one, summed over steps
         self._leads: dict[str, int] = {}  # steps of neighbours
@@ -77,7 +78,7 @@ class MendedSite(UniformSite):
     @property
     def weights(self) -> Floats:
         """Mass over its weight; while an undone edge has left no weight, those before."""
-        mass = self._push_sum.mass
+        mass = self.push_sum.mass
         return (mass[:-1] / mass[-1]).reshape(self._shape) if mass[-1] > MIN_WEIGHT else self._last
 
     @property
@@ -105,18 +106,16 @@ class MendedSite(UniformSite):
             if near.names and (is_alone or waited <= _LISTENING * self.problem.interval):
                 return False
             self._waiting_since = None
-            leads = sorted(self._leads.values()) or [0]
-            lead = leads[(len(leads) - 1) // 2]  # of two, the one that a single liar cannot raise
-            self.steps = max(self.steps, min(lead, LONGEST_RUN))
-        return float(self._push_sum.mass[-1]) > MIN_WEIGHT
+            self.steps = max(self.steps, min(lower_median(self._leads.values()), LONGEST_RUN))
+        return float(self.push_sum.mass[-1]) > MIN_WEIGHT
 
     def _step(self, chosen: NDArray[np.intp] | None) -> None:
-        n, weight, eta = self.rows.n_rows, float(self._push_sum.mass[-1]), 1 / (self.problem.alpha * self.steps)
+        n, weight, eta = self.rows.n_rows, float(self.push_sum.mass[-1]), 1 / (self.problem.alpha * self.steps)
         self._usual += (weight - self._usual) / max(1, min(self.steps, self.rounds))
         self._owed += n
         pay = min(self._owed, 2 * n * weight / self._usual)
         self._owed -= pay
-        mass = self._push_sum.mass[:-1].reshape(self._shape) * (1 - 1 / self.steps)
+        mass = self.push_sum.mass[:-1].reshape(self._shape) * (1 - 1 / self.steps)
         if n:
             found = self.rows.evaluate(self.weights, chosen)
             part = pay / found.dual.shape[1]
@@ -126,7 +125,7 @@ class MendedSite(UniformSite):
             else:
                 np.add.at(self._paid.T, chosen, part * found.dual.T)  # a row may have been drawn twice
         mass = mass * self._shrinkage(mass / weight)
-        self._push_sum.mass = np.append(mass, weight)
+        self.push_sum.mass = np.append(mass, weight)
 
     # ---- who is there --------------------------------------------------------------------------------------------
 
@@ -140,7 +139,7 @@ class MendedSite(UniformSite):
     def _forget(self, name: str) -> None:
         """Undo what went over an edge, but for the weights, which are those of many iterations."""
         weights = self.weights
-        self._push_sum.forget(name)
+        self.push_sum.forget(name)
         self._set_weights(weights)
         self._unheard.pop(name, None)
         self._leads.pop(name, None)
@@ -148,7 +147,7 @@ class MendedSite(UniformSite):
 
     def _set_weights(self, weights: Floats) -> None:
         self._last = weights
-        self._push_sum.mass = np.append(weights * self._push_sum.mass[-1], self._push_sum.mass[-1])
+        self.push_sum.mass = np.append(weights * self.push_sum.mass[-1], self.push_sum.mass[-1])
 
     def _tell(self, now: float) -> Iterator[Action]:
         """Give half of the mass to a neighbour that takes it, and repeat what has not been answered."""
@@ -162,9 +161,9 @@ class MendedSite(UniformSite):
         if drawn not in takers:  # it is asked whether it is there
             repeated.add(drawn)
             drawn = self._drawn(takers) if takers else ""
-        given = self._push_sum.shares([drawn] if drawn else [])
+        given = self.push_sum.shares([drawn] if drawn else [])
         for name in sorted(repeated - {drawn}):
-            given[name] = self._push_sum.sign_of_life(name)
+            given[name] = self.push_sum.sign_of_life(name)
         for name, mass in given.items():
             self._asked[name] = now
             if name not in self._gone and np.isfinite(self.problem.lease):  # nobody answers otherwise
@@ -177,11 +176,11 @@ class MendedSite(UniformSite):
 
     def _takes_shares(self, name: str) -> bool:
         """Return whether a neighbour answers; shares that nobody takes would drain this site."""
-        if self._push_sum.mass[-1] < 0:
+        if self.push_sum.mass[-1] < 0:
             return False
         if np.isinf(self.problem.lease):
             return True
-        return name not in self._gone and self._push_sum.unanswered(name) <= _UNANSWERED
+        return name not in self._gone and self.push_sum.unanswered(name) <= _UNANSWERED
 
     # ---- messages ------------------------------------------------------------------------------------------------
 
@@ -191,7 +190,7 @@ class MendedSite(UniformSite):
         near = self.neighbourhood
         if sender in near.refused:
             return
-        edge = self._push_sum.edge(sender)
+        edge = self.push_sum.edge(sender)
         before = edge.acknowledged
         fault = near.hear(now, sender) or (self._take(sender, message) if isinstance(message, Half) else None)
         if fault is not None:
@@ -209,25 +208,25 @@ class MendedSite(UniformSite):
         if sender in self._gone:
             self._gone.discard(sender)
             self._unheard[sender] = now
-        elif is_answered and self._push_sum.unanswered(sender):
+        elif is_answered and self.push_sum.unanswered(sender):
             self._unheard[sender] = now
         elif is_answered:
             self._unheard.pop(sender, None)
 
     def _take(self, sender: str, message: Half) -> str | None:
         """Add a share to the mass; return why no correct site would send it, or None."""
-        mass, edge = message.mass, self._push_sum.edge(sender)
-        if mass.sent.shape != self._push_sum.mass.shape:
-            return f"its message has {mass.sent.shape[0]} numbers, expected {len(self._push_sum.mass)}"
-        news = self._push_sum.news(sender, mass)
+        mass, edge = message.mass, self.push_sum.edge(sender)
+        if mass.sent.shape != self.push_sum.mass.shape:
+            return f"its message has {mass.sent.shape[0]} numbers, expected {len(self.push_sum.mass)}"
+        news = self.push_sum.news(sender, mass)
         if news is not None and news[-1] < 0:
             return f"its message takes {-news[-1]:.3g} rows away, which no site does"
         if news is not None and news[-1] > self.problem.n_sites * self.problem.n_rows:
             return f"its message brings {news[-1]:.3g} rows, and all sites have {self.problem.n_rows}"
         if news is not None and np.abs(news).max() > LARGEST_SUM:
             return f"its message adds {np.abs(news).max():.3g} to a sum, expected at most {LARGEST_SUM:g}"
-        lives, weights, had_mass = (edge.life, edge.knows), self.weights, self._push_sum.mass[-1] > MIN_WEIGHT
-        is_new = self._push_sum.take(sender, mass)
+        lives, weights, had_mass = (edge.life, edge.knows), self.weights, self.push_sum.mass[-1] > MIN_WEIGHT
+        is_new = self.push_sum.take(sender, mass)
         is_undone = lives[1] > 0 and lives != (edge.life, edge.knows)
         if is_undone or not had_mass:  # sums of earlier iterations
             self._set_weights(weights)
@@ -237,7 +236,7 @@ class MendedSite(UniformSite):
 
     def checkpoint(self) -> dict[str, Any]:
         """Return all that was learnt, the mass and the state of the edges."""
-        own = {"push_sum": self._push_sum.checkpoint(), "paid": self._paid, "owed": self._owed, "usual": self._usual}
+        own = {"push_sum": self.push_sum.checkpoint(), "paid": self._paid, "owed": self._owed, "usual": self._usual}
         return super().checkpoint() | own
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -245,5 +244,5 @@ class MendedSite(UniformSite):
         super().restore(state)
         if state["paid"].shape != self._paid.shape:
             raise ValueError(f"it is of {state['paid'].shape[1]} rows, and the site has {self.rows.n_rows}")
-        self._push_sum = PushSum.restore(state["push_sum"])
+        self.push_sum = PushSum.restore(state["push_sum"])
         self._paid, self._owed, self._usual = state["paid"], state["owed"], state["usual"]

@@ -29,7 +29,7 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from dimargin.gossip import limits
+from dimargin.gossip.limits import LIMITS
 from dimargin.gossip.messages import Array, Message, Numbers
 from dimargin.gossip.program import Action, Send
 from dimargin.gossip.programs.algorithm import Problem
@@ -42,7 +42,7 @@ class Given(Message, frozen=True, tag="given"):
     """Message with half of the sender's mass, as the paper has it."""
 
     vector: Annotated[Array, Numbers((2,))]  # of shape (n_outputs, n_features)
-    weight: Annotated[float, Meta(ge=0, le=limits.COUNT)]
+    weight: Annotated[float, Meta(ge=0, le=LIMITS.count)]
 
 
 class PrintedSite(UniformSite):

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from dimargin.gossip.neighbourhood import Neighbourhood
 from dimargin.gossip.program import Action, Report, SiteProgram, Stop, Wake
 from dimargin.gossip.programs.algorithm import Problem
+from dimargin.gossip.rounds.parameter_checks import check_between, check_whole
 from dimargin.problems.hinge import HingeRows, shrinkage_into_ball
 from dimargin.system.arrays import Floats
 
@@ -34,19 +35,16 @@ class UniformParameters:
 
     def validate(self) -> None:
         """Raise ValueError for a parameter out of its range; the message names it."""
-        for name in ("batch_size", "gossip_rounds", "n_quiet"):
-            value = getattr(self, name)
-            if name == "batch_size" and value is None:
-                continue
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-                also = ", or None for all rows" if name == "batch_size" else ""
-                raise ValueError(f"{name} must be a whole number of at least 1{also}, got {value!r}")
+        if self.batch_size is not None:
+            check_whole("batch_size", self.batch_size, 1)
+        check_whole("gossip_rounds", self.gossip_rounds, 1)
+        check_whole("n_quiet", self.n_quiet, 1)
         if not isinstance(self.projection, (bool, np.bool_)):
             raise ValueError(f"projection must be True or False, got {self.projection!r}")
         if self.form not in ("mended", "printed"):
             raise ValueError(f"form must be 'mended' or 'printed', got {self.form!r}")
-        if self.tol is not None and not (isinstance(self.tol, (int, float)) and 0 < self.tol < np.inf):
-            raise ValueError(f"tol must be a finite number above 0, or None, got {self.tol!r}")
+        if self.tol is not None:
+            check_between("tol", self.tol, 0)
 
 
 class UniformSite(SiteProgram):

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
+from dimargin.estimators.docstrings import documented
 from dimargin.estimators.svm import SVMClassifier
 from dimargin.estimators.validation import check_number
 from dimargin.system.arrays import Floats
-from dimargin_bench.kernel_rivals.checked_rows import BinaryClassifier, query_rows, uniform_sample, width
+from dimargin_bench.kernel_rivals.checked_rows import BinaryRival, query_rows, uniform_sample, width
 
 
+@documented
 @dataclass(eq=False, repr=False)
-class BaggedSVM(BinaryClassifier):
+class BaggedSVM(BinaryRival):
     r"""Majority vote of kernel SVMs, each of a uniform sample of the rows.
 
     The paper on DC-SVM compares with k machines of n/k rows each (Table 6), which have no intercept; with one they are
@@ -44,10 +46,7 @@ class BaggedSVM(BinaryClassifier):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (2,)
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only when X had column names.
+    %(classes_, n_features_in_, feature_names_in_)s
     machines_ : list of SVMClassifier
     samples_ : list of ndarray
         Indices of the rows of each machine.
@@ -73,26 +72,10 @@ class BaggedSVM(BinaryClassifier):
     tol: float = 1e-3
     random_state: Any = None
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Draw samples, and train a machine on each.
-
-        Parameters
-        ----------
-        X : array-like or data frame of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            Labels of two classes.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError, TypeError
-            For a parameter or data out of range; the message names the parameter, row or column.
-        """
+    def _check_parameters(self) -> None:
         check_number("n_estimators", self.n_estimators, 1, low_included=True, whole=True)
-        X, signs = self._rows_and_signs(X, y)
+
+    def _train_on_signs(self, X: Floats, signs: Floats) -> None:
         rng = check_random_state(self.random_state)
         size = math.ceil(len(X) / self.n_estimators)
         machine = SVMClassifier(
@@ -101,7 +84,6 @@ class BaggedSVM(BinaryClassifier):
         )  # fmt: skip
         self.samples_ = [uniform_sample(signs, size, rng) for _ in range(self.n_estimators)]
         self.machines_ = [clone(machine).fit(X[rows], signs[rows]) for rows in self.samples_]
-        return self
 
     def decision_function(self, X: Any) -> Floats:
         """Return votes and, as a fraction, what decides ties, of shape (n_samples,), positive for the second class."""

@@ -4,29 +4,29 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.cluster import KMeans
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import LinearSVC
 from sklearn.utils import check_random_state, gen_batches
 from threadpoolctl import threadpool_limits
 
+from dimargin.estimators.docstrings import documented
 from dimargin.estimators.validation import check_number
-from dimargin.problems.one_vs_rest import codes_of
 from dimargin.system.arrays import Floats
 from dimargin.system.memory import check_memory
 from dimargin.system.threads import single_threaded_blas
-from dimargin_bench.kernel_rivals.checked_rows import ROWS_AT_ONCE, check_two_classes, query_rows, training_rows, width
+from dimargin_bench.kernel_rivals.checked_rows import ROWS_AT_ONCE, Rival, query_rows, width
 
 _BYTES = 24  # of a feature: 8, and 16 as LIBLINEAR stores it
 
 
+@documented
 @dataclass(eq=False, repr=False)
-class CenterClassifier(ClassifierMixin, BaseEstimator):
+class CenterClassifier(Rival):
     """Base class of linear machines on kernel values with centres; subclasses say what is made of these values.
 
     Parameters
@@ -34,10 +34,7 @@ class CenterClassifier(ClassifierMixin, BaseEstimator):
     n_centers : int, default=1000
         Clusters of k-means; where no more rows differ, these rows are the centres. The features, ``n_samples *
         n_centers`` numbers, are held in memory.
-    C : float, default=1.0
-        Weight of the loss of a row, positive; larger is less regularised.
-    gamma : {"scale", "auto"} or float, default="scale"
-        Of the kernel ``exp(-gamma |x - z|^2)``, as in scikit-learn.
+    %(C, gamma)s
     loss : {"squared_hinge", "hinge"}, default="squared_hinge"
         Of the linear machine. LIBLINEAR minimises the squared hinge of many rows in the primal, by Newton's method; the
         hinge by coordinate descent in the dual, where C is large better with ``tol=0.1``, its own default.
@@ -50,11 +47,7 @@ class CenterClassifier(ClassifierMixin, BaseEstimator):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only when X had column names.
-    gamma_ : float
+    %(classes_, n_features_in_, feature_names_in_, gamma_)s
     centers_ : ndarray of shape (n_centers, n_features_in_)
     machine_ : LinearSVC
         Without intercept, as LIBLINEAR's default is.
@@ -70,32 +63,13 @@ class CenterClassifier(ClassifierMixin, BaseEstimator):
     max_iter: int = 10_000
     random_state: Any = None
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Find centres, and train a linear machine on the features that they make.
-
-        Parameters
-        ----------
-        X : array-like or data frame of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            Class labels; more than two classes are separated one against the rest.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError, TypeError
-            For a parameter or data out of range; the message names the parameter, row or column.
-        MemoryError
-            Before the work begins, where the features do not fit into memory.
-        """
+    def _check_parameters(self) -> None:
         check_number("n_centers", self.n_centers, 1, low_included=True, whole=True)
         check_number("C", self.C, 0)
         if self.loss not in ("squared_hinge", "hinge"):
             raise ValueError(f"loss must be 'squared_hinge' or 'hinge', got {self.loss!r}")
-        X, y = training_rows(self, X, y)
-        check_two_classes(self, np.unique(y))
+
+    def _train(self, X: Floats, y: NDArray[Any]) -> None:
         needed = _BYTES * len(X) * min(self.n_centers, len(X))
         check_memory(needed, None, f"{type(self).__name__} with n_centers={self.n_centers}", "use fewer centres")
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -109,7 +83,6 @@ class CenterClassifier(ClassifierMixin, BaseEstimator):
             )  # fmt: skip
             self.machine_ = machine.fit(self._features(X), y)
         self.classes_, self.n_iter_ = self.machine_.classes_, int(self.machine_.n_iter_)
-        return self
 
     @abstractmethod
     def _map(self) -> Floats | None:
@@ -128,11 +101,6 @@ class CenterClassifier(ClassifierMixin, BaseEstimator):
         batches = gen_batches(len(X), ROWS_AT_ONCE)
         with single_threaded_blas():
             return np.concatenate([self.machine_.decision_function(self._features(X[batch])) for batch in batches])
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Predict class labels, of shape (n_samples,)."""
-        values = self.decision_function(X)
-        return np.asarray(self.classes_[codes_of(values)])
 
 
 def centers(X: Floats, n_centers: int, seed: int) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -97,32 +97,99 @@ def uniform_sample(y: NDArray[Any], size: int, rng: np.random.RandomState) -> In
     return np.asarray(order[: max(size, int(first.max()) + 1)])
 
 
-class BinaryClassifier(ClassifierMixin, BaseEstimator, ABC):
-    """Base class of the rivals that separate two classes by the sign of a decision value."""
+class Rival(ClassifierMixin, BaseEstimator, ABC):
+    """Base class of the rivals: parameters and rows are checked in one way, then the machine is trained.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Weight of the loss of a row, positive; larger is less regularised.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Of the kernel ``exp(-gamma |x - z|^2)``, as in scikit-learn.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only when X had column names.
+    gamma_ : float
+        Number that `gamma` stands for.
+    """
 
     classes_: NDArray[Any]
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Train on rows.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+            Sparse rows only where the class says that it takes them.
+        y : array-like of shape (n_samples,)
+            Class labels; of two classes only where the class says so.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            For a parameter or data out of range; the message names the parameter, row or column.
+        MemoryError
+            Before the work begins, where it does not fit into memory.
+
+        Warns
+        -----
+        ConvergenceWarning
+            Where `max_iter` steps did not suffice.
+        """
+        self._check_parameters()
+        X, y = training_rows(self, X, y)
+        check_two_classes(self, np.unique(y))
+        self._train(X, y)
+        return self
+
+    @abstractmethod
+    def _check_parameters(self) -> None:
+        """Raise an error for a parameter out of its range."""
+
+    @abstractmethod
+    def _train(self, X: Any, y: NDArray[Any]) -> None:
+        """Train on checked rows and labels, and set the attributes, `classes_` among them."""
+
+    @abstractmethod
+    def decision_function(self, X: Any) -> Floats:
+        """Return decision values of shape (n_samples,) for two classes, else (n_samples, n_classes)."""
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict class labels, of shape (n_samples,)."""
+        values = self.decision_function(X)
+        return np.asarray(self.classes_[codes_of(values)])
+
+
+class BinaryRival(Rival):
+    """Base class of the rivals that separate two classes by the sign of a decision value.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (2,)
+    """
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         return tags
 
-    def _rows_and_signs(self, X: Any, y: Any) -> tuple[Any, Floats]:
-        """Return rows, and labels of plus one for the second class and minus one for the first; set `classes_`."""
-        X, y = training_rows(self, X, y)
+    def _train(self, X: Any, y: NDArray[Any]) -> None:
         check_binary(y)
-        check_two_classes(self, np.unique(y))
         self.classes_, codes = np.unique(y, return_inverse=True)
-        return X, np.where(codes == 1, 1.0, -1.0)
+        self._train_on_signs(X, np.where(codes == 1, 1.0, -1.0))
 
     @abstractmethod
-    def decision_function(self, X: Any) -> Floats:
-        """Return decision values of shape (n_samples,), positive for the second class."""
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Predict class labels, of shape (n_samples,)."""
-        values = self.decision_function(X)
-        return np.asarray(self.classes_[codes_of(values)])
+    def _train_on_signs(self, X: Any, signs: Floats) -> None:
+        """Train on labels of plus one for the second class and minus one for the first."""
 
 
 def check_binary(y: NDArray[Any]) -> None:

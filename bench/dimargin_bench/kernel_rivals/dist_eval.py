@@ -11,17 +11,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state, gen_batches, get_tags
 
+from dimargin.estimators.docstrings import documented
 from dimargin.estimators.sites import check_sites
 from dimargin.estimators.svm import SVMClassifier
 from dimargin.estimators.validation import check_number
 from dimargin.system.arrays import Floats
-from dimargin_bench.kernel_rivals.checked_rows import BinaryClassifier, query_rows
+from dimargin_bench.kernel_rivals.checked_rows import BinaryRival, query_rows
 
 _QUERIES = 2**17  # that sites filter together: messages of a megabyte
 
@@ -46,8 +47,9 @@ class _OneClass:
         return np.full(X.shape[0], self.sign)
 
 
+@documented
 @dataclass(eq=False, repr=False)
-class DistEval(BinaryClassifier):
+class DistEval(BinaryRival):
     r"""Classifiers of simulated sites, each trained on its own rows alone, whose answers the sites average by gossip.
 
     Training sends nothing. `decision_function` and `predict` run a consensus filter over all sites on a simulated
@@ -80,10 +82,7 @@ class DistEval(BinaryClassifier):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (2,)
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only when X had column names.
+    %(classes_, n_features_in_, feature_names_in_)s
     machines_ : list of estimators
         One for every site.
     site_of_rows_ : ndarray of shape (n_samples,)
@@ -129,32 +128,10 @@ class DistEval(BinaryClassifier):
         tags.input_tags.sparse = self.estimator is None or get_tags(self.estimator).input_tags.sparse
         return tags
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Deal the rows to sites, and train a machine at each.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
-            Sparse where the estimator takes sparse rows.
-        y : array-like of shape (n_samples,)
-            Labels of two classes.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError, TypeError
-            For a parameter or data out of range; the message names the parameter, row or column.
-        ImportError
-            Without the packages of ``dimargin[peers]``.
-        """
-        self._check_parameters()
+    def _train_on_signs(self, X: Any, signs: Floats) -> None:
         from dimargin.gossip.simulation.gossip_run import deal
         from dimargin.gossip.simulation.observed_run import connected_graph
 
-        X, signs = self._rows_and_signs(X, y)
         rng = check_random_state(self.random_state)
         self._seed = int(rng.randint(2**31 - 1))
         self._graph = connected_graph(self.topology, int(self.n_sites), self._seed)
@@ -162,7 +139,6 @@ class DistEval(BinaryClassifier):
         self.site_of_rows_ = deal(self.shards, signs, rng.permutation(X.shape[0]), int(self.n_sites))
         self.machines_ = [self._trained(X, signs, np.flatnonzero(self.site_of_rows_ == k)) for k in range(self.n_sites)]
         self.query_costs_ = QueryCosts()
-        return self
 
     def decision_function(self, X: Any) -> Floats:
         """Return what the sites agree on, of shape (n_samples,), positive for the second class.

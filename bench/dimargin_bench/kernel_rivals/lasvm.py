@@ -12,11 +12,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from dimargin.estimators.docstrings import documented
 from dimargin.estimators.validation import check_number
 from dimargin.system.arrays import Floats, Indices
 from dimargin.system.threads import single_threaded_blas
 from dimargin_bench.kernel_rivals.checked_rows import (
-    BinaryClassifier,
+    BinaryRival,
     check_binary,
     check_two_classes,
     kernel_sums,
@@ -29,8 +30,9 @@ from dimargin_bench.kernel_rivals.support_set import SupportSet
 _SEEDS = 5  # rows of each class to begin with, "a few" in the paper
 
 
+@documented
 @dataclass(eq=False, repr=False)
-class LaSVM(BinaryClassifier):
+class LaSVM(BinaryRival):
     r"""Online kernel support vector machine with an intercept, hinge and RBF kernel.
 
     Approaches the minimum of ``1/2 |w|^2 + C sum_i (1 - y_i (w.phi(x_i) + b))_+`` by steps in its dual, each of two
@@ -46,8 +48,7 @@ class LaSVM(BinaryClassifier):
 
     Parameters
     ----------
-    C : float, default=1.0
-        Weight of the loss of a row, positive; larger is less regularised.
+    %(C)s
     gamma : {"scale", "auto"} or float, default="scale"
         Of the kernel ``exp(-gamma |x - z|^2)``, as in scikit-learn; with `partial_fit` that of the first rows.
     tol : float, default=1e-3
@@ -61,11 +62,7 @@ class LaSVM(BinaryClassifier):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (2,)
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only when X had column names.
-    gamma_ : float
+    %(classes_, n_features_in_, feature_names_in_, gamma_)s
     support_vectors_ : ndarray of shape (n_SV, n_features_in_)
     dual_coef_ : ndarray of shape (1, n_SV)
         Signed coefficients ``a``.
@@ -100,38 +97,14 @@ class LaSVM(BinaryClassifier):
     max_iter: int = 1_000_000
     random_state: Any = None
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Read all rows `n_epochs` times, in random order, and finish.
-
-        Parameters
-        ----------
-        X : array-like or data frame of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            Labels of two classes.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError, TypeError
-            For a parameter or data out of range; the message names the parameter, row or column.
-
-        Warns
-        -----
-        ConvergenceWarning
-            When FINISHING has made `max_iter` steps.
-        """
-        self._check_parameters()
-        X, signs = self._rows_and_signs(X, y)
+    def _train_on_signs(self, X: Floats, signs: Floats) -> None:
         rng = check_random_state(self.random_state)
         order = rng.permutation(len(X))
         with single_threaded_blas():
             self._begin(X, signs, order)
             for epoch in range(self.n_epochs):
                 self._read(X, signs, rng.permutation(len(X)) if epoch else order)
-        return self.finish()
+        self.finish()
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
         """Read more rows once, in their order, without finishing.

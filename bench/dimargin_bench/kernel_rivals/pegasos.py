@@ -77,7 +77,8 @@ class Pegasos(LinearRival):
     fit_intercept: bool = False
     random_state: Any = None
 
-    def _check(self) -> None:
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         check_number("max_iter", self.max_iter, 1, low_included=True, whole=True)
         if self.batch_size is not None:
             check_number("batch_size", self.batch_size, 1, low_included=True, whole=True)

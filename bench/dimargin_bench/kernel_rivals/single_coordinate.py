@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils import check_random_state
 
+from dimargin.estimators.docstrings import documented
 from dimargin.estimators.odm import odm_loss
 from dimargin.estimators.validation import check_number
 from dimargin.problems.losses import ODMLoss
 from dimargin.system.arrays import Floats
 from dimargin.system.memory import check_memory
 from dimargin.system.threads import single_threaded_blas
-from dimargin_bench.kernel_rivals.checked_rows import BinaryClassifier, kernel_sums, query_rows, width
+from dimargin_bench.kernel_rivals.checked_rows import BinaryRival, kernel_sums, query_rows, width
 
 
+@documented
 @dataclass(eq=False, repr=False)
-class SingleCoordinateODM(BinaryClassifier):
+class SingleCoordinateODM(BinaryRival):
     r"""Optimal margin Distribution Machine by dual coordinate descent, one of ``2 M`` variables at a time.
 
     Over ``alpha = [zeta; beta] >= 0`` it minimises the dual of the paper on DiODM (section 2)
@@ -42,8 +44,7 @@ class SingleCoordinateODM(BinaryClassifier):
         Weight of margins beyond ``1 + theta``, in (0, 1].
     theta : float, default=0.3
         Half width of the band around one in which margins cost nothing, in [0, 1).
-    gamma : {"scale", "auto"} or float, default="scale"
-        Of the kernel ``exp(-gamma |x - z|^2)``, as in scikit-learn.
+    %(gamma)s
     tol : float, default=1e-3
         Relative duality gap to reach.
     max_iter : int, default=1000
@@ -53,11 +54,7 @@ class SingleCoordinateODM(BinaryClassifier):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (2,)
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only when X had column names.
-    gamma_ : float
+    %(classes_, n_features_in_, feature_names_in_, gamma_)s
     support_ : ndarray of shape (n_SV,)
         Indices of the rows with ``zeta_i != beta_i``.
     support_vectors_ : ndarray of shape (n_SV, n_features_in_)
@@ -102,42 +99,19 @@ class SingleCoordinateODM(BinaryClassifier):
     max_iter: int = 1000
     random_state: Any = None
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Sweep over the variables of the dual until the gap is small enough.
-
-        Parameters
-        ----------
-        X : array-like or data frame of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            Labels of two classes.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError, TypeError
-            For a parameter or data out of range; the message names the parameter, row or column.
-        MemoryError
-            Before the work begins, where the kernel matrix does not fit into memory.
-
-        Warns
-        -----
-        ConvergenceWarning
-            When the gap was not reached in `max_iter` sweeps.
-        """
-        loss = odm_loss(self)
+    def _check_parameters(self) -> None:
+        odm_loss(self)
         check_number("tol", self.tol, 0)
         check_number("max_iter", self.max_iter, 1, low_included=True, whole=True)
-        X, signs = self._rows_and_signs(X, y)
+
+    def _train_on_signs(self, X: Floats, signs: Floats) -> None:
         check_memory(2 * 8 * len(X) ** 2, None, "SingleCoordinateODM's kernel matrix")
         self.gamma_ = width(self.gamma, X)
         rng = check_random_state(self.random_state)
         with single_threaded_blas():
             Q = rbf_kernel(X, gamma=self.gamma_)
             Q *= signs[:, None] * signs
-            dual = _Dual(Q, loss)
+            dual = _Dual(Q, odm_loss(self))
             for sweep in range(1, self.max_iter + 1):  # noqa: B007  the number of the last one is used
                 dual.sweep(rng.permutation(2 * len(X)))
                 primal, gap = dual.objectives()
@@ -148,14 +122,13 @@ class SingleCoordinateODM(BinaryClassifier):
                 f"SingleCoordinateODM made max_iter={self.max_iter} sweeps; the relative duality gap is {gap:.2e}, "
                 f"more than tol={self.tol:g}",
                 ConvergenceWarning,
-                stacklevel=2,
+                stacklevel=4,
             )
         self.zeta_, self.beta_ = np.split(dual.alpha, 2)
         coefficients = signs * (self.zeta_ - self.beta_)
         self.support_ = np.flatnonzero(coefficients)
         self.support_vectors_, self.dual_coef_ = X[self.support_], coefficients[self.support_][None]
         self.objective_, self.duality_gap_, self.n_iter_ = primal, gap, sweep
-        return self
 
     def decision_function(self, X: Any) -> Floats:
         """Return decision values of shape (n_samples,), positive for the second class."""

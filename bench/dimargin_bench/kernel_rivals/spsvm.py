@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -12,11 +12,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils import check_random_state
 
+from dimargin.estimators.docstrings import documented
 from dimargin.estimators.validation import check_number
 from dimargin.system.arrays import Floats, Indices
 from dimargin.system.memory import check_memory
 from dimargin.system.threads import single_threaded_blas
-from dimargin_bench.kernel_rivals.checked_rows import BinaryClassifier, kernel_sums, query_rows, width
+from dimargin_bench.kernel_rivals.checked_rows import BinaryRival, kernel_sums, query_rows, width
 
 _GROWTH = 1.1  # of the basis, after which all coefficients are optimised again
 _JITTER = 1e-11  # of the Hessian's mean diagonal, which keeps its Cholesky factor real where basis rows are alike
@@ -24,8 +25,9 @@ _HALVINGS = 40  # of a step, beyond which rounding alone is left of it
 _ENOUGH = 1e-4  # part of the decrease that a step promises, with which it is accepted (Armijo)
 
 
+@documented
 @dataclass(eq=False, repr=False)
-class SpSVM(BinaryClassifier):
+class SpSVM(BinaryRival):
     r"""Sparse kernel machine: squared hinge in the primal, on a basis J of rows that grows greedily.
 
     Minimises ``1/2 b'K_JJ b + C sum_i (1 - y_i o_i)_+^2`` with ``o_i = K_iJ b`` (Keerthi et al. 2006, section 2, whose
@@ -44,10 +46,7 @@ class SpSVM(BinaryClassifier):
         Rows of the basis, or all if there are no more. Kernel values of all rows with them are held in memory.
     n_candidates : int, default=59
         Rows drawn for each choice, the paper's kappa: the best of 59 is among the best 5% with probability 0.95.
-    C : float, default=1.0
-        Weight of the loss of a row, positive; larger is less regularised.
-    gamma : {"scale", "auto"} or float, default="scale"
-        Of the kernel ``exp(-gamma |x - z|^2)``, as in scikit-learn.
+    %(C, gamma)s
     tol : float, default=1e-6
         Newton's method ends where a step promises less than this part of the objective.
     max_iter : int, default=100
@@ -57,11 +56,7 @@ class SpSVM(BinaryClassifier):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (2,)
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only when X had column names.
-    gamma_ : float
+    %(classes_, n_features_in_, feature_names_in_, gamma_)s
     basis_ : ndarray of shape (n_basis,)
         Indices of the basis rows, in the order in which they were chosen.
     basis_vectors_ : ndarray of shape (n_basis, n_features_in_)
@@ -93,36 +88,13 @@ class SpSVM(BinaryClassifier):
     max_iter: int = 100
     random_state: Any = None
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Choose a basis, and its coefficients.
-
-        Parameters
-        ----------
-        X : array-like or data frame of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            Labels of two classes.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError, TypeError
-            For a parameter or data out of range; the message names the parameter, row or column.
-        MemoryError
-            Before the work begins, where kernel values with the basis do not fit into memory.
-
-        Warns
-        -----
-        ConvergenceWarning
-            When the coefficients of the whole basis are not optimal after `max_iter` steps.
-        """
+    def _check_parameters(self) -> None:
         for name in ("n_basis", "n_candidates", "max_iter"):
             check_number(name, getattr(self, name), 1, low_included=True, whole=True)
         check_number("C", self.C, 0)
         check_number("tol", self.tol, 0)
-        X, signs = self._rows_and_signs(X, y)
+
+    def _train_on_signs(self, X: Floats, signs: Floats) -> None:
         n_basis = min(self.n_basis, len(X))
         check_memory(8 * len(X) * n_basis, None, f"SpSVM with n_basis={self.n_basis}", "use a smaller basis")
         self.gamma_ = width(self.gamma, X)
@@ -136,13 +108,12 @@ class SpSVM(BinaryClassifier):
                     model.optimise(self.tol, self.max_iter)
                     optimised = len(model.basis)
             if not model.optimise(self.tol, self.max_iter):
-                warnings.warn(f"SpSVM made max_iter={self.max_iter} Newton steps", ConvergenceWarning, stacklevel=2)
+                warnings.warn(f"SpSVM made max_iter={self.max_iter} Newton steps", ConvergenceWarning, stacklevel=4)
         self.basis_ = np.array(model.basis)
         self.basis_vectors_ = X[self.basis_]
         self.dual_coef_ = model.coefficients[None]
         self.n_iter_ = model.n_steps
         self.objective_ = model.objective(model.coefficients, model.outputs)
-        return self
 
     def decision_function(self, X: Any) -> Floats:
         """Return decision values of shape (n_samples,), positive for the second class."""

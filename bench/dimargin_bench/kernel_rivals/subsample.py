@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.svm import SVC
 from sklearn.utils import check_random_state
 
+from dimargin.estimators.docstrings import documented
 from dimargin.estimators.validation import check_number
 from dimargin.system.arrays import Floats
-from dimargin_bench.kernel_rivals.checked_rows import (
-    check_two_classes,
-    query_rows,
-    training_rows,
-    uniform_sample,
-    width,
-)
+from dimargin_bench.kernel_rivals.checked_rows import Rival, query_rows, uniform_sample, width
 
 
+@documented
 @dataclass(eq=False, repr=False)
-class SubsampledSVM(ClassifierMixin, BaseEstimator):
+class SubsampledSVM(Rival):
     r"""LIBSVM's machine of a uniform part of the rows, the rival that costs least to try.
 
     The paper on DC-SVM takes a fifth of the rows (Table 2). LIBSVM is scikit-learn's `SVC`, with an intercept and the
@@ -45,10 +40,7 @@ class SubsampledSVM(ClassifierMixin, BaseEstimator):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only when X had column names.
+    %(classes_, n_features_in_, feature_names_in_)s
     rows_ : ndarray of shape (n_drawn,)
         Indices of the rows that were drawn.
     machine_ : SVC
@@ -73,33 +65,15 @@ class SubsampledSVM(ClassifierMixin, BaseEstimator):
     tol: float = 1e-3
     random_state: Any = None
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Draw rows, and train LIBSVM's machine on them.
-
-        Parameters
-        ----------
-        X : array-like or data frame of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            Class labels; more than two classes are separated one against one.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError, TypeError
-            For a parameter or data out of range; the message names the parameter, row or column.
-        """
+    def _check_parameters(self) -> None:
         check_number("fraction", self.fraction, 0, 1, high_included=True)
-        X, y = training_rows(self, X, y)
+
+    def _train(self, X: Floats, y: NDArray[Any]) -> None:
         self.classes_ = np.unique(y)
-        check_two_classes(self, self.classes_)
         rng = check_random_state(self.random_state)
         self.rows_ = uniform_sample(y, math.ceil(self.fraction * len(X)), rng)
         machine = SVC(C=self.C, gamma=width(self.gamma, X), tol=self.tol, break_ties=True)
         self.machine_ = machine.fit(X[self.rows_], y[self.rows_])
-        return self
 
     def decision_function(self, X: Any) -> Floats:
         """Return decision values of shape (n_samples,) for two classes, else (n_samples, n_classes)."""

@@ -75,7 +75,8 @@ class SVMPerf(LinearRival):
     max_iter: int = 1000
     fit_intercept: bool = False
 
-    def _check(self) -> None:
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         check_number("tol", self.tol, 0)
         check_number("max_iter", self.max_iter, 1, low_included=True, whole=True)
 
@@ -86,7 +87,7 @@ class SVMPerf(LinearRival):
             warnings.warn(
                 f"SVMPerf has max_iter={self.max_iter} planes; the next is larger by {slacks.max():.3g}, "
                 f"tol={self.tol:g}",
-                ConvergenceWarning, stacklevel=3,
+                ConvergenceWarning, stacklevel=4,
             )  # fmt: skip
         self.n_iter_ = int(planes.max())
         self.dual_objective_ = float(bounds[0]) if len(bounds) == 1 else bounds

@@ -16,12 +16,8 @@ CONTENT = bz2.compress(b"+1 1:74 2:85 3:123\n-1 1:207 2:215\n")
 
 
 @pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("DIMARGIN_CACHE", str(tmp_path / "cache"))
-    monkeypatch.delenv("DIMARGIN_DATA", raising=False)
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+def wide_terminal(cache, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
-    return tmp_path / "cache"
 
 
 @pytest.fixture

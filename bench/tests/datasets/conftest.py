@@ -5,12 +5,8 @@ from dimargin_bench.datasets.catalogue import CATALOGUE, Entry, PublicFile
 
 
 @pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    """The folder of the cache, which is not there yet; DIMARGIN_DATA is not set."""
-    monkeypatch.setenv("DIMARGIN_CACHE", str(tmp_path / "cache"))
-    monkeypatch.delenv("DIMARGIN_DATA", raising=False)
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    return tmp_path / "cache"
+def use_cache(cache):
+    """Let no test see data sets of this computer."""
 
 
 @pytest.fixture

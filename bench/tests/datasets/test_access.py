@@ -118,7 +118,7 @@ RECORD = {"sha256": "0" * 64, "size": 3, "address": "http://x", "day": "2026-01-
 
 @pytest.mark.parametrize(
     "text",
-    ["{", "[]", '{"size": 3}', "[" * 10**5, "3", "", *(json.dumps({**RECORD, name: None}) for name in RECORD)],
+    ["{", '{"size": 3}', "[" * 10**5, "3", json.dumps({**RECORD, "day": None})],
 )
 def test_a_damaged_record_is_named(offer, text):
     entry = offer(bz2.compress(TEXT))

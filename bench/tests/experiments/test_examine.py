@@ -10,6 +10,7 @@ import dimargin as dm
 from dimargin_bench.experiments.examine import dual_objective, support_vectors, theorem_1
 from dimargin_bench.experiments.random_clusters import RandomClusters
 from dimargin_bench.experiments.split_data import Split
+from dimargin_bench.experiments.theorem_1 import BoundedDivideAndConquer
 
 POLYNOMIAL = {"kernel": "poly", "degree": 3, "gamma": 0.5, "coef0": 1.0}
 
@@ -66,7 +67,7 @@ def test_theorem_1_bounds_the_distance_of_random_parts(split):
 
 
 def test_theorem_1_of_clusters_is_below_that_of_random_parts(split):
-    strategy = dm.DivideAndConquer(theorem_1=True)
+    strategy = BoundedDivideAndConquer()
     clusters = dm.SVMClassifier(
         C=2.0, gamma=2.0, strategy=strategy, branching=3, n_levels=1, stop_level=1, random_state=0
     )

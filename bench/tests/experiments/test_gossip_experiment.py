@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 import pytest
+from experiment_methods import made_up
 
 from dimargin_bench.experiments import experiment
-from dimargin_bench.experiments.declarations import Cell, Sample
-from dimargin_bench.experiments.experiment_run import DataFacts, Options, PartResults, Record, run_experiment
-from dimargin_bench.experiments.outcome import DONE, Outcome
+from dimargin_bench.experiments.declarations import Sample
+from dimargin_bench.experiments.experiment_run import Options, run_experiment
 
 pytest.importorskip("networkx")
 pytest.importorskip("msgspec")
@@ -16,11 +16,7 @@ pytest.importorskip("msgspec")
 def results(name, figures):
     """Results of a part, on one data set: for each method and case some metrics."""
     (declared,) = experiment("gossip").chosen([name])
-    methods = {method.name: method for method in declared.methods}
-    found = PartResults(declared, [DataFacts("a9a", "a9a", 10, 5, 2, 2, "")])
-    for (method, case), metrics in figures.items():
-        found.records.append(Record(Cell("a9a", methods[method], {}, 0, case), "", Outcome(DONE, metrics)))
-    return found
+    return made_up(declared, {("a9a", *names, 0): metrics for names, metrics in figures.items()})
 
 
 def test_what_a_percent_costs_is_the_first_run_that_is_near_enough():
@@ -34,10 +30,7 @@ def test_what_a_percent_costs_is_the_first_run_that_is_near_enough():
             ("d-sgd", "1000 rounds"): {"worst_excess": 0.02, "bytes": 1e5},
         },
     )
-    assert found.part.answer(found).splitlines() == [
-        "First within 1% of the optimum at every site, by the bytes until then:",
-        "a9a: admm 0.25 MB (10 rounds); tracked 3 MB (300 rounds).",
-    ]
+    assert found.part.answer(found).splitlines()[1:] == ["a9a: admm 0.25 MB (10 rounds); tracked 3 MB (300 rounds)."]
 
 
 def test_the_best_points_of_grids_are_told_for_each_deal():
@@ -51,10 +44,8 @@ def test_the_best_points_of_grids_are_told_for_each_deal():
         },
     )
     first, second = (name.removeprefix("admm, ") for name in points)
-    assert found.part.answer(found) == (
-        f"Rows at random, nearest to the optimum by the worst site: admm: {second} (1% above).\n"
-        f"Rows sorted by label, nearest to the optimum by the worst site: admm: {first} (1,234% above)."
-    )
+    at_random, by_label = found.part.answer(found).splitlines()
+    assert f"admm: {second} (1% above)" in at_random and f"admm: {first} (1,234% above)" in by_label
 
 
 def test_the_worst_attack_on_each_rule_is_told():
@@ -66,10 +57,7 @@ def test_the_worst_attack_on_each_rule_is_told():
             ("trimmed", "a little"): {"honest_accuracy": 0.85},
         },
     )
-    assert found.part.answer(found) == (
-        "Worst honest site, over all attacks (median of the data sets): mean 30.0% (sign flip), "
-        "trimmed 85.0% (a little)."
-    )
+    assert "mean 30.0% (sign flip), trimmed 85.0% (a little)" in found.part.answer(found)
 
 
 @pytest.mark.slow

@@ -2,13 +2,13 @@
 
 import warnings
 
+import linear_sites
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import make_classification
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.svm import LinearSVC
 
 from dimargin import GossipSVMClassifier
 from dimargin.gossip.messages import UnsoundError, decoder, encode, pack, unpack
@@ -28,13 +28,12 @@ def rows():
     return X, y
 
 
-def objective(X, y, w, alpha=ALPHA):
-    return alpha / 2 * w @ w + np.maximum(0, 1 - (2 * y - 1) * (X @ w)).mean()
+def objective(X, y, w):
+    return linear_sites.objective(X, 2 * y - 1, w, ALPHA)
 
 
 def optimum(X, y):
-    machine = LinearSVC(loss="hinge", C=1 / (ALPHA * len(y)), fit_intercept=False, tol=1e-8, max_iter=10**6)
-    return objective(X, y, machine.fit(X, y).coef_[0])
+    return linear_sites.optimum(X, 2 * y - 1, ALPHA)
 
 
 def learnt(X, y, algorithm, **parameters):
@@ -203,8 +202,8 @@ def test_senders_of_false_models_are_refused():
     [
         (GossipLearning("walk"), "variant must be 'mu' or 'um' or 'rw', got 'walk'"),
         (GossipLearning(weighting="none"), "weighting must be 'rows' or 'sites', got 'none'"),
-        (GossipLearning(batch_size=0), "batch_size must be a whole number of 1 or more, got 0"),
-        (GossipLearning(batch_size=1.5), "batch_size must be a whole number of 1 or more, got 1.5"),
+        (GossipLearning(batch_size=0), "batch_size must be a whole number not below 1, got 0"),
+        (GossipLearning(batch_size=1.5), "batch_size must be a whole number not below 1, got 1.5"),
     ],
 )
 def test_parameters_out_of_range(rows, algorithm, text):

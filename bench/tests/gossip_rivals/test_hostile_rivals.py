@@ -9,7 +9,7 @@ from fuzz import driver, fuzz_rounds
 from fuzz.listening import Listening, together
 from test_hostile_rounds import LEASE, a_change, an_iterate, are_well, honest_sites, in_step
 
-from dimargin.gossip import limits
+from dimargin.gossip.limits import LIMITS
 from dimargin.gossip.programs.algorithm import Problem
 from dimargin.gossip.rounds import ClippedMean, Logarithmic, Quantised, RandomK, TopK
 from dimargin.gossip.rounds.compression import Code
@@ -57,7 +57,7 @@ def test_who_opens_the_edge_again_and_again_is_left_out():
 @pytest.mark.parametrize("variant", ["mu", "um", "rw"])
 def test_a_model_as_old_as_can_be_parts_nobody(variant):
     sites = honest_sites(GossipLearning(variant))
-    sites[0].hear("eve", WalkingModel(np.zeros((1, 3)), limits.COUNT // 2))
+    sites[0].hear("eve", WalkingModel(np.zeros((1, 3)), LIMITS.count // 2))
     together(sites, 5, 1)
     are_well(sites)
 

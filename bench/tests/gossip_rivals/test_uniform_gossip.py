@@ -3,14 +3,15 @@
 import re
 from functools import partial
 
+import linear_sites
 import networkx as nx
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from linear_sites import ALPHA, objective, pegasos
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.svm import LinearSVC
 
 from dimargin import GossipSVMClassifier
 from dimargin.gossip.messages import MessageError, decoder, encode, pack, unpack
@@ -18,56 +19,30 @@ from dimargin.gossip.program import Report, Send
 from dimargin.gossip.programs.algorithm import Problem
 from dimargin.gossip.push_sum import Mass
 from dimargin.gossip.simulation.conditions import Conditions, LinkFaults, Outage
-from dimargin.gossip.simulation.gossip_run import GossipRun, deal
+from dimargin.gossip.simulation.gossip_run import GossipRun
 from dimargin.gossip.topology import make_graph
 from dimargin.problems.hinge import HingeRows
 from dimargin_bench.gossip_rivals.uniform_gossip import UniformGadget
 from dimargin_bench.gossip_rivals.uniform_mended import Half, Heard
 from dimargin_bench.gossip_rivals.uniform_printed import Given
 
-ALPHA = 1e-2
 ASYNCHRONOUS = Conditions.asynchronous(loss=0.3, duplication=0.2)
 
 
 @pytest.fixture(scope="module")
 def rows():
-    """Overlapping classes, of unequal size, with a constant feature."""
-    rng = np.random.default_rng(0)
-    X = np.column_stack([rng.normal(size=(600, 6)), np.ones(600)])
-    y = np.where(X @ rng.normal(size=7) + rng.normal(size=600) > 0.7, 1.0, -1.0)
-    return X, y
+    return linear_sites.overlapping(600)
 
 
 @pytest.fixture(scope="module")
 def optimum(rows):
-    X, y = rows
-    machine = LinearSVC(loss="hinge", C=1 / (ALPHA * len(y)), fit_intercept=False, tol=1e-8, max_iter=10**6)
-    return objective(X, y, machine.fit(X, y).coef_[0])
+    return linear_sites.optimum(*rows)
 
 
-def objective(X, y, w):
-    return ALPHA / 2 * w @ w + np.maximum(0, 1 - y * (X @ w)).mean()
-
-
-def learning(rows, n_sites=6, topology="ring", shards="random", conditions=None, seed=0, graph=None, **parameters):
-    X, y = rows
-    site = deal(shards, y, np.random.default_rng(seed).permutation(len(y)), n_sites)
-    graph = make_graph(topology, n_sites) if graph is None else graph
-    problem = Problem(ALPHA, n_sites, len(y), np.inf if nx.is_directed(graph) else 20.0)
-    make = partial(UniformGadget(**parameters).program, problem)
-    return GossipRun(X, y[None], site, n_sites, problem, graph, conditions or Conditions(), seed, make=make)
-
-
-def pegasos(X, y, n_steps, batch_size=None, seed=(0, 0), projection=False):
-    """Shalev-Shwartz et al. 2007, figures 1 and 2."""
-    rng, w = np.random.default_rng(seed), np.zeros(X.shape[1])
-    for t in range(1, n_steps + 1):
-        chosen = np.arange(len(y)) if batch_size is None else rng.integers(len(y), size=batch_size)
-        active = chosen[y[chosen] * (X[chosen] @ w) < 1]
-        w = (1 - 1 / t) * w + (y[active] @ X[active]) / (ALPHA * t * len(chosen))
-        if projection:
-            w = min(1, 1 / (np.sqrt(ALPHA) * np.linalg.norm(w))) * w
-    return w
+def learning(rows, n_sites=6, topology="ring", shards="random", conditions=None, seed=0, **parameters):
+    lease = np.inf if not isinstance(topology, str) and nx.is_directed(topology) else 20.0
+    algorithm = UniformGadget(**parameters)
+    return linear_sites.sites(algorithm, *rows, n_sites, topology, shards, conditions, seed, lease=lease)
 
 
 # ---- mended ----------------------------------------------------------------------------------------------------------
@@ -92,10 +67,10 @@ def test_the_sum_of_the_masses_is_made_of_the_dual_coefficients(n_sites, seed, b
     X, y = rng.normal(size=(80, 3)), np.where(rng.random(80) < 0.4, 1.0, -1.0)
     graph = nx.random_labeled_tree(n_sites, seed=seed)
     run = learning(
-        (X, y), n_sites, graph=graph, seed=seed, batch_size=batch_size, projection=False, gossip_rounds=gossip_rounds
+        (X, y), n_sites, graph, seed=seed, batch_size=batch_size, projection=False, gossip_rounds=gossip_rounds
     )
     run.run(40)
-    masses = sum(program._push_sum.mass for program in run.programs)
+    masses = sum(program.push_sum.mass for program in run.programs)
     assert masses[-1] == pytest.approx(80)
     assert {program.steps for program in run.programs} == {1 + 37 // gossip_rounds}
     pull = sum((p.rows.signs * p._paid / p.steps) @ p.rows.X for p in run.programs)[0]
@@ -114,7 +89,7 @@ def test_what_is_owed_and_paid_is_what_is_due(topology):
         paid = program._paid + program._owed / max(program.rows.n_rows, 1)
         assert_allclose(paid, np.full_like(paid, program.steps))
         assert 0 <= program._owed <= 20 * program.rows.n_rows
-    w = sum(program._push_sum.mass[:-1] for program in run.programs) / 90
+    w = sum(program.push_sum.mass[:-1] for program in run.programs) / 90
     assert_allclose(w, y @ X / 90 / ALPHA, atol=0.05 * np.abs(y @ X / 90 / ALPHA).max())
 
 
@@ -172,13 +147,12 @@ def test_the_rows_of_a_site_that_has_gone_count_no_more(rows, optimum):
     X, y = rows
     run = learning(rows, conditions=Conditions(outages=(Outage("site2", 60.3),)), batch_size=None).run(500)
     left = [program for i, program in enumerate(run.programs) if i != 2]
-    assert sum(program._push_sum.mass[-1] for program in left) == pytest.approx(500, rel=1e-9)
+    assert sum(program.push_sum.mass[-1] for program in left) == pytest.approx(500, rel=1e-9)
     assert {(name, report.facts["site"]) for _, name, report in run.simulator.reports} == {
         ("site1", "site2"), ("site3", "site2")
     }  # fmt: skip
     remaining = run.site != 2
-    own = LinearSVC(loss="hinge", C=1 / (ALPHA * 500), fit_intercept=False, tol=1e-8, max_iter=10**6)
-    least = objective(X[remaining], y[remaining], own.fit(X[remaining], y[remaining]).coef_[0])
+    least = linear_sites.optimum(X[remaining], y[remaining])
     for program in left:
         assert objective(X[remaining], y[remaining], program.average[0]) <= 1.1 * least
 
@@ -188,14 +162,14 @@ def test_the_rows_of_a_site_that_has_gone_count_no_more(rows, optimum):
 def test_a_site_that_returns_counts_again(rows, optimum, loses_memory):
     down = Conditions(outages=(Outage("site2", 60.3, 120.0, loses_memory),), joins={"site4": 50.0})
     run = learning(rows, conditions=down, batch_size=None).run(500)
-    assert sum(program._push_sum.mass[-1] for program in run.programs) == pytest.approx(600, rel=1e-9)
+    assert sum(program.push_sum.mass[-1] for program in run.programs) == pytest.approx(600, rel=1e-9)
     assert {program.steps > 380 for program in run.programs} == {True}
     assert objective(*rows, run.weights().mean(axis=0)[0]) <= 1.05 * optimum
 
 
 def test_directed_graphs_need_no_answers(rows, optimum):
     ring = nx.DiGraph([(i, (i + 1) % 6) for i in range(6)] + [(0, 3), (4, 1)])
-    run = learning(rows, graph=ring, batch_size=None).run(400)
+    run = learning(rows, topology=ring, batch_size=None).run(400)
     assert run.simulator.counts["messages"] == pytest.approx(6 * 400, abs=12) and not run.simulator.reports
     assert objective(*rows, run.weights(average=True).mean(axis=0)[0]) <= 1.05 * optimum
 
@@ -300,11 +274,11 @@ def test_messages_of_no_correct_site_are_refused(rows, message, reason):
     site = UniformGadget().program(Problem(ALPHA, 6, 600), "a", HingeRows(rows[0], rows[1][None]), (0,))
     list(site.start(0.0, "bc"))
     list(site.receive(0.4, "b", half(np.ones(7), 3.0)))
-    before = site._push_sum.mass.copy()
+    before = site.push_sum.mass.copy()
     actions = list(site.receive(0.5, "c", decoder(site.messages)(encode(message))))
     assert [action.what for action in actions] == ["refused"] and "c" in site.neighbourhood.refused
     assert re.search(reason, actions[0].facts["reason"])
-    assert_allclose(site._push_sum.mass, before)
+    assert_allclose(site.push_sum.mass, before)
     assert not list(site.receive(0.6, "c", half(np.ones(7), 1.0)))
     for t in range(1, 20):
         assert "c" not in {action.to for action in site.wake(float(t), "round") if isinstance(action, Send)}
@@ -317,19 +291,19 @@ def test_what_a_refused_site_has_given_is_undone(rows):
     before = site.weights
     list(site.receive(0.6, "c", half(np.zeros(7), 1.0, sequence=2)))  # takes 99 rows away
     assert_allclose(site.weights, before)  # learnt over many iterations, whose sums cannot be undone one by one
-    assert "c" in site.neighbourhood.refused and site._push_sum.mass[-1] == pytest.approx(600)
+    assert "c" in site.neighbourhood.refused and site.push_sum.mass[-1] == pytest.approx(600)
 
 
 def test_acknowledgements_of_what_was_not_sent_say_nothing(rows):
     site = UniformGadget().program(Problem(ALPHA, 6, 600), "a", HingeRows(rows[0], rows[1][None]), (0,))
     list(site.start(0.0, "b"))
     list(site.wake(1.0, "round"))
-    assert site._push_sum.unanswered("b") == 1
+    assert site.push_sum.unanswered("b") == 1
     for life, sequence in ((1, 2), (2, 1), (0, 1), (2**32, 2**53)):
         list(site.receive(1.1, "b", Heard(life, sequence, 1)))
-        assert site._push_sum.unanswered("b") == 1
+        assert site.push_sum.unanswered("b") == 1
     list(site.receive(1.2, "b", Heard(1, 1, 1)))
-    assert site._push_sum.unanswered("b") == 0
+    assert site.push_sum.unanswered("b") == 0
 
 
 def test_printed_refuses_what_is_no_mass(rows):
@@ -350,14 +324,14 @@ def test_printed_refuses_what_is_no_mass(rows):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"batch_size": 0}, "batch_size must be a whole number of at least 1, or None for all rows, got 0"),
-        ({"batch_size": 1.5}, "batch_size must be a whole number of at least 1, or None for all rows, got 1.5"),
-        ({"gossip_rounds": 0}, "gossip_rounds must be a whole number of at least 1, got 0"),
-        ({"gossip_rounds": True}, "gossip_rounds must be a whole number of at least 1, got True"),
+        ({"batch_size": 0}, "batch_size must be a whole number not below 1, got 0"),
+        ({"batch_size": 1.5}, "batch_size must be a whole number not below 1, got 1.5"),
+        ({"gossip_rounds": 0}, "gossip_rounds must be a whole number not below 1, got 0"),
+        ({"gossip_rounds": True}, "gossip_rounds must be a whole number not below 1, got True"),
         ({"projection": 1}, "projection must be True or False, got 1"),
         ({"form": "new"}, "form must be 'mended' or 'printed', got 'new'"),
-        ({"tol": 0.0}, "tol must be a finite number above 0, or None, got 0.0"),
-        ({"n_quiet": 0}, "n_quiet must be a whole number of at least 1, got 0"),
+        ({"tol": 0.0}, "tol must be a number above 0, got 0.0"),
+        ({"n_quiet": 0}, "n_quiet must be a whole number not below 1, got 0"),
     ],
 )
 def test_parameters_out_of_range(rows, parameters, message):

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from sklearn.base import BaseEstimator, clone, is_classifier
-from sklearn.datasets import make_moons
+from sklearn.datasets import load_iris, make_moons
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from threadpoolctl import threadpool_limits
 
@@ -130,3 +131,26 @@ def test_parameters_out_of_range(rival, message):
     X, y = make_moons(40, random_state=0)
     with pytest.raises(ValueError, match=message):
         rival.fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("rival", "message"),
+    [
+        (LaSVM(max_iter=1), "max_iter=1 steps of FINISHING"),
+        (SingleCoordinateODM(max_iter=1, tol=1e-9), "max_iter=1 sweeps; the relative duality gap is"),
+        (SpSVM(n_basis=50, C=100.0, max_iter=1, tol=1e-12), "max_iter=1 Newton steps"),
+        (SVMPerf(max_iter=3), "max_iter=3 planes; the next is larger by"),
+    ],
+    ids=lambda value: kind(value) if isinstance(value, BaseEstimator) else "",
+)
+def test_too_few_steps_are_told(rival, message):
+    X, y = make_moons(1000, noise=0.3, random_state=0)
+    with pytest.warns(ConvergenceWarning, match=message):
+        rival.fit(X, y)
+
+
+@pytest.mark.parametrize("rival", [LLSVM(40, C=10.0), LTPU(40, C=10.0), SubsampledSVM(0.5)], ids=kind)
+def test_more_classes_than_two(rival):
+    X, y = load_iris(return_X_y=True)
+    rival.set_params(random_state=0).fit(X, y)
+    assert rival.decision_function(X).shape == (150, 3) and rival.score(X, y) > 0.9

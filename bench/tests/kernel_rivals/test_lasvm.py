@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from helpers import blobs
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
@@ -117,8 +116,3 @@ def test_a_first_part_of_one_class_predicts_it_until_the_other_comes():
     assert machine.predict([[0.0], [2.0]]).tolist() == ["b", "a"]
     with pytest.raises(ValueError, match="labels that are not among the classes"):
         machine.partial_fit([[1.0]], ["c"])
-
-
-def test_too_few_steps_of_finishing_are_told(rows):
-    with pytest.warns(ConvergenceWarning, match="max_iter=1 steps of FINISHING"):
-        LaSVM(C=C, gamma=GAMMA, max_iter=1, random_state=0).fit(*rows)

@@ -5,7 +5,6 @@ import pytest
 from helpers import blobs
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 
 from dimargin import ODMClassifier
@@ -54,10 +53,3 @@ def test_its_variables_minimise_the_dual_of_the_paper():
     found = minimize(dual, np.zeros(2 * M), jac=True, method="L-BFGS-B", bounds=[(0, None)] * 2 * M, options=options)
     assert_allclose(dual(np.r_[machine.zeta_, machine.beta_])[0], found.fun, rtol=1e-8)
     assert_allclose(machine.objective_, -found.fun, rtol=1e-8)
-
-
-def test_too_few_sweeps_are_told():
-    X, labels = blobs(200)
-    with pytest.warns(ConvergenceWarning, match="max_iter=1 sweeps; the relative duality gap is"):
-        machine = SingleCoordinateODM(gamma=GAMMA, max_iter=1, tol=1e-9, random_state=0).fit(X, labels[0])
-    assert machine.n_iter_ == 1 and machine.duality_gap_ > 1e-9

@@ -5,7 +5,6 @@ import pytest
 from helpers import blobs
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 
 from dimargin import SVMClassifier
@@ -63,8 +62,3 @@ def test_chosen_rows_are_better_than_the_first_that_come(rows):
         for k in (59, 1)
     )
     assert max(chosen) < min(drawn)
-
-
-def test_too_few_newton_steps_are_told(rows):
-    with pytest.warns(ConvergenceWarning, match="max_iter=1 Newton steps"):
-        SpSVM(n_basis=50, C=100.0, gamma=GAMMA, max_iter=1, tol=1e-12, random_state=0).fit(*rows)

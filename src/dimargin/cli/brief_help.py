@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Collection
-from functools import wraps
+from collections.abc import Collection
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
-
-_DEFAULT = re.compile(r" \(default: [^()]*(?:\([^()]*\)[^()]*)*\)\.$")
-_FIRST_SENTENCE = re.compile(r".*?[.](?=\s|$)", re.DOTALL)
 
 
 class _WithoutTypeOfSwitches:
@@ -49,7 +45,7 @@ class Application(typer.Typer):
 class BriefCommand(PlainCommand):
     """Command whose help has its `common` options and those that are required, with the first sentence of each.
 
-    The option of `with_full_help` prints the help of all options.
+    The option of `full_help_flag` prints the help of all options.
     """
 
     common: Collection[str] = ()
@@ -71,37 +67,26 @@ class BriefCommand(PlainCommand):
 
 def _first_sentence(text: str) -> str:
     """Return the first sentence, and the default at the end of the text."""
-    default = _DEFAULT.search(text)
+    default = re.search(r" \(default: [^()]*(?:\([^()]*\)[^()]*)*\)\.$", text)
     text = text[: default.start()] + "." if default else text
-    sentence = _FIRST_SENTENCE.match(text)
+    sentence = re.match(r".*?[.](?=\s|$)", text, re.DOTALL)
     text = sentence[0] if sentence else text
     return f"{text.removesuffix('.')}{default[0]}" if default else text
 
 
-def brief(*common: str) -> type[BriefCommand]:
+def brief(common: Collection[str]) -> type[BriefCommand]:
     """Return the class of a command of which these options are common."""
     return type("BriefCommand", (BriefCommand,), {"common": frozenset((*common, "help", "help_all"))})
 
 
-def with_full_help(command: Callable[..., None]) -> Callable[..., None]:
-    """Return a command with the option --help-all, which prints the help of all options of a `BriefCommand`."""
-    signature = inspect.signature(command, eval_str=True)
+def full_help_flag() -> inspect.Parameter:
+    """Return the option --help-all, which prints the help of all options of a `BriefCommand`."""
     option = typer.Option(
         "--help-all", help="Show all options and exit.", is_eager=True, expose_value=False, callback=_print_full_help
     )
-    parameter = inspect.Parameter(
+    return inspect.Parameter(
         "help_all", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Annotated[bool, option]
     )
-
-    @wraps(command)
-    def run(*arguments: Any, **given: Any) -> None:
-        given.pop("help_all", None)
-        command(*arguments, **given)
-
-    run.__signature__ = signature.replace(  # type: ignore[attr-defined]
-        parameters=[*signature.parameters.values(), parameter]
-    )
-    return run
 
 
 def _print_full_help(context: typer.Context, is_asked: bool) -> None:

@@ -6,12 +6,12 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dimargin.cli.column_flags import ColumnChoices
 from dimargin.estimators.preprocessing import CalendarFeatures
 from dimargin.io.data.chunks import short
 from dimargin.io.data.labels import is_number
@@ -20,36 +20,18 @@ from dimargin.io.data.named_columns import has_break
 
 _FEW_TEXTS = 20  # A column with more texts, all different, holds names of rows.
 _MAX_LISTED = 3  # A message lists at most this many columns of a kind.
-_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 _MAX_ODD_TEXTS = 3  # A column with at most this many different texts among numbers holds numbers.
-_BLANK = r"[ \u00a0\u202f]"
-_GROUPED_DIGITS = r"\d[\d.,' \u00a0\u202f]*"
 _DRESSED_NUMBER = re.compile(
-    rf"['\"]?\(?[+\-\u2212]?(?:(?:R\$|[$€£¥₹]){_BLANK}?|(?P<before>[A-Z]{{3}}){_BLANK}|(?P<code>[A-Z]{{3}}))?"
-    rf"[+\-\u2212]?{_GROUPED_DIGITS}"
-    rf"(?:[%‰$€£¥₹]|[°º](?:{_BLANK}?[CFKNSEWO])?|(?P<mark>\*{{1,3}})"
-    r"|(?P<after>[A-Za-zµμΩ][A-Za-zµμΩ/]{0,5}(?:[²³]|\^?[23])?))?\)?['\"]?"
+    r"""['"]?\(?[+\-\u2212]?
+    (?:(?:R\$|[$€£¥₹])[ \u00a0\u202f]?|(?P<before>[A-Z]{3})[ \u00a0\u202f]|(?P<code>[A-Z]{3}))?
+    [+\-\u2212]?\d[\d.,' \u00a0\u202f]*
+    (?:[%‰$€£¥₹]|[°º](?:[ \u00a0\u202f]?[CFKNSEWO])?|(?P<mark>\*{1,3})
+      |(?P<after>[A-Za-zµμΩ][A-Za-zµμΩ/]{0,5}(?:[²³]|\^?[23])?))?\)?['"]?""",
+    re.VERBOSE,
 )
 """Number with a sign or unit, thousands separators, quotes, or brackets for a minus."""
 _PLAIN_NUMBERS = "plain numbers in the file, such as 1257.3 for 1,257.30, 12.6 for 12.6% and 5 for $5 or 5 km"
-_PLAIN_WITH_COMMAS = (
-    "plain numbers in the file, such as 1257,3 for 1.257,30, 2414 or 2,414 for 2.414, 12,6 for 12,6% and 5 for $5"
-)
-_FRAMED_NUMBER = re.compile(r"(\D*?)[+-]?\d+[.,]\d+((?![\d.,]).*)", re.DOTALL)
-
-_FORTRAN_NUMBER = re.compile(r"[+-]?(\d+\.\d*|\.\d+)[dD][+-]?\d{1,3}", re.ASCII)
 _GROUPED_NUMBER = re.compile(r"[+-]?[1-9]\d{0,2}([,.' \u00a0\u202f]\d{3})+([.,]\d+)?")
-
-
-@dataclass(frozen=True)
-class Choices:
-    """Values of the flags for columns."""
-
-    missing: str | None = None
-    categories: bool | None = None
-    category: Sequence[str] | None = None
-    dates: str | None = None
-    decimal_comma: bool | None = None
 
 
 class _Problem(NamedTuple):
@@ -64,7 +46,7 @@ class _Problem(NamedTuple):
 class Problems:
     """Columns that need other flags, grouped by what helps and the kind of column."""
 
-    def __init__(self, rows: MixedData, choices: Choices) -> None:
+    def __init__(self, rows: MixedData, choices: ColumnChoices) -> None:
         self._rows, self._choices = rows, choices
         self._found: dict[tuple[str, str], list[str]] = {}
         found = {name: problem for name in rows.X.column_names if (problem := self._of(name)) is not None}
@@ -108,7 +90,7 @@ class Problems:
             return None
         texts = column.drop_null().slice(0, 100).to_pylist()  # A sample suffices to guess the kind.
         n_texts, example = len(column.unique()), repr(short(texts[0], 30))
-        with_comma = [text for text in texts if _DECIMAL_COMMA.fullmatch(text)]
+        with_comma = [text for text in texts if re.fullmatch(r"[+-]?\d+,\d+", text)]
         n_others = len(texts) - len(with_comma) - sum(map(is_number, texts))
         if not chosen.decimal_comma and len(with_comma) > n_others < len(texts) / 2:
             helps = "--decimal-comma"
@@ -136,7 +118,8 @@ class Problems:
         has_commas = bool(self._choices.decimal_comma)
         odd = odd_cells(column, has_commas)
         # An odd cell that is a number has a decimal point where commas are expected.
-        fortran = [text for text in odd.texts if _FORTRAN_NUMBER.fullmatch(text)]
+        fortran_number = re.compile(r"[+-]?(\d+\.\d*|\.\d+)[dD][+-]?\d{1,3}", re.ASCII)
+        fortran = [text for text in odd.texts if fortran_number.fullmatch(text)]
         dressed = fortran or [text for text in odd.texts if is_number(text)] + _dressed(odd.texts)
         is_dressed = pc.is_in(column, pa.array(dressed, pa.string()))
         n_dressed = pc.sum(is_dressed).as_py()
@@ -150,7 +133,12 @@ class Problems:
             kind = "columns of numbers with a cell of several lines"
             return _Problem("a quote that is closed, or --no-quotes,", kind, f"{place}, {short(broken, 30)!r}")
         if dressed:
-            helps = f"{_PLAIN_WITH_COMMAS if has_commas else _PLAIN_NUMBERS},"
+            helps = f"{_PLAIN_NUMBERS},"
+            if has_commas:
+                helps = (
+                    "plain numbers in the file, such as 1257,3 for 1.257,30, 2414 or 2,414 for 2.414, 12,6 for 12,6% "
+                    "and 5 for $5,"
+                )
             if fortran:
                 helps = r"E for the D of exponents, as sed -E 's/(\.[0-9]*)[Dd]([-+]?[0-9])/\1E\2/g' FILE writes it,"
             what = "exponents that begin with D" if fortran else "signs, units or separators"
@@ -166,7 +154,6 @@ class Problems:
         return _Problem(helps, kind, example, odd.first if odd.n_odd == 1 else None)
 
     def _no_date(self, column: pa.ChunkedArray, format: str) -> str:
-        """Return the first text of a column that is not a date."""
         wrong = (text for text in column.drop_null().unique().to_pylist() if not are_dates([[text]], format))
         return repr(short(next(wrong), 30))
 
@@ -191,7 +178,8 @@ def _dressed(texts: Sequence[str]) -> list[str]:
 
 def _framed(texts: Sequence[str]) -> list[str]:
     """Return the texts that differ only in a decimal number inside, such as "about 37.5 Mio."."""
-    frames = {text: match.groups() for text in texts if (match := _FRAMED_NUMBER.fullmatch(text))}
+    framed_number = re.compile(r"(\D*?)[+-]?\d+[.,]\d+((?![\d.,]).*)", re.DOTALL)
+    frames = {text: match.groups() for text in texts if (match := framed_number.fullmatch(text))}
     frame, n_texts = Counter(frames.values()).most_common(1)[0] if frames else (("", ""), 0)
     return [text for text in frames if frames[text] == frame] if n_texts > _FEW_TEXTS and any(frame) else []
 

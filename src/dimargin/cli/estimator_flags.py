@@ -10,7 +10,7 @@ import inspect
 import json
 import re
 import typing
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from dimargin.cli.flags import optional_flag
@@ -21,10 +21,6 @@ from dimargin.strategies import LINEAR_SOLVERS, STRATEGIES, Options
 
 DEFAULT_LOSS = next(iter(MACHINES))
 _WITH_OPTIONS: dict[str, type[Options]] = {**STRATEGIES, **LINEAR_SOLVERS}
-_TEXTS = {
-    "class_weight": """"balanced", or JSON with the weights of classes, such as '{"spam": 2}'.""",
-    "random_state": "Seed of the random numbers.",
-}
 _EXCLUDED = {"loss", "verbose", "warm_start"}  # The command line handles these parameters itself.
 
 
@@ -40,13 +36,17 @@ def flags(
     exclude: Collection[str] = _EXCLUDED,
 ) -> list[inspect.Parameter]:
     """Return one optional keyword, None by default, for every parameter of any of these classes."""
+    undescribed = {
+        "class_weight": """"balanced", or JSON with the weights of classes, such as '{"spam": 2}'.""",
+        "random_state": "Seed of the random numbers.",
+    }
     found: dict[str, inspect.Parameter] = {}
     for machine in machines:
         hints, texts = typing.get_type_hints(machine.__init__), parameter_texts(machine)
         for name in parameters(machine, exclude):
             kind = next((k for k in (bool, int, float) if hints[name] in (k, k | None)), str)
             default = _defaults(name, machines, exclude)
-            text, metavar = _described(texts.get(name) or _TEXTS.get(name, ""))
+            text, metavar = _described(texts.get(name) or undescribed.get(name, ""))
             found.setdefault(name, optional_flag(name, kind, text, default, panel, metavar))
     return list(found.values())
 
@@ -103,12 +103,11 @@ def make_machine(
     if options:
         parameter = "strategy" if "strategy" in known else "solver"
         machine.set_params(**{parameter: _with_options(parameter, getattr(machine, parameter), options)})
-    machine._check_parameters()
+    machine.fit_plan()
     return machine
 
 
 def _with_options(parameter: str, name: Any, options: Sequence[str]) -> Options:
-    """Make a strategy or solver of that name, with these options."""
     names = STRATEGIES if parameter == "strategy" else LINEAR_SOLVERS
     if not isinstance(name, str) or name not in names:
         raise ValueError(f"--strategy-option needs --{parameter} {' or '.join(names)}, got {name!r}")
@@ -177,27 +176,24 @@ def read_grid(text: str) -> Any:
     return grid
 
 
-def _whole(flag: str) -> Callable[[str], int]:
-    def read(text: str) -> int:
-        try:
-            return int(text)
-        except ValueError:
-            raise ValueError(f"{flag} must be a whole number, got {text!r}") from None
-
-    return read
-
-
-_READERS: dict[str, Callable[[str], Any]] = {
-    "gamma": _number_or_word, "lam": _number_or_word, "step_size": _number_or_word, "gossip_rounds": _rounds,
-    "class_weight": _class_weight,
-    "random_state": _whole("--random-state"), "cv": _whole("--cv"),
-}  # fmt: skip
+def _whole(name: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"--{name.replace('_', '-')} must be a whole number, got {text!r}") from None
 
 
 def _value_of(name: str, given: Any) -> Any:
-    """Return the value of a parameter for the value of its flag."""
-    reader = _READERS.get(name)
-    return given if reader is None else reader(given)
+    match name:
+        case "gamma" | "lam" | "step_size":
+            return _number_or_word(given)
+        case "gossip_rounds":
+            return _rounds(given)
+        case "class_weight":
+            return _class_weight(given)
+        case "random_state" | "cv":
+            return _whole(name, given)
+    return given
 
 
 def values_of(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,61 +5,45 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from dimargin.io.data.opening import FileOptions, copied, regular
 
 _option = partial(typer.Option, rich_help_panel="How the file is read")
-_FLAGS: dict[str, tuple[Any, Any]] = {
-    "format": (
-        Literal["csv", "libsvm", "parquet"] | None,
-        _option(help="Format of the data.", show_default="by the content"),
-    ),
-    "header": (
+
+
+def file_options(
+    format: Annotated[
+        Literal["csv", "libsvm", "parquet"] | None, _option(help="Format of the data.", show_default="by the content")
+    ] = None,
+    header: Annotated[
         bool | None,
         _option(
             "--header/--no-header",
             help="Whether the first line of CSV has the column names.",
             show_default="by comparison with the lines below",
         ),
-    ),
-    "encoding": (
+    ] = None,
+    encoding: Annotated[
         str | None,
         _option(metavar="NAME", help="Encoding of text, such as cp1252 or latin-1.", show_default="UTF-8"),
-    ),
-    "quotes": (
+    ] = None,
+    quotes: Annotated[
         bool | None,
         _option(
             "--quotes/--no-quotes",
             help="Let quoted CSV cells contain separators and line breaks; --no-quotes reads quotes as letters.",
             show_default="quotes, but quoted rows are refused",
         ),
-    ),
-}
-
-
-def file_flags() -> list[inspect.Parameter]:
-    """Return one optional keyword for each flag of this module."""
-    return keywords(_FLAGS)
-
-
-def keywords(flags: dict[str, tuple[Any, Any]]) -> list[inspect.Parameter]:
-    """Return an optional keyword for each flag, which is given by its type and typer's option."""
-    return [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, option])
-        for name, (kind, option) in flags.items()
-    ]
-
-
-def file_options(given: dict[str, Any]) -> FileOptions:
-    """Remove the flags of this module from `given`; raises ValueError for an unknown encoding."""
-    return FileOptions(**{name: given.pop(name, None) for name in _FLAGS})
+    ] = None,
+) -> FileOptions:
+    """Return the options for the values of the flags; raises ValueError for an unknown encoding."""
+    return FileOptions(format, header, encoding, quotes)
 
 
 def readable(context: typer.Context, path: Path) -> Path:

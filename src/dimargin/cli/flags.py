@@ -1,15 +1,16 @@
-"""Construction of flags, and the report of their invalid values."""
+"""Declarations of flags, commands that have them, and the report of their invalid values."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial, wraps
-from typing import Annotated, Any
+from typing import Annotated, Any, get_origin
 
 import typer
 
+from dimargin.cli.brief_help import Application, brief, full_help_flag
 from dimargin.system.printing import printable
 
 existing_file = partial(typer.Option, exists=True, dir_okay=False)
@@ -45,17 +46,39 @@ def optional_flag(
     )
 
 
-def with_flags(
-    command: Callable[..., None], flags: Sequence[inspect.Parameter], before: str | None = None
-) -> Callable[..., None]:
-    """Return a command with flags for its ``**`` parameter, at the end or before `before`."""
+def flags_of(declaration: Callable[..., Any]) -> list[inspect.Parameter]:
+    """Return the flags that a function declares as parameters, or a dataclass as fields."""
+    parameters = inspect.signature(declaration, eval_str=True).parameters.values()
+    flags = (one for one in parameters if get_origin(one.annotation) is Annotated)
+    return [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in flags]
+
+
+def values_taken(declaration: Callable[..., Any], given: dict[str, Any]) -> dict[str, Any]:
+    """Remove the flags of `flags_of` from `given`, and return their values."""
+    return {flag.name: given.pop(flag.name, None) for flag in flags_of(declaration)}
+
+
+def add_command(
+    app: Application,
+    name: str,
+    command: Callable[..., None],
+    flags: Sequence[inspect.Parameter],
+    common: Collection[str] = (),
+    before: str | None = None,
+) -> None:
+    """Add a command with flags for its ``**`` parameter, at the end or before its parameter `before`.
+
+    With `common`, --help describes only these flags, and --help-all describes all of them.
+    """
     signature = inspect.signature(command, eval_str=True)
     own = [parameter for parameter in signature.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD]
     at = len(own) if before is None else list(signature.parameters).index(before)
+    last = [full_help_flag()] if common else []
 
     @wraps(command)
     def run(*arguments: Any, **given: Any) -> None:
+        given.pop("help_all", None)
         command(*arguments, **given)
 
-    run.__signature__ = signature.replace(parameters=[*own[:at], *flags, *own[at:]])  # type: ignore[attr-defined]
-    return run
+    run.__signature__ = signature.replace(parameters=[*own[:at], *flags, *own[at:], *last])  # type: ignore[attr-defined]
+    app.command(name, **({"cls": brief(common)} if common else {}))(run)

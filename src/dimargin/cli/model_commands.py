@@ -11,10 +11,12 @@ from typing import Annotated, Any
 import typer
 from rich.table import Column, Table
 
-from dimargin.cli.column_flags import Reading, describe, reading_flags
+from dimargin.cli.brief_help import Application
+from dimargin.cli.column_flags import Reading, reading_flags
 from dimargin.cli.estimator_flags import parameters
 from dimargin.cli.file_flags import data_option
-from dimargin.cli.flags import usage_checked, with_flags
+from dimargin.cli.flags import add_command, usage_checked
+from dimargin.cli.open_model import OpenModel
 from dimargin.cli.row_columns import WeightOption
 from dimargin.cli.shared import (
     MANY_VALUES,
@@ -24,25 +26,16 @@ from dimargin.cli.shared import (
     ModelArgument,
     Output,
     QuietOption,
-    certificate,
     check_output,
     check_plot,
-    columns_step,
     draw,
-    machine_of,
-    open_model,
     plot_option,
-    read_for,
-    refuse_detector,
     scaled,
-    scalers_of,
-    scores,
-    with_classes,
 )
+from dimargin.cli.training_rows import describe
 from dimargin.display import MarginDistributionDisplay
-from dimargin.estimators import CoreSetDetector
+from dimargin.estimators.facts import facts_of
 from dimargin.io.data.mixed import remarks_on_empty_rows
-from dimargin.io.models import load_with_header, save
 from dimargin.system.printing import printable
 from dimargin.system.writing import write_file
 
@@ -66,8 +59,8 @@ def _predict(
         if output is not None:
             check_output("--output", output, model, data)
         reading = Reading.of(given)
-    trained, notes = open_model(model)
-    rows = read_for(trained, notes, data, label, reading, needs_label=False, weight=weight)
+    opened = OpenModel.load(model)
+    rows, trained = opened.read(data, label, reading, needs_label=False, weight=weight), opened.estimator
     out.warn(remarks_on_empty_rows(data, rows))
     began = time.perf_counter()
     # Line breaks in labels are escaped, so that every label takes one line.
@@ -103,11 +96,12 @@ def _evaluate(
     with usage_checked():
         check_plot(plot, model, data)
         reading = Reading.of(given)
-    trained, notes = open_model(model)
-    refuse_detector(model, trained, "has no accuracy; dimargin predict finds the outliers")
-    rows = with_classes(trained, data, read_for(trained, notes, data, label, reading, weight=weight))
-    facts = scores(trained, rows)
-    draw(lambda: MarginDistributionDisplay.from_estimator(trained, rows.X, rows.y), plot, out, "margin distribution")
+    trained = OpenModel.load(model)
+    trained.refuse_detector("has no accuracy; dimargin predict finds the outliers")
+    rows = trained.read_labelled(data, label, reading, weight)
+    facts = trained.scores(rows)
+    display = MarginDistributionDisplay.from_estimator
+    draw(lambda: display(trained.estimator, rows.X, rows.y), plot, out, "margin distribution")
     if as_json or quiet:
         return out.result(facts)
     classes, confusion = facts.pop("classes"), facts.pop("confusion")
@@ -137,33 +131,32 @@ def _info(
     out = Output(as_json, quiet=False)
     with usage_checked():
         reading = Reading.of(given)
-    trained, header = load_with_header(model)
-    machine, scalers, transformer = machine_of(trained), scalers_of(trained), columns_step(trained)
+    trained = OpenModel.load(model)
+    machine, transformer = trained.machine, trained.transformer
     if certify is not None:
-        refuse_detector(model, trained, "keeps the certificate of its fit; only classifiers can be certified")
-        notes = header["notes"]
-        rows = read_for(trained, notes, certify, label, reading, weight=notes.get("weight"))
-        rows = with_classes(trained, certify, rows)
+        trained.refuse_detector("keeps the certificate of its fit; only classifiers can be certified")
+        rows = trained.read_labelled(certify, label, reading, trained.notes.get("weight"))
         # The argument is left out without weights, since some machines do not accept it.
         weights = {} if rows.weights is None else {"sample_weight": rows.weights}
-        machine.certify(scaled(scalers, rows.X), rows.y, **weights)
-        save(trained, model, header["notes"])
+        machine.certify(scaled(trained.scalers, rows.X), rows.y, **weights)
+        trained.save()
+    scalers = [type(scaler).__name__ for _, scaler in trained.scalers if scaler is not transformer]
     values = {name: getattr(machine, name) for name in parameters(type(machine))}
     facts = {
         "machine": type(machine).__name__,
-        **certificate(machine),
-        **({} if isinstance(machine, CoreSetDetector) else {"classes": machine.classes_.tolist()}),
+        **trained.certificate(),
+        **({} if trained.is_detector else {"classes": machine.classes_.tolist()}),
         "features": int(machine.n_features_in_),
         **({} if transformer is None else {"columns": describe(transformer)}),
-        "scaling": ", ".join(type(scaler).__name__ for _, scaler in scalers if scaler is not transformer) or "none",
+        "scaling": ", ".join(scalers) or "none",
         "parameters": {k: v if isinstance(v, (int, float, str, type(None))) else str(v) for k, v in values.items()},
-        "written_by": f"dimargin {header['dimargin_version']}, format {header['format_version']}",
-        "privacy": machine._facts["privacy"],
+        "written_by": trained.written_by,
+        "privacy": facts_of(machine)["privacy"],
     }
     out.result(facts)
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Application) -> None:
     """Add the commands of this module."""
     for name, command in (("predict", _predict), ("evaluate", _evaluate), ("info", _info)):
-        app.command(name)(with_flags(command, reading_flags()))
+        add_command(app, name, command, reading_flags())

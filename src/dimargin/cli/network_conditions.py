@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import replace
 from functools import partial
 from typing import Annotated
@@ -55,10 +54,6 @@ def conditions_of(
     plain = Conditions.asynchronous() if asynchronous else Conditions()
     link = replace(plain.link, loss=loss, duplication=duplication, delay=delay or plain.link.delay)
     return replace(plain, link=link, outages=outages)
-
-
-FLAGS = [p for p in inspect.signature(conditions_of, eval_str=True).parameters.values() if p.kind is p.KEYWORD_ONLY]
-"""The flags of a command that simulates a network."""
 
 
 def outages_of(crash: float | None, n_sites: int, n_rounds: int, random_state: int | None) -> tuple[Outage, ...]:

@@ -10,24 +10,14 @@ from typing import Annotated, Any
 import scipy.sparse as sp
 import typer
 
+from dimargin.cli.brief_help import Application
 from dimargin.cli.column_flags import Reading, reading_flags
-from dimargin.cli.flags import usage_checked, with_flags
-from dimargin.cli.shared import (
-    DataArgument,
-    LabelOption,
-    ModelArgument,
-    Output,
-    QuietOption,
-    check_output,
-    machine_of,
-    read_for,
-    with_classes,
-)
+from dimargin.cli.flags import add_command, usage_checked
+from dimargin.cli.open_model import OpenModel
+from dimargin.cli.shared import DataArgument, LabelOption, ModelArgument, Output, QuietOption, check_output
 from dimargin.display.report import Source, write_report
 from dimargin.display.report.figures import can_draw
 from dimargin.display.report.page import FeatureNumbers
-from dimargin.estimators import CoreSetDetector
-from dimargin.io.models import load_with_header
 
 
 def _report(
@@ -53,27 +43,24 @@ def _report(
         check_output("--output", output, model, data)
         reading = Reading.of(given)
     began = time.perf_counter()
-    trained, header = load_with_header(model)
-    is_detector = isinstance(machine_of(trained), CoreSetDetector)
-    rows = read_for(trained, header["notes"], data, label, reading, needs_label=not is_detector)
-    if not is_detector:
-        rows = with_classes(trained, data, rows)
+    trained = OpenModel.load(model)
+    if trained.is_detector:
+        rows = trained.read(data, label, reading, needs_label=False)
+    else:
+        rows = trained.read_labelled(data, label, reading)
     out.say_shape(data, rows.X.shape, sp.issparse(rows.X))
     names: Sequence[str] | None = rows.feature_names
     if names is None and rows.zero_based is not None:
         names = FeatureNumbers(rows.X.shape[1], 0 if rows.zero_based else 1)
-    source = Source(
-        model=model.name,
-        data=data.name,
-        model_size=model.stat().st_size,
-        written_by=f"dimargin {header['dimargin_version']}, format {header['format_version']}",
+    source = Source(model=model.name, data=data.name, model_size=model.stat().st_size, written_by=trained.written_by)
+    write_report(
+        output, trained.estimator, rows.X, rows.y, feature_names=names, source=source, random_state=random_state
     )
-    write_report(output, trained, rows.X, rows.y, feature_names=names, source=source, random_state=random_state)
     if not can_draw():
         out.say(f'{output} has no figures; they need the extra "report": pip install "dimargin[report]"')
     out.say(f"{output}: {output.stat().st_size / 1000:.0f} kB, in {time.perf_counter() - began:.1f} s")
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Application) -> None:
     """Add the command."""
-    app.command("report")(with_flags(_report, reading_flags()))
+    add_command(app, "report", _report, reading_flags())

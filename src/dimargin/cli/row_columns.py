@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,9 +13,9 @@ from dimargin.io.data import DataFileError, DataSet
 from dimargin.io.data.chunks import WEIGHT_EXPECTED, short
 from dimargin.io.data.libsvm import check_weight
 from dimargin.io.data.mixed import MixedData, read_mixed
-from dimargin.io.data.named_columns import column_index
-from dimargin.io.data.opening import FileOptions
-from dimargin.io.data.whole_file import column_names, data_format
+from dimargin.io.data.named_columns import WantedColumns, column_index
+from dimargin.io.data.opening import DataFile
+from dimargin.io.data.whole_file import column_names
 
 WeightOption = Annotated[
     str | None,
@@ -40,43 +39,28 @@ GroupOption = Annotated[
 
 @dataclass(frozen=True)
 class RowColumns:
-    """Columns of row weights and groups in a file.
+    """Columns of row weights and groups in a file."""
 
-    Attributes
-    ----------
-    weight, group : str or None
-        Names of the columns; "label" for weights behind labels of LIBSVM text.
-    index : int or None
-        Position of the weights' column.
-    weighted : bool
-        Whether labels of LIBSVM text have weights behind them.
-    """
-
-    weight: str | None = None
+    weight: str | None = None  # Name of the column; "label" for weights behind labels of LIBSVM text.
     group: str | None = None
-    index: int | None = None
-    weighted: bool = False
+    index: int | None = None  # Position of the weights' column.
+    weighted: bool = False  # Whether labels of LIBSVM text have weights behind them.
 
     @classmethod
     def find(
-        cls,
-        path: Path,
-        weight: str | int | None,
-        group: str | int | None,
-        options: FileOptions,
-        label: str | int | None = None,
-        drop: Sequence[str] = (),
+        cls, file: DataFile, wanted: WantedColumns, weight: str | int | None, group: str | int | None = None
     ) -> RowColumns:
         """Find the columns by the given names or positions; raises DataFileError for a missing column."""
+        path = file.path
         if weight is None and group is None:
             return cls()
-        if data_format(path, options) == "libsvm":
+        if file.kind == "libsvm":
             if group is not None:
                 raise DataFileError(f"{path}: --group {group}: LIBSVM text has no group columns; use CSV or Parquet")
             check_weight(path, weight)
             return cls("label", weighted=True)
-        named = [*drop, *(name for name in (weight, group) if isinstance(name, str))]
-        names = column_names(path, options, label, named)
+        named = [*wanted.drop, *(name for name in (weight, group) if isinstance(name, str))]
+        names = column_names(file, WantedColumns(wanted.label, drop=named))
         index = None if weight is None else column_index(path, names, weight, "weight")
         place = None if group is None else column_index(path, names, group, "group")
         if index is not None and index == place:
@@ -88,15 +72,16 @@ class RowColumns:
         """Names of the columns of a table."""
         return [] if self.weighted else [name for name in (self.weight, self.group) if name is not None]
 
-    def added(self, rows: DataSet, path: Path, options: FileOptions, decimal_comma: bool = False) -> DataSet:
+    def added(self, rows: DataSet, file: DataFile, decimal_comma: bool = False) -> DataSet:
         """Return rows with their weights and groups; raises DataFileError for invalid ones."""
+        path = file.path
         weight: str | int | None = self.weight if rows.feature_names is not None else self.index
         if self.weighted:
             rows = replace(rows, weight="label")
         elif self.names:
             read = read_mixed(
-                path, None, self.names, False, numbers=[self.weight or ""], exact=[self.group or ""],
-                decimal_comma=decimal_comma, options=options,
+                file, WantedColumns(columns=self.names, needs_label=False), numbers=[self.weight or ""],
+                exact=[self.group or ""], decimal_comma=decimal_comma,
             )  # fmt: skip
             groups = None if self.group is None else _present(path, read, self.group, "group").to_numpy()
             weights = None

@@ -1,4 +1,4 @@
-"""Parts that commands share: their output, models and data, fits, and the files they write."""
+"""Parts that commands share: their output, scaling, fits, and the files they write."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import signal
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -19,19 +19,17 @@ import typer
 from rich.table import Column, Table
 from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import confusion_matrix
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, QuantileTransformer, StandardScaler
 
-from dimargin.cli.column_flags import Reading, read_like
 from dimargin.cli.file_flags import data_argument
+from dimargin.cli.open_model import OpenModel, how_read
 from dimargin.cli.streams import names_closed_output
 from dimargin.cli.terminal import FitDisplay, PlainConsole
-from dimargin.estimators import CoreSetDetector
+from dimargin.estimators.fit_progress import observed
 from dimargin.estimators.preprocessing import SparseScaler
-from dimargin.io.data import DataFileError, DataSet
-from dimargin.io.data.labels import known_labels
-from dimargin.io.models import load_with_header, save
+from dimargin.io.data import DataSet
+from dimargin.io.data.labels import keyed_by_class
 from dimargin.system.extras import require
 from dimargin.system.memory import check_memory
 from dimargin.system.printing import printable
@@ -112,30 +110,7 @@ def _text(value: Any) -> str:
     return printable(value)
 
 
-# ---- models and data -------------------------------------------------------------------------------------------------
-
-
-def open_model(path: Path) -> tuple[Any, dict[str, Any]]:
-    """Return the model of a file, and the notes that `train` stored in it."""
-    model, header = load_with_header(path)
-    return model, header["notes"]
-
-
-def machine_of(model: Any) -> Any:
-    """Return the machine of a model, which may be a pipeline."""
-    return model[-1] if isinstance(model, Pipeline) else model
-
-
-def scalers_of(model: Any) -> list[tuple[str, Any]]:
-    """Return the steps of a pipeline before its machine."""
-    return model.steps[:-1] if isinstance(model, Pipeline) else []
-
-
-def refuse_detector(path: Path, model: Any, what: str) -> None:
-    """Raise ValueError if the file holds an outlier detector; `what` ends the message."""
-    machine = machine_of(model)
-    if isinstance(machine, CoreSetDetector):
-        raise ValueError(f"{path} holds a {type(machine).__name__}, an outlier detector, which {what}")
+# ---- scaling ---------------------------------------------------------------------------------------------------------
 
 
 def scaled(scalers: list[tuple[str, Any]], X: Any) -> Any:
@@ -172,83 +147,6 @@ def fitted_scalers(
     return [("scaler", (MaxAbsScaler() if sp.issparse(X) else MinMaxScaler()).fit(X))]
 
 
-def how_read(rows: Any, columns: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Return the notes of a model file on how its rows were read; `columns` are notes of flags."""
-    weights = {} if rows.weight is None else {"weight": rows.weight}
-    return {"label": rows.label, "zero_based": rows.zero_based, **weights, **(columns or {})}
-
-
-def read_for(
-    model: Any,
-    notes: dict[str, Any],
-    path: Path,
-    label: str | None,
-    reading: Reading,
-    needs_label: bool = True,
-    weight: str | int | None = None,
-) -> DataSet:
-    """Read data as the model's training file was read."""
-    names = getattr(model, "feature_names_in_", None)  # A pipeline returns those of its first step.
-    return read_like(path, notes, names, model.n_features_in_, reading, label, needs_label, columns_step(model), weight)
-
-
-def columns_step(model: Any) -> ColumnTransformer | None:
-    """Return the step that turns a table's columns into numbers, if a model has one."""
-    first = model[0] if isinstance(model, Pipeline) else None
-    return first if isinstance(first, ColumnTransformer) else None
-
-
-def certificate(machine: Any) -> dict[str, Any]:
-    """Return the stored parts of a machine's certificate, and the facts about its size."""
-    attributes = {
-        "status": getattr(machine, "status_", None),
-        "relative_duality_gap": getattr(machine, "duality_gap_", None),
-        "certificate": getattr(machine, "certificate_", None),
-        "objective": getattr(machine, "objective_", None),
-    }
-    return {
-        **{name: np.asarray(value).tolist() for name, value in attributes.items() if value is not None},
-        **{name: value for name, value in machine._facts.items() if name != "privacy"},
-    }
-
-
-def with_classes(model: Any, path: Path, data: DataSet) -> DataSet:
-    """Return data whose labels are the model's classes; raises DataFileError for unknown labels."""
-    classes = machine_of(model).classes_
-    labels, unknown = known_labels(np.asarray(data.y), classes)
-    if unknown:
-        raise DataFileError(f"{path}: the model knows the classes {classes.tolist()}, not {unknown}")
-    return replace(data, y=labels)
-
-
-def scores(model: Any, data: DataSet) -> dict[str, Any]:
-    """Return the accuracies and the confusion matrix of a model on data from `with_classes`."""
-    classes = machine_of(model).classes_
-    began = time.perf_counter()
-    predicted = model.predict(data.X)
-    seconds = time.perf_counter() - began
-    confusion = confusion_matrix(data.y, predicted, labels=classes, sample_weight=data.weights)
-    present = confusion.sum(axis=1) > 0
-    return {
-        "rows": len(predicted),
-        "accuracy": float(np.average(predicted == data.y, weights=data.weights)),
-        "balanced_accuracy": float((np.diag(confusion)[present] / confusion.sum(axis=1)[present]).mean()),
-        "rows_per_second": round(len(predicted) / max(seconds, 1e-9)),
-        "classes": classes.tolist(),
-        "confusion": confusion.tolist(),
-    }
-
-
-def validation(
-    model: Any, notes: dict[str, Any], path: Path | None, label: str | None, reading: Reading
-) -> dict[str, dict[str, Any]]:
-    """Return the scores of a model on validation data as facts; empty without such data."""
-    if path is None:
-        return {}
-    found = scores(model, with_classes(model, path, read_for(model, notes, path, label, reading)))
-    return {"validation": {name: value for name, value in found.items() if name not in ("classes", "confusion")}}
-
-
 # ---- fits ------------------------------------------------------------------------------------------------------------
 
 
@@ -265,15 +163,15 @@ class Trained:
     complaints: list[str]  # Warnings of the fit.
     interrupted: bool = False  # Whether Ctrl-C ended the fit.
 
-    def save(self, path: Path | None, out: Output) -> Any:
+    def save(self, path: Path | None, out: Output) -> OpenModel:
         """Return the machine with its scalers as a model, saved unless `path` is None, and print the warnings."""
         steps = [*self.scalers, ("machine", self.machine)]
         if self.feature_names is not None and not isinstance(steps[0][1], ColumnTransformer):
             for _, step in steps:  # A ColumnTransformer would have set the names itself.
                 step.feature_names_in_ = np.array(self.feature_names, dtype=object)
-        model = Pipeline(steps) if self.scalers else self.machine
+        model = OpenModel(path or Path(), Pipeline(steps) if self.scalers else self.machine, self.notes)
         if path is not None:
-            save(model, path, self.notes)
+            model.save()
         out.warn(self.complaints)
         return model
 
@@ -311,12 +209,10 @@ def fitted(
     flags for columns.
     """
     _match_class_weights(machine, rows.y)
-    machine._monitor = display
-    with display.running():
+    with observed(machine, display), display.running():
         optional = {"sample_weight": rows.weights, "groups": rows.groups}
         given = {name: values for name, values in optional.items() if values is not None}
         _, seconds, complaints = timed(lambda: machine.fit(X, rows.y, **given))
-    del machine._monitor
     interrupted = display.interrupted.is_set()
     notes = how_read(rows, columns)
     return Trained(machine, scalers, notes, rows.feature_names, X.shape, seconds, complaints, interrupted)
@@ -327,17 +223,12 @@ def _match_class_weights(machine: Any, y: Any) -> None:
     classes = np.unique(y)
     estimator, grid = getattr(machine, "estimator", machine), getattr(machine, "param_grid", None) or []
     if isinstance(estimator.class_weight, dict):
-        estimator.set_params(class_weight=_keyed_by_class(estimator.class_weight, classes))
+        estimator.set_params(class_weight=keyed_by_class(estimator.class_weight, classes))
     for part in [grid] if isinstance(grid, dict) else grid:
         if isinstance(part, dict) and isinstance(part.get("class_weight"), list):
-            part["class_weight"] = [_keyed_by_class(given, classes) for given in part["class_weight"]]
-
-
-def _keyed_by_class(given: Any, classes: Any) -> Any:
-    if not isinstance(given, dict):
-        return given
-    names, unknown = known_labels(np.array([*given], dtype=object), classes)
-    return given if unknown else dict(zip(names.tolist(), given.values(), strict=True))
+            part["class_weight"] = [
+                keyed_by_class(given, classes) if isinstance(given, dict) else given for given in part["class_weight"]
+            ]
 
 
 def leave_interrupted(out: Output, text: str) -> NoReturn:

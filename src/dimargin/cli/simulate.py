@@ -11,12 +11,13 @@ import typer
 from rich.console import Console
 from rich.filesize import decimal
 
-from dimargin.cli.brief_help import Application, brief, with_full_help
-from dimargin.cli.column_flags import Reading, read_like
+from dimargin.cli.brief_help import Application
+from dimargin.cli.column_flags import Reading
 from dimargin.cli.estimator_flags import flags, values_of
-from dimargin.cli.file_flags import data_option, file_flags, file_options
-from dimargin.cli.flags import usage_checked, with_flags
-from dimargin.cli.network_conditions import FLAGS, conditions_of, say_what_did_not_happen
+from dimargin.cli.file_flags import data_option, file_options
+from dimargin.cli.flags import add_command, flags_of, usage_checked, values_taken
+from dimargin.cli.network_conditions import conditions_of, say_what_did_not_happen
+from dimargin.cli.open_model import ModelColumns, how_read
 from dimargin.cli.shared import (
     DataArgument,
     JsonOption,
@@ -30,7 +31,6 @@ from dimargin.cli.shared import (
     draw,
     fitted,
     fitted_scalers,
-    how_read,
     leave_interrupted,
     plot_option,
     scaled,
@@ -40,9 +40,12 @@ from dimargin.cli.terminal import FitDisplay
 from dimargin.display import PerformanceProfileDisplay
 from dimargin.display.site_accuracies import accuracies_of_sites
 from dimargin.estimators import GossipSVMClassifier
+from dimargin.estimators.fit_progress import observed
 from dimargin.estimators.sites import PACKAGES
 from dimargin.io.data import DataFileError, DataSet
 from dimargin.io.data.chunks import check_classes
+from dimargin.io.data.named_columns import WantedColumns
+from dimargin.io.data.opening import DataFile
 from dimargin.io.data.whole_file import read_file
 from dimargin.system.extras import require
 
@@ -103,18 +106,19 @@ def _gossip(
         if model is not None:
             check_output("--model", model, data, validate)
         check_plot(plot, data, validate)
-        options = file_options(given)
-        weather = {flag.name: given.pop(flag.name) for flag in FLAGS}
+        options = file_options(**values_taken(file_options, given))
+        weather = values_taken(conditions_of, given)
         machine = GossipSVMClassifier(**values_of(given))
-        machine._check_parameters()
+        machine.fit_plan()
         conditions = conditions_of(int(machine.n_sites), int(machine.max_iter), machine.random_state, **weather)
         machine.set_params(conditions=conditions)
-    rows = read_file(data, label, options=options)
+    rows = read_file(DataFile(data, options), WantedColumns(label))
     check_classes(rows.fraction)
     out.warn(rows.remarks)
     judges = None
     if validate is not None:
-        judges = read_like(validate, how_read(rows), rows.feature_names, rows.X.shape[1], Reading(options))
+        columns = ModelColumns(how_read(rows), rows.feature_names, rows.X.shape[1])
+        judges = columns.read(validate, Reading(options))
     out.say(f"{data}: {rows.X.shape[0]} rows, {rows.X.shape[1]} features, on {machine.n_sites} sites")
     done = _run(machine, rows, judges, validate or data, scale, out)
     _finish(done, rows, judges, model, out)
@@ -132,12 +136,11 @@ def _run(
     X = scaled(scalers, rows.X)
     judging = (X, rows.y) if judges is None else (scaled(scalers, judges.X), judges.y)
     try:
-        machine._evaluate = accuracies_of_sites(*judging, np.unique(np.asarray(rows.y)))
+        evaluate = accuracies_of_sites(*judging, np.unique(np.asarray(rows.y)))
     except ValueError as error:
         raise DataFileError(f"{judged_on}: {error}") from error
-    done = fitted(machine, scalers, rows, X, RunDisplay(out.errors, int(machine.max_iter), out.quiet))
-    del machine._evaluate
-    return done
+    with observed(machine, evaluate_sites=evaluate):
+        return fitted(machine, scalers, rows, X, RunDisplay(out.errors, int(machine.max_iter), out.quiet))
 
 
 def _finish(done: Trained, rows: DataSet, judges: DataSet | None, model: Path | None, out: Output) -> None:
@@ -159,7 +162,7 @@ def _finish(done: Trained, rows: DataSet, judges: DataSet | None, model: Path | 
         "relative_duality_gap": machine.duality_gap_, "certificate": machine.certificate_,
         "consensus_spread": last["consensus_spread"],
         f"{'training' if judges is None else 'validation'}_accuracy": {
-            **accuracy, "consensus": float(trained.score(judging.X, judging.y))
+            **accuracy, "consensus": float(trained.estimator.score(judging.X, judging.y))
         },
         "messages": last["messages"], "bytes": last["bytes"], "seconds": done.seconds,
     }  # fmt: skip
@@ -171,7 +174,7 @@ def _plain(value: Any) -> Any:
     return np.asarray(value).tolist()
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Application) -> None:
     """Add the commands; the flags of ``gossip`` include the parameters of its machine."""
     simulate = Application(
         name="simulate", help="Simulate sites that train together without sharing rows.", no_args_is_help=True
@@ -186,11 +189,12 @@ def register(app: typer.Typer) -> None:
             "; or the number of every row's site",
         ):
             option.help = option.help.replace(in_python_only, "")
-    common = brief(
+    common = (
         "model", "validate", "plot", "label", "scale", "n_sites", "topology", "alpha",
         "loss_function", "shards", "compression", "loss", "delay", "crash", "asynchronous", "tol",
         "max_iter", "max_time", "random_state", "as_json", "quiet",
     )  # fmt: skip
-    simulate.command("gossip", cls=common)(with_full_help(with_flags(_gossip, [*file_flags(), *FLAGS, *machine])))
-    simulate.command("coreset")(with_flags(simulate_core_set, FLAGS))
+    conditions = flags_of(conditions_of)
+    add_command(simulate, "gossip", _gossip, [*flags_of(file_options), *conditions, *machine], common)
+    add_command(simulate, "coreset", simulate_core_set, conditions)
     app.add_typer(simulate)

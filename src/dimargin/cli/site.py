@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin,
 
 import typer
 
-from dimargin.cli.brief_help import brief, with_full_help
-from dimargin.cli.file_flags import file_flags, file_options
-from dimargin.cli.flags import optional_flag, with_flags
+from dimargin.cli.brief_help import Application
+from dimargin.cli.file_flags import file_options
+from dimargin.cli.flags import add_command, flags_of, optional_flag, values_taken
 from dimargin.gossip.programs.learner_parameters import CoreSetParameters, GossipParameters
 from dimargin.gossip.sites.site_folder import SiteFolder
 from dimargin.io.data.growing_file import GrowingFile
@@ -131,7 +131,7 @@ def _site(
         raise ValueError("--router with certificates needs --router-name, the common name in its certificate")
     if router_name is not None and not router:
         raise ValueError("--router-name needs --router")
-    reading = file_options(given)
+    reading = file_options(**values_taken(file_options, given))
     options = _options(
         program, given,
         {"scale": scale, "interval": interval, "lease": lease, "n_sites": sites, "min_sites": 2 if connect else 1,
@@ -158,12 +158,9 @@ def _site(
 
         options = replace(options, identity=Identity.of(name, tls))
     folder_of_site.path.mkdir(parents=True, exist_ok=True)
-    growing = GrowingFile(
-        data, label=_column(label), zero_based=zero_based, needs_label=options.uses_labels, format=reading.format,
-        header=reading.header, encoding=reading.encoding, quotes=reading.quotes,
-    )  # fmt: skip
+    growing = GrowingFile(data, _column(label), zero_based=zero_based, needs_label=options.uses_labels, **vars(reading))
     learning = LearningSite(name, growing, folder_of_site, options, content_of_site, random_state)
-    with _lines(log) as write:
+    with log_lines(log) as write:
         live = LiveSite(learning, link, state=folder_of_site.state, log=json_log(name, write), bandwidth=bandwidth)
         learning.live = live
         # With one thread, sums are the same at all sites, and other work here is not slowed down.
@@ -190,7 +187,6 @@ def _flags(program: str) -> list[inspect.Parameter]:
 
 
 def _users(name: str) -> list[str]:
-    """Return the programs that have a parameter."""
     return [program for program, (parameters, *_) in _PROGRAMS.items() if hasattr(parameters, name)]
 
 
@@ -238,7 +234,7 @@ def _tls(
 
 
 @contextlib.contextmanager
-def _lines(log: Path | None) -> Iterator[Callable[[str], None]]:
+def log_lines(log: Path | None) -> Iterator[Callable[[str], None]]:
     """Yield a function that writes a line completely or raises OSError."""
     if log is None and sys.stderr is None:  # The caller has closed standard error.
         yield lambda line: None
@@ -315,12 +311,12 @@ def _numbers(values: list[float | None]) -> str:
     return ", ".join("infinite" if value is None else f"{value:.6g}" for value in values) or "none yet"
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Application) -> None:
     """Add the command; the flags of single programs are listed before the common ones."""
     flags = [flag for program in _PROGRAMS for flag in _flags(program) if _users(flag.name)[0] == program]
-    common = brief(
+    common = (
         "name", "data", "folder", "label", "status", "as_json", "max_time", "connect", "listen",
         "n_sites", "swarm", "neighbour", "program", "kernel", "alpha", "loss_function", "C",
         "share_rows", "certificate", "key", "authority", "allow",
     )  # fmt: skip
-    app.command("site", cls=common)(with_full_help(with_flags(_site, [*file_flags(), *flags], before="scale")))
+    add_command(app, "site", _site, [*flags_of(file_options), *flags], common, before="scale")

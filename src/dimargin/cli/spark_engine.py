@@ -14,7 +14,8 @@ from tempfile import gettempdir
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
-from dimargin.cli.shared import Output, Scale, Trained, how_read, timed
+from dimargin.cli.open_model import how_read
+from dimargin.cli.shared import Output, Scale, Trained, timed
 from dimargin.cli.terminal import JobDisplay
 from dimargin.io.data.opening import FileOptions
 from dimargin.system.extras import require
@@ -125,7 +126,7 @@ def _session(master: str | None, conf: Mapping[str, str], out: Output) -> Iterat
         builder = builder.config(name, value)
     out.say(f"Waiting for Spark{'' if master is None else f' at {master}'}")
     ending = Event()
-    with _messages_until(ending), warnings.catch_warnings():
+    with messages_until(ending), warnings.catch_warnings():
         # Spark Connect warns about settings that only the server may change.
         warnings.filterwarnings("ignore", "Failed to set spark")
         spark = builder.getOrCreate()
@@ -137,7 +138,7 @@ def _session(master: str | None, conf: Mapping[str, str], out: Output) -> Iterat
 
 
 @contextmanager
-def _messages_until(ending: Event) -> Iterator[None]:
+def messages_until(ending: Event) -> Iterator[None]:
     """Forward the standard error of child processes until Spark ends.
 
     After that, Spark's idle workers print tracebacks about closed connections.

@@ -9,11 +9,6 @@ import sys
 from select import select
 from typing import Any, TextIO
 
-# The null device replaces a stream that the caller has closed. Otherwise a file that is opened
-# later would get the stream's number, and what is printed would go into that file. The null device
-# is opened in the wrong mode, so that reading input or writing output fails; messages are lost.
-_MODES_IF_CLOSED = {0: os.O_WRONLY, 1: os.O_RDONLY, 2: os.O_WRONLY}
-
 
 class ResultStream(io.FileIO):
     """Descriptor of standard output that raises the first error and discards all later output."""
@@ -58,7 +53,11 @@ def open_streams() -> ResultStream:
     Characters that a stream cannot encode are printed as escapes, unless PYTHONIOENCODING names
     another error handler.
     """
-    for descriptor, mode in _MODES_IF_CLOSED.items():
+    # The null device replaces a stream that the caller has closed. Otherwise a file that is opened
+    # later would get the stream's number, and what is printed would go into that file. The null
+    # device is opened in the wrong mode, so that reading input or writing output fails; messages
+    # are lost.
+    for descriptor, mode in ((0, os.O_WRONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
         try:
             os.fstat(descriptor)
         except OSError:

@@ -19,21 +19,20 @@ from typer.core import TyperCommand
 
 from dimargin.cli.file_flags import data_argument
 from dimargin.cli.flags import existing_file, usage_checked
-from dimargin.cli.shared import check_output, refuse_detector
+from dimargin.cli.open_model import OpenModel
+from dimargin.cli.shared import check_output
 from dimargin.estimators import SVMClassifier
 from dimargin.io.data import DataFileError
 from dimargin.io.data.chunks import check_classes
-from dimargin.io.data.libsvm import DENSE
-from dimargin.io.data.opening import FileOptions
-from dimargin.io.data.weights import read_weights
-from dimargin.io.data.whole_file import data_format, read_file
+from dimargin.io.data.libsvm import DENSE, read_weights
+from dimargin.io.data.opening import DataFile, FileOptions
+from dimargin.io.data.whole_file import read_file
 from dimargin.io.libsvm import from_libsvm
 from dimargin.io.libsvm.export import libsvm_model
 from dimargin.io.libsvm.libsvm_model import widened
 from dimargin.io.libsvm.ranges import FeatureRanges
 from dimargin.io.libsvm.text_model import write_libsvm_model
 from dimargin.io.libsvm.train_c_svc import OneVsOne
-from dimargin.io.models import load_with_header
 from dimargin.system.writing import write_file
 
 _KERNELS = {0: "linear", 1: "poly", 2: "rbf", 4: "precomputed"}
@@ -43,15 +42,6 @@ _REFUSED_TYPES = {
     3: "epsilon-SVR is not supported; scikit-learn has it: sklearn.svm.SVR",
     4: "nu-SVR is not supported; scikit-learn has it: sklearn.svm.NuSVR",
 }
-_REFUSED_KERNELS = {
-    3: "the sigmoid kernel is not supported: it is not positive semi-definite, so that no gap could certify a model; "
-    "scikit-learn has it: sklearn.svm.SVC(kernel='sigmoid')",
-}
-_CALIBRATION = (
-    "probability estimates are not supported; calibrate the machine instead: from sklearn.calibration import "
-    "CalibratedClassifierCV; CalibratedClassifierCV(SVMClassifier(fit_intercept=True), ensemble=False)"
-    ".fit(X, y).predict_proba(X_test)"
-)
 
 
 def _refused(flag: str, reason: str, accepted: str | None = None) -> Any:
@@ -86,7 +76,16 @@ InputArgument = Annotated[
     Path, data_argument(metavar="FILE", help="LIBSVM text (also .gz, .bz2, .xz); - is standard input.")
 ]
 QuietOption = Annotated[bool, typer.Option("-q", help="Quiet mode (no outputs).")]
-ProbabilityOption = Annotated[str | None, _refused("-b", _CALIBRATION, "0")]
+ProbabilityOption = Annotated[
+    str | None,
+    _refused(
+        "-b",
+        "probability estimates are not supported; calibrate the machine instead: from sklearn.calibration import "
+        "CalibratedClassifierCV; CalibratedClassifierCV(SVMClassifier(fit_intercept=True), ensemble=False)"
+        ".fit(X, y).predict_proba(X_test)",
+        "0",
+    ),
+]
 
 
 class SvmTrainCommand(TyperCommand):
@@ -109,9 +108,9 @@ def _read(path: Path, zero_based: bool = True, trains: bool = False) -> tuple[An
     that the labels are classes to train on, which must not be fractions.
     """
     try:
-        data = read_file(path, zero_based=zero_based, options=FileOptions(format="libsvm"))
+        data = read_file(DataFile(path, FileOptions(format="libsvm")), zero_based=zero_based)
     except DataFileError as error:
-        if data_format(path, FileOptions()) == "libsvm":
+        if DataFile(path).kind == "libsvm":
             raise
         message = f"{path}: expected LIBSVM text; `dimargin train` reads CSV and Parquet. {error}"
         raise DataFileError(message) from error
@@ -151,7 +150,13 @@ def svm_train(
             "-t",
             metavar="KERNEL",
             help="0: u'v, 1: (gamma u'v + coef0)^degree, 2: exp(-gamma |u-v|^2), 4: values in the file.",
-            callback=_one_of(_KERNELS, _REFUSED_KERNELS),
+            callback=_one_of(
+                _KERNELS,
+                {
+                    3: "the sigmoid kernel is not supported: it is not positive semi-definite, so that no gap could "
+                    "certify a model; scikit-learn has it: sklearn.svm.SVC(kernel='sigmoid')"
+                },
+            ),
         ),
     ] = 2,
     degree: Annotated[int, typer.Option("-d", metavar="DEGREE", help="Degree of the polynomial kernel.")] = 3,
@@ -212,7 +217,7 @@ def svm_train(
     with usage_checked():
         if folds is None:
             check_output("MODEL", model, data)
-        machine._check_parameters()
+        machine.fit_plan()
     X, y = _read(data, trains=True)
     given = None if row_weights is None else read_weights(row_weights, len(y))
     machine.set_params(gamma=gamma or 1 / max(1, X.shape[1] - 1))
@@ -312,15 +317,15 @@ def export(
     """
     with usage_checked():
         check_output("OUTPUT", output, model)
-    trained, header = load_with_header(model)
-    refuse_detector(model, trained, "cannot be written as a LIBSVM classifier")
-    if isinstance(trained, Pipeline):
+    trained = OpenModel.load(model)
+    trained.refuse_detector("cannot be written as a LIBSVM classifier")
+    if isinstance(trained.estimator, Pipeline):
         raise ValueError(
             f"{model} scales rows or encodes columns, which a LIBSVM model cannot: train it with --scale none and "
             "without flags for columns; scale the rows by svm-scale instead"
         )
-    zero_based = bool(header["notes"].get("zero_based"))
-    write_libsvm_model(replace(libsvm_model(trained), zero_based=zero_based), output)
+    zero_based = bool(trained.notes.get("zero_based"))
+    write_libsvm_model(replace(libsvm_model(trained.machine), zero_based=zero_based), output)
 
 
 def register(app: typer.Typer) -> None:

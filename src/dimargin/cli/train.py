@@ -9,15 +9,17 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import numpy as np
 import scipy.sparse as sp
 import typer
 
 from dimargin.cli import spark_engine
-from dimargin.cli.brief_help import brief, with_full_help
-from dimargin.cli.column_flags import ColumnChoices, Reading, column_flags, describe
+from dimargin.cli.brief_help import Application
+from dimargin.cli.column_flags import ColumnChoices, Reading, column_flags
 from dimargin.cli.estimator_flags import DEFAULT_LOSS, flags, make_machine, strategy_options
 from dimargin.cli.file_flags import data_option, readable
-from dimargin.cli.flags import existing_file, usage_checked, with_flags
+from dimargin.cli.flags import add_command, existing_file, usage_checked
+from dimargin.cli.open_model import OpenModel
 from dimargin.cli.row_columns import WeightOption, heavy
 from dimargin.cli.shared import (
     DATA,
@@ -27,21 +29,14 @@ from dimargin.cli.shared import (
     QuietOption,
     Scale,
     Trained,
-    certificate,
     check_output,
     fitted,
     fitted_scalers,
     leave_interrupted,
-    machine_of,
-    open_model,
-    read_for,
-    refuse_detector,
     scaled,
-    scalers_of,
-    validation,
-    with_classes,
 )
 from dimargin.cli.terminal import FitDisplay
+from dimargin.cli.training_rows import training_numbers
 from dimargin.estimators import MACHINES
 from dimargin.io.data import DataFileError
 
@@ -116,7 +111,7 @@ def _train(
     On Spark, the first one cancels the job, and nothing is saved.
     """
     out = Output(as_json, quiet)
-    previous, notes = (None, {}) if resume is None else open_model(resume)
+    previous = None if resume is None else OpenModel.load(resume)
     with usage_checked():
         columns = ColumnChoices.of(given)
         if engine == "spark":
@@ -133,16 +128,17 @@ def _train(
             raise ValueError(f"{first} needs --engine spark")
         else:
             _check_file(data)
-        if resume is not None:
-            refuse_detector(resume, previous, "dimargin train cannot resume")
-        if previous is not None and scale is not None:
-            raise ValueError(f"--scale {scale} cannot be used with --resume: the model keeps its scaling")
-        if previous is not None and columns.first is not None:
-            raise ValueError(f"{columns.first} cannot be used with --resume: the model keeps its choice of columns")
+        if previous is not None:
+            previous.refuse_detector("dimargin train cannot resume")
+            if scale is not None:
+                raise ValueError(f"--scale {scale} cannot be used with --resume: the model keeps its scaling")
+            if columns.first is not None:
+                raise ValueError(f"{columns.first} cannot be used with --resume: the model keeps its choice of columns")
         check_output("--model", model, data, validate)
         if previous is not None:
-            machine_of(previous).set_params(max_time=None)  # The limit of a previous run does not apply.
-        machine: Any = make_machine(loss, given, strategy_option or [], previous and machine_of(previous))
+            previous.machine.set_params(max_time=None)  # The limit of a previous run does not apply.
+        resumed = None if previous is None else previous.machine
+        machine: Any = make_machine(loss, given, strategy_option or [], resumed)
     try:
         if engine == "spark":
             scale = scale or Scale.minmax
@@ -154,8 +150,8 @@ def _train(
                 machine, readable(context, Path(data)), label, weight, columns, scale or Scale.minmax, out
             )
         else:
-            weight = weight or notes.get("weight")
-            done = _resume(machine, readable(context, Path(data)), label, weight, columns.reading, previous, notes, out)
+            weight = weight or previous.notes.get("weight")
+            done = _resume(machine, readable(context, Path(data)), label, weight, columns.reading, previous, out)
     except KeyboardInterrupt:
         print("dimargin: interrupted, nothing was saved", file=sys.stderr)
         raise
@@ -163,8 +159,8 @@ def _train(
     facts = {
         **done.facts(model),
         "kernel_evaluations": sum(entry["kernel_evaluations"] for entry in done.machine.history_),
-        **certificate(done.machine),
-        **validation(trained, done.notes, validate, label, columns.reading),
+        **trained.certificate(),
+        **trained.validation(validate, label, columns.reading),
     }
     out.result(facts)
     if done.interrupted:
@@ -192,22 +188,19 @@ def _train_here(
     scale: Scale,
     out: Output,
 ) -> Trained:
-    rows, steps = columns.read(data, label, weight)
-    X = scaled(steps, rows.X)
-    out.warn(rows.remarks)
-    out.say_shape(data, X.shape, sp.issparse(X))
-    if steps:
-        out.say(describe(steps[0][1]))
-    out.say(_plan_of(machine, X.shape[0]))
+    rows, X, steps = training_numbers(data, columns, label, weight, None, out)
+    out.say(_plan_of(machine, X.shape[0], np.unique(np.asarray(rows.y), return_counts=True)[1].tolist()))
     seed = machine.random_state if isinstance(machine.random_state, int) else None
     scalers = fitted_scalers(scale, heavy(X, rows.weights), getattr(machine, "memory_limit", None), seed)
     display = FitDisplay(out.errors, machine.tol, out.quiet)
     return fitted(machine, [*steps, *scalers], rows, scaled(scalers, X), display, columns.notes)
 
 
-def _plan_of(machine: Any, n_rows: int) -> str:
+def _plan_of(machine: Any, n_rows: int, class_counts: list[int]) -> str:
     """Return a message on what is about to be trained, and for how long."""
-    plan = ", ".join(filter(None, (f"training {type(machine).__name__}", machine._plan(n_rows))))
+    found = machine.fit_plan(n_rows, class_counts=class_counts)
+    strategy = "" if found.shape is None else f", strategy {found.name}"  # Linear machines have a solver.
+    plan = f"training {type(machine).__name__}{strategy}"
     if machine.max_time is None:
         return f"{plan}; no time estimate; --max-time limits it"
     return f"{plan}, for at most {machine.max_time:g} s"
@@ -219,27 +212,25 @@ def _resume(
     label: str | None,
     weight: str | None,
     reading: Reading,
-    previous: Any,
-    notes: dict[str, Any],
+    previous: OpenModel,
     out: Output,
 ) -> Trained:
-    rows = with_classes(previous, data, read_for(previous, notes, data, label, reading, weight=weight))
+    rows = previous.read_labelled(data, label, reading, weight)
     out.say_shape(data, rows.X.shape, sp.issparse(rows.X))
-    scalers = scalers_of(previous)
-    X = scaled(scalers, rows.X)
-    if not machine._can_resume_on(X):
+    X = scaled(previous.scalers, rows.X)
+    if not machine.can_resume_on(X):
         raise DataFileError(f"{data} does not hold the rows that the model to resume was trained on")
     machine.set_params(warm_start=True)
-    done = fitted(machine, scalers, rows, X, FitDisplay(out.errors, machine.tol, out.quiet))
+    done = fitted(machine, previous.scalers, rows, X, FitDisplay(out.errors, machine.tol, out.quiet))
     machine.set_params(warm_start=False)
-    return replace(done, notes=notes)
+    return replace(done, notes=previous.notes)
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Application) -> None:
     """Add the command, whose flags include the parameters of all machines."""
-    common = brief(
+    common = (
         "model", "loss", "label", "weight", "scale", "validate", "resume", "engine", "missing",
         "categories", "kernel", "gamma", "C", "lam", "strategy", "tol", "max_time",
         "class_weight", "memory_limit", "n_jobs", "random_state", "as_json", "quiet",
     )  # fmt: skip
-    app.command("train", cls=common)(with_full_help(with_flags(_train, [*column_flags(), *flags()])))
+    add_command(app, "train", _train, [*column_flags(), *flags()], common)

@@ -7,16 +7,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import scipy.sparse as sp
 import typer
 from rich.table import Table
 from sklearn.base import clone
 
-from dimargin.cli.brief_help import brief, with_full_help
-from dimargin.cli.column_flags import ColumnChoices, column_flags, describe
+from dimargin.cli.brief_help import Application
+from dimargin.cli.column_flags import ColumnChoices, column_flags
 from dimargin.cli.estimator_flags import DEFAULT_LOSS, flags, make_machine, parameters, read_grid, values_of
 from dimargin.cli.file_flags import data_option
-from dimargin.cli.flags import usage_checked, with_flags
+from dimargin.cli.flags import add_command, usage_checked
 from dimargin.cli.row_columns import GroupOption, WeightOption, heavy
 from dimargin.cli.shared import (
     DataArgument,
@@ -26,7 +25,6 @@ from dimargin.cli.shared import (
     QuietOption,
     Scale,
     Trained,
-    certificate,
     check_output,
     check_plot,
     draw,
@@ -35,9 +33,9 @@ from dimargin.cli.shared import (
     leave_interrupted,
     plot_option,
     scaled,
-    validation,
 )
 from dimargin.cli.terminal import FitDisplay
+from dimargin.cli.training_rows import training_numbers
 from dimargin.display import TuningDisplay
 from dimargin.estimators import MACHINES
 from dimargin.estimators.search import ODMClassifierCV
@@ -117,12 +115,7 @@ def _tune(
         own = {name: given.pop(name) for name in parameters(ODMClassifierCV, _EXCLUDED)}
         machine = make_machine(loss, given | {name: own[name] for name in ("n_jobs", "random_state")}, [])
         search = ODMClassifierCV(machine, None if grid is None else read_grid(grid), **values_of(own))
-    rows, steps = columns.read(data, label, weight, group)
-    X = scaled(steps, rows.X)
-    out.warn(rows.remarks)
-    out.say_shape(data, X.shape, sp.issparse(X))
-    if steps:
-        out.say(describe(steps[0][1]))
+    rows, X, steps = training_numbers(data, columns, label, weight, group, out)
     weighted = heavy(X, rows.weights)
     scalings = [fitted_scalers(kind, weighted, seed=machine.random_state) for kind in scale or [Scale.minmax]]
     done = _best_of(scalings, X, search, rows, machine.tol, columns.notes, out)
@@ -137,8 +130,8 @@ def _tune(
         "candidates": len({str(params) for params in search.cv_results_["params"]}),
         "best": best,
         "cross_validated_score": float(search.best_score_) if best else None,
-        **certificate(done.machine),
-        **validation(tuned, done.notes, validate, label, columns.reading),
+        **tuned.certificate(),
+        **tuned.validation(validate, label, columns.reading),
     }
     if table and not (as_json or quiet):
         out.console.print(_tried(search, table))
@@ -198,22 +191,21 @@ def _tried(search: ODMClassifierCV, n: int) -> Table:
 
 
 def _plain(value: Any) -> Any:
-    """Convert the value of a parameter for JSON."""
     is_number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
     if isinstance(value, dict):
         return {str(label): float(weight) for label, weight in value.items()}
     return float(value) if is_number else value
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Application) -> None:
     """Add the command, with flags for parameters of the search and untuned ones of the machine."""
     searched = flags([ODMClassifierCV], "Parameters of the search", exclude=_EXCLUDED)
     tuned = ("gamma", "lam", "upsilon", "theta", "C")
     excluded = {*tuned, *(flag.name for flag in searched)}
     others = [flag for flag in flags() if flag.name not in excluded]
-    common = brief(
+    common = (
         "model", "loss", "grid", "table", "plot", "label", "weight", "group", "scale", "validate",
         "missing", "categories", "cv", "scoring", "max_time", "kernel", "class_weight", "n_jobs",
         "random_state", "as_json", "quiet",
     )  # fmt: skip
-    app.command("tune", cls=common)(with_full_help(with_flags(_tune, [*column_flags(), *searched, *others])))
+    add_command(app, "tune", _tune, [*column_flags(), *searched, *others], common)

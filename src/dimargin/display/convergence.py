@@ -11,7 +11,7 @@ from sklearn.utils._optional_dependencies import check_matplotlib_support
 from sklearn.utils.validation import check_is_fitted
 
 from dimargin.display.gap_axis import end_of_axis, set_ticks
-from dimargin.display.style import ABOVE, GREY, MARKERS, spans_a_power_of_ten
+from dimargin.display.style import ABOVE, GREY, MARKERS, panels_on, spans_a_power_of_ten
 from dimargin.display.unwrap import innermost
 from dimargin.estimators.callbacks import LevelScores
 from dimargin.system.arrays import Floats
@@ -121,7 +121,6 @@ class ConvergenceDisplay:
             Without matplotlib.
         """
         check_matplotlib_support(f"{type(self).__name__}.plot")
-        import matplotlib.pyplot as plt
         from matplotlib.cbook import normalize_kwargs
         from matplotlib.lines import Line2D
 
@@ -133,13 +132,7 @@ class ConvergenceDisplay:
         if self.scores is not None:
             values = np.array([self.scores[int(level)] for level in self.level[ends]])
             panels.insert(0, (self.score_name, ends, values))
-        if ax is None:
-            size = (6.4, 1 + 2.2 * len(panels))
-            _, ax = plt.subplots(len(panels), 1, sharex=True, figsize=size, layout="constrained")
-        self.axes_ = np.ravel(np.asarray(ax, dtype=object))
-        if len(self.axes_) != len(panels):
-            expected = f"{len(panels)} axes ({', '.join(p[0] for p in panels)})"
-            raise ValueError(f"ax must be {expected}, got {len(self.axes_)}")
+        self.axes_ = panels_on(ax, [label for label, _, _ in panels], (6.4, 1 + 2.2 * len(panels)))
         self.figure_, self.lines_ = self.axes_[0].figure, []
         squares = x == "kernel_evaluations" and self.n_samples is not None
         cost = getattr(self, x) / (self.n_samples**2 if squares and self.n_samples else 1)

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils._optional_dependencies import check_matplotlib_support
 from sklearn.utils.validation import check_is_fitted
 
-from dimargin.display.style import ABOVE, BAND_ALPHA, foreground
+from dimargin.display.style import ABOVE, BAND_ALPHA, foreground, panels_on
 from dimargin.display.unwrap import innermost
 from dimargin.system.arrays import Floats
 
@@ -93,14 +93,9 @@ class CoreSetConsensusDisplay:
             Without matplotlib.
         """
         check_matplotlib_support(f"{type(self).__name__}.plot")
-        import matplotlib.pyplot as plt
         from matplotlib.ticker import FuncFormatter, LogFormatter, MaxNLocator
 
-        if ax is None:
-            _, ax = plt.subplots(2, 1, sharex=True, figsize=(6.4, 5.6), layout="constrained", height_ratios=(3, 2))
-        self.axes_ = np.ravel(np.asarray(ax, dtype=object))
-        if len(self.axes_) != 2:
-            raise ValueError(f"ax must be 2 axes (radii, core-sets), got {len(self.axes_)}")
+        self.axes_ = panels_on(ax, ["radii", "core-sets"], (6.4, 5.6), height_ratios=(3, 2))
         self.figure_ = self.axes_[0].figure
         above, below = self.axes_
         (line,) = above.plot(self.round, self.radius_mean / self.best, marker="o", markersize=4, label="mean radius")

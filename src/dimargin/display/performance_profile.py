@@ -12,8 +12,9 @@ from sklearn.utils import check_array
 from sklearn.utils._optional_dependencies import check_matplotlib_support
 
 from dimargin.display.site_accuracies import accuracies_of_sites
-from dimargin.display.style import ABOVE, BAND_ALPHA, MARKERS, foreground, spans_a_power_of_ten
+from dimargin.display.style import ABOVE, BAND_ALPHA, MARKERS, foreground, panels_on, spans_a_power_of_ten
 from dimargin.estimators import GossipSVMClassifier
+from dimargin.estimators.fit_progress import observed
 from dimargin.system.arrays import Floats
 
 _AXIS_LABELS = {"round": "round", "seconds": "seconds", "bytes": "bytes sent by all sites"}
@@ -115,7 +116,6 @@ class PerformanceProfileDisplay:
             Without matplotlib.
         """
         check_matplotlib_support(f"{type(self).__name__}.plot")
-        import matplotlib.pyplot as plt
         from matplotlib.cbook import normalize_kwargs
         from matplotlib.lines import Line2D
 
@@ -125,13 +125,7 @@ class PerformanceProfileDisplay:
         panels = [("accuracy", self.accuracy_mean, self.accuracy_min, self.accuracy_max)]
         if self.objective is not None and self.worst_objective is not None:
             panels.append(("objective", self.objective, self.objective, self.worst_objective))
-        if ax is None:
-            size = (6.4, 1.2 + 2.2 * len(panels))
-            _, ax = plt.subplots(len(panels), 1, sharex=True, figsize=size, layout="constrained")
-        self.axes_ = np.ravel(np.asarray(ax, dtype=object))
-        if len(self.axes_) != len(panels):
-            expected = f"{len(panels)} axes ({', '.join(p[0] for p in panels)})"
-            raise ValueError(f"ax must be {expected}, got {len(self.axes_)}")
+        self.axes_ = panels_on(ax, [panel[0] for panel in panels], (6.4, 1.2 + 2.2 * len(panels)))
         wide = wide or self.axes_[0].get_xscale() == "log"
         self.figure_, self.lines_, self.bands_ = self.axes_[0].figure, [], []
         shown = (cost > 0) | (not wide)
@@ -281,9 +275,9 @@ class PerformanceProfileDisplay:
             raise ValueError("X_test and y_test must be given together")
         rows, labels = (X, y) if X_test is None else (X_test, y_test)
         machine = clone(estimator)
-        machine._evaluate = accuracies_of_sites(check_array(rows, accept_sparse="csr"), labels, np.unique(y))
-        machine.fit(X, y)
-        del machine._evaluate
+        evaluate = accuracies_of_sites(check_array(rows, accept_sparse="csr"), labels, np.unique(y))
+        with observed(machine, evaluate_sites=evaluate):
+            machine.fit(X, y)
         display = cls.from_history(machine.history_, **options)
         display.estimator_ = machine
         return display

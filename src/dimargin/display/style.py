@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,21 @@ ABOVE: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1), "frameon
 MARKERS = "os^Dv"  # They distinguish the fits in the same axes without colors.
 GREY = "0.5"  # It marks what belongs to all fits, and is visible in light and dark styles.
 BAND_ALPHA = 0.22  # Two overlapping bands, and lines behind them, stay distinguishable.
+
+
+def panels_on(ax: Any, names: Sequence[str], size: tuple[float, float], **options: Any) -> Any:
+    """Return one axes per panel: those given, or those of a new figure of this size if `ax` is None.
+
+    Raises ValueError for another number of axes; `options` are those of matplotlib's ``subplots``.
+    """
+    import matplotlib.pyplot as plt
+
+    if ax is None:
+        _, ax = plt.subplots(len(names), 1, sharex=True, figsize=size, layout="constrained", **options)
+    axes = np.ravel(np.asarray(ax, dtype=object))
+    if len(axes) != len(names):
+        raise ValueError(f"ax must be {len(names)} axes ({', '.join(names)}), got {len(axes)}")
+    return axes
 
 
 def below(ax: Any) -> dict[str, Any]:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from dimargin.estimators.detectors import CoreSetDetector as CoreSetDetector
     from dimargin.estimators.enclosing_ball import EnclosingBall as EnclosingBall
     from dimargin.estimators.enclosing_ball import minimum_enclosing_ball as minimum_enclosing_ball
+    from dimargin.estimators.fit_plan import FitPlan as FitPlan
     from dimargin.estimators.gossip_svm import GossipSVMClassifier as GossipSVMClassifier
     from dimargin.estimators.kernel_margin_classifier import KernelMarginClassifier as KernelMarginClassifier
     from dimargin.estimators.linear_margin_classifier import LinearMarginClassifier as LinearMarginClassifier

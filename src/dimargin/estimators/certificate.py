@@ -15,8 +15,7 @@ from dimargin.problems.class_pairs import ClassPairs
 from dimargin.problems.dual import DualProblem
 from dimargin.problems.hinge import HingeRows
 from dimargin.problems.objectives import ROUNDINGS, Objectives
-from dimargin.strategies.block_pairs import ROWS_AT_ONCE, VALUES_AT_ONCE
-from dimargin.strategies.stored_pairs import MAX_ROWS
+from dimargin.strategies.block_pairs import PairSizes
 from dimargin.system.arrays import Floats, Indices
 
 # Options of L-BFGS-B. Hundreds of iterations more would hardly improve the dual objective.
@@ -85,7 +84,8 @@ def pair_objectives(
     def left() -> float | None:
         return None if max_time is None else max_time - (time.perf_counter() - began)
 
-    for group in pairs.groups(np.flatnonzero(pairs.n_rows <= MAX_ROWS), VALUES_AT_ONCE, ROWS_AT_ONCE):
+    small = np.flatnonzero(pairs.n_rows <= PairSizes.max_stored_rows)
+    for group in pairs.groups(small, PairSizes.values_at_once, PairSizes.rows_at_once):
         if max_time is not None and time.perf_counter() - began > max_time:
             raise TimeoutError(
                 f"the global certificate needs more than max_time={max_time:.3g} s: {n_pairs - is_open.sum()} of "

@@ -115,7 +115,7 @@ class CoreSetSVDD(CoreSetDetector):
         # The gap refers to the squared radius, epsilon to the radius.
         epsilon = self.epsilon or (0.0 if exact else self.tol / 2)
         found = solve(space, GrowingCoreSet(epsilon, rows.seed), None, limits)
-        return CoreSetFit(found.indices, found.weights, found.status, found.reason, found.passes, found.history)
+        return CoreSetFit(found.indices, found.weights, found.result)
 
     def _judged(self, rows: RowsToFit, found: CoreSetFit, evaluation: Evaluation) -> dict[str, Any]:
         softness = 1 / (self.C * rows.weights)
@@ -134,7 +134,7 @@ class CoreSetSVDD(CoreSetDetector):
         else:
             further = np.maximum(distances + errors - squared_radius, 0.0) ** 2 - excess**2
             rounding += float((further / (4 * softness)).sum()) + ROUNDINGS * abs(primal)
-        if squared_radius <= 0 and found.status == "converged":
+        if squared_radius <= 0 and found.result.status == "converged":
             apart = float(rows.weights @ distances)
             if apart > float(rows.weights @ errors) + 2 / MAX_PARAMETER:
                 reason = f"C={self.C:g} is too small; use a C above {2 / apart:.3g} for these rows"
@@ -148,10 +148,6 @@ class CoreSetSVDD(CoreSetDetector):
             center = combination(x, as_given(rows.X[core], rows.columns))
         ball = {"radius_": max(squared_radius, 0.0) ** 0.5, "center_": center, "offset_": -squared_radius}
         return ball | certified(primal, dual, rounding)
-
-    @property
-    def _facts(self) -> dict[str, Any]:
-        return super()._facts | {"radius": self.radius_}
 
     @staticmethod
     def _scores(evaluation: Evaluation) -> Floats:

@@ -10,7 +10,7 @@ import numpy as np
 
 from dimargin.estimators.docstrings import documented
 from dimargin.estimators.kernel_margin_classifier import KernelMarginClassifier
-from dimargin.estimators.sites import check_alone, check_named, check_sites
+from dimargin.estimators.sites import check_consensus
 from dimargin.estimators.validation import check_magnitude, check_number
 from dimargin.kernels.user import KernelFunction
 from dimargin.problems.losses import HardMarginLoss, Loss, SquaredHingeLoss
@@ -160,11 +160,7 @@ class CoreSetSVMClassifier(KernelMarginClassifier):
         return Consensus(self.n_sites, self.topology, self.shards)
 
     def _check_parameters(self) -> None:
-        check_number("n_sites", self.n_sites, 1, low_included=True, whole=True)
-        if self.n_sites > 1:
-            check_sites(type(self).__name__, self.n_sites, self.topology, self.shards)
-            check_alone(self.n_sites, epsilon=self.epsilon is not None, warm_start=self.warm_start)
-            check_named(self.n_sites, self.kernel)
+        check_consensus(self, epsilon=self.epsilon is not None, warm_start=self.warm_start)
         super()._check_parameters()
 
     def _loss(self) -> Loss:
@@ -174,6 +170,5 @@ class CoreSetSVMClassifier(KernelMarginClassifier):
             return HardMarginLoss()
         check_number("C", self.C, 0)
         check_magnitude("C", self.C)
-        if self.epsilon is not None:
-            check_number("epsilon", self.epsilon, 0, 1, high_included=True)
+        check_number("epsilon", self.epsilon, 0, 1, high_included=True, or_none=True)
         return SquaredHingeLoss(float(self.C) / 2)

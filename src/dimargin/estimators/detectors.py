@@ -13,14 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 
 from dimargin.estimators.diagram import CertificateDiagram
-from dimargin.estimators.kernel_parameters import KernelEstimator, keeps_columns
-from dimargin.estimators.margin_classifier import HOLDS_ROWS, status_of_gap, unchanged_on_failure
-from dimargin.estimators.sites import check_alone, check_named, check_sites
+from dimargin.estimators.kernel_parameters import KernelEstimator, keeps_columns, row_transform_of
+from dimargin.estimators.margin_classifier import status_of_gap, unchanged_on_failure
+from dimargin.estimators.sites import check_consensus
 from dimargin.estimators.validated_data import rows_of, validated
-from dimargin.estimators.validation import check_number, check_objectives, check_weights, sample_weights
+from dimargin.estimators.validation import check_number, check_objectives, check_weights, sample_weights, seed_of
 from dimargin.estimators.wide_attributes import set_attributes
 from dimargin.kernels.functions import Kernel
 from dimargin.kernels.row_transform import RowTransform
@@ -29,7 +28,7 @@ from dimargin.kernels.wide_rows import KeptColumns, as_given
 from dimargin.problems.dual import DualProblem
 from dimargin.problems.losses import SquaredHingeLoss
 from dimargin.problems.objectives import ROUNDINGS, Objectives
-from dimargin.problems.solution import History, Status
+from dimargin.problems.solution import SolveResult
 from dimargin.solvers import ExactSolver, GrowingRows, Limits, solve
 from dimargin.system.arrays import Floats, Indices
 from dimargin.system.plain_numbers import PlainNumbers
@@ -55,14 +54,11 @@ class RowsToFit:
 
 @dataclass(frozen=True)
 class CoreSetFit:
-    """Indices and weights (with sum one) of a core-set, and the outcome of its solve."""
+    """Indices and weights (with sum one) of a core-set, and the result of its solve."""
 
     indices: Indices
     weights: Floats
-    status: Status
-    reason: str
-    passes: int
-    history: History
+    result: SolveResult
 
 
 @dataclass(frozen=True)
@@ -184,8 +180,8 @@ class CoreSetDetector(PlainNumbers, CertificateDiagram, KernelEstimator, Outlier
             set_attributes(self, self._attributes(rows, found, n_given))
         if self.status_ not in ("converged", "above_tol"):
             reason = (
-                found.reason
-                if self.status_ == found.status
+                found.result.reason
+                if self.status_ == found.result.status
                 else f"the remaining gap above tol={self.tol:g} is within rounding error"
             )
             warnings.warn(
@@ -198,34 +194,28 @@ class CoreSetDetector(PlainNumbers, CertificateDiagram, KernelEstimator, Outlier
 
     def _check_parameters(self) -> None:
         self._check_kernel()
-        if self.epsilon is not None:
-            check_number("epsilon", self.epsilon, 0, 1, high_included=True)
+        check_number("epsilon", self.epsilon, 0, 1, high_included=True, or_none=True)
         if self.contamination != "auto":
             if isinstance(self.contamination, str):
                 raise ValueError(f"contamination must be 'auto' or a number in (0, 0.5], got {self.contamination!r}")
             check_number("contamination", self.contamination, 0, 0.5, high_included=True)
-        check_number("n_sites", self.n_sites, 1, low_included=True, whole=True)
-        if self.n_sites > 1:
-            check_sites(type(self).__name__, self.n_sites, self.topology, self.shards)
-            check_alone(self.n_sites, epsilon=self.epsilon is not None)
-            check_named(self.n_sites, self.kernel)
+        check_consensus(self, epsilon=self.epsilon is not None)
         check_number("tol", self.tol, 0)
         check_number("max_iter", self.max_iter, 1, low_included=True, whole=True)
-        if self.max_time is not None:
-            check_number("max_time", self.max_time, 0)
+        check_number("max_time", self.max_time, 0, or_none=True)
 
     def _rows(self, X: Any, sample_weight: Any) -> tuple[RowsToFit, int]:
         X = validated(self, X, ensure_min_samples=2)
         given = sample_weights(sample_weight, X)
         kept = np.flatnonzero(given > 0)
         check_weights(given[kept], kept)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        seed = seed_of(self.random_state)
         order = self._order(X[kept], np.zeros(len(kept), dtype=np.int64), given[kept], seed)
         indices, n_given = kept[order], X.shape[0]
         X, weights = rows_of(self, X, indices), given[indices]
         columns = KeptColumns.of(X) if keeps_columns(X, self.kernel) else None
         X = X if columns is None else columns.narrow(X)
-        transform = self._row_transform(X, weights, columns)
+        transform = row_transform_of(self, X, weights, columns)
         return RowsToFit(X, weights, indices, transform, effective_n_threads(self.n_jobs), seed, columns), n_given
 
     @abstractmethod
@@ -241,13 +231,22 @@ class CoreSetDetector(PlainNumbers, CertificateDiagram, KernelEstimator, Outlier
 
         site = dealt(self.shards, np.zeros(len(rows.indices), dtype=np.int64), rows.indices, int(self.n_sites))
         kernel = rows.transform.kernel
-        assert isinstance(kernel, Kernel)  # `check_named` has refused other kernels.
+        assert isinstance(kernel, Kernel)  # `check_consensus` has refused other kernels.
         settings = CoreSetSettings.for_gap(self._machine, self.C, self.tol, kernel)
         signs, n_sites = np.ones(len(site)), int(self.n_sites)
         run = agree(rows.X, signs, rows.weights, settings, site, n_sites, self.topology, limits, rows.seed)
         last = run.history[-1]
         reason = f"{run.status} after {last['round']} rounds of {self.n_sites} sites"
-        return CoreSetFit(run.indices(run.best), run.best.weights, run.status, reason, last["round"], run.history)
+        unknown = np.full(1, np.inf)  # Sites do not compute the gap; `_judged` does, over all rows.
+        result = SolveResult(
+            objectives=Objectives.of(unknown, unknown, np.zeros(1)),
+            status=run.status,
+            reason=reason,
+            passes=last["round"],
+            kernel_evaluations=0,
+            history=run.history,
+        )
+        return CoreSetFit(run.indices(run.best), run.best.weights, result)
 
     @abstractmethod
     def _judged(self, rows: RowsToFit, found: CoreSetFit, evaluation: Evaluation) -> dict[str, Any]:
@@ -265,9 +264,7 @@ class CoreSetDetector(PlainNumbers, CertificateDiagram, KernelEstimator, Outlier
         weights = solution.dual[0, indices]
         if not len(indices):
             indices, weights = np.zeros(1, dtype=np.int64), np.ones(1)
-        return CoreSetFit(
-            indices, weights / weights.sum(), solution.status, solution.reason, solution.passes, solution.history
-        )
+        return CoreSetFit(indices, weights / weights.sum(), solution.bare())
 
     def _attributes(self, rows: RowsToFit, found: CoreSetFit, n_given: int) -> dict[str, Any]:
         transform = rows.transform.in_float64()
@@ -282,8 +279,8 @@ class CoreSetDetector(PlainNumbers, CertificateDiagram, KernelEstimator, Outlier
             "support_": rows.indices[core],
             "support_vectors_": as_given(matrix.vectors(core), rows.columns),
             "dual_coef_": found.weights[order][None],
-            "n_iter_": found.passes,
-            "history_": found.history,
+            "n_iter_": found.result.passes,
+            "history_": found.result.history,
             "_transform": transform,
             "_square": evaluation.square,
             "_n_given": n_given,
@@ -292,7 +289,7 @@ class CoreSetDetector(PlainNumbers, CertificateDiagram, KernelEstimator, Outlier
         check_objectives(*(attributes[name] for name in ("objective_", "dual_objective_", "duality_gap_")))
         bounds = self._score_errors(evaluation, found)
         attributes["offset_"] = self._offset_at(attributes["offset_"], self._scores(evaluation), bounds, rows.weights)
-        status = status_of_gap(attributes["duality_gap_"], self.tol, found.status)
+        status = status_of_gap(attributes["duality_gap_"], self.tol, found.result.status)
         attributes["status_"] = "precision" if status == "above_tol" and self.epsilon is None else status
         return attributes
 
@@ -318,11 +315,6 @@ class CoreSetDetector(PlainNumbers, CertificateDiagram, KernelEstimator, Outlier
     @abstractmethod
     def _score_errors(evaluation: Evaluation, found: CoreSetFit) -> Floats:
         """Bound the rounding of the scores of training rows."""
-
-    @property
-    def _facts(self) -> dict[str, Any]:
-        """Sizes of the model, and as ``privacy`` a sentence on the training rows in it."""
-        return {"support_vectors": len(self.support_), "offset": self.offset_, "privacy": HOLDS_ROWS}
 
     def score_samples(self, X: Any) -> Floats:
         """Compute the scores of rows; inliers have larger scores.

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_array
 
 from dimargin.estimators.kernel_parameters import check_kernel, keeps_columns, kernel_transform
 from dimargin.estimators.validated_data import STORED_DTYPES, canonical
-from dimargin.estimators.validation import check_finite, check_number
+from dimargin.estimators.validation import check_finite, check_number, largest_magnitude, seed_of
 from dimargin.estimators.wide_attributes import combination
 from dimargin.kernels.column_statistics import SparseColumns, largest_column
 from dimargin.kernels.user import KernelFunction, kernel_matrix
@@ -170,8 +170,7 @@ def minimum_enclosing_ball(
     began = time.perf_counter()
     check_number("epsilon", epsilon, 0, 1, low_included=True, high_included=True)
     check_number("max_iter", max_iter, 1, low_included=True, whole=True)
-    if max_time is not None:
-        check_number("max_time", max_time, 0)
+    check_number("max_time", max_time, 0, or_none=True)
     if method not in ("growing", "fixed"):
         raise ValueError(f"method must be 'growing' or 'fixed', got {method!r}")
     if method == "fixed" and epsilon == 0:
@@ -180,8 +179,17 @@ def minimum_enclosing_ball(
         X = _checked(points, kernel)
         columns = KeptColumns.of(X) if keeps_columns(X, kernel) else None
         narrow = X if columns is None else columns.narrow(X)
-        space = points_in(narrow, kernel, gamma, degree, coef0, effective_n_threads(n_jobs), columns=columns)
-        seed = int(check_random_state(random_state).randint(2**31 - 1))
+        check_kernel(kernel, gamma, degree, coef0)
+        space: Points
+        if kernel == "linear":
+            _check_squares(narrow, columns)
+            space = FeatureSpace(narrow, None)
+        else:
+            # Float64 is needed because the radius may be small compared with the norms of the points.
+            ones = np.ones(X.shape[0])
+            transform = kernel_transform(narrow, ones, kernel, gamma, degree, coef0, columns).in_float64()
+            space = KernelSpace(kernel_matrix(transform, narrow, n_threads=effective_n_threads(n_jobs)), None)
+        seed = seed_of(random_state)
         solver: CoreSetSolver = GrowingCoreSet(float(epsilon), seed)
         if method == "fixed":
             solver = FixedSizeCoreSet(math.ceil(1 / epsilon), float(epsilon), seed)
@@ -191,17 +199,18 @@ def minimum_enclosing_ball(
         center = center.dense() if isinstance(center, SparseColumns) else center
         lower, upper = space.bounds(found.indices, found.weights, found.farthest)
     radius, farthest = math.nextafter(lower**0.5, 0.0), math.nextafter(upper**0.5, math.inf) if upper > 0 else 0.0
-    status, reason = found.status, found.reason
+    result = found.result
+    status, reason = result.status, result.reason
     if status == "converged" and farthest > (1 + max(epsilon, 1e-9)) * radius:
         status, reason = "precision", f"{reason}, but the rounding error may be larger than that"
     ball = EnclosingBall(
         center, found.weights, radius, found.indices, status == "converged", farthest, float(epsilon), status, reason,
-        found.passes, space.evaluations, found.history,
+        result.passes, space.evaluations, result.history,
     )  # fmt: skip
     if not ball.certificate:
         warnings.warn(
             f"minimum_enclosing_ball stopped before every point was within 1 + epsilon = {1 + epsilon:g} times the "
-            f"radius: {found.reason}. The smallest ball has a radius of {ball.radius:.6g} to {ball.farthest:.6g}.",
+            f"radius: {result.reason}. The smallest ball has a radius of {ball.radius:.6g} to {ball.farthest:.6g}.",
             ConvergenceWarning,
             stacklevel=2,
         )
@@ -219,28 +228,8 @@ def _checked(points: Any, kernel: str | KernelFunction) -> Any:
     return canonical(X)
 
 
-def points_in(
-    X: Any,
-    kernel: str | KernelFunction,
-    gamma: str | float,
-    degree: int,
-    coef0: float,
-    n_threads: int,
-    softness: Floats | None = None,
-    columns: KeptColumns | None = None,
-) -> Points:
-    """Return points in the space of a kernel.
-
-    Raises ValueError or TypeError naming a parameter out of its range. Kernel values are float64,
-    because the radius may be small compared with the norms of the points. `columns` are those of
-    the caller's points that are kept in X.
-    """
-    check_kernel(kernel, gamma, degree, coef0)
-    if kernel == "linear":
-        # Squares of larger values, summed over the features, may overflow.
-        if max(float(X.max()), -float(X.min())) > 1e150:
-            column = largest_column(as_given(X, columns))
-            raise ValueError(f"column {column} is too large: squared distances overflow. Scale the column first")
-        return FeatureSpace(X, softness)
-    transform = kernel_transform(X, np.ones(X.shape[0]), kernel, gamma, degree, coef0, columns).in_float64()
-    return KernelSpace(kernel_matrix(transform, X, n_threads=n_threads), softness)
+def _check_squares(X: Any, columns: KeptColumns | None) -> None:
+    """Raise ValueError naming the column of a value whose squares, summed over the features, may overflow."""
+    if largest_magnitude(X) > 1e150:
+        column = largest_column(as_given(X, columns))
+        raise ValueError(f"column {column} is too large: squared distances overflow. Scale the column first")

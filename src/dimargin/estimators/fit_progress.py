@@ -13,11 +13,13 @@ returns True at a level or check stops the fit.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from threading import Event
 from typing import Any
 
 from dimargin.strategies import Progress
+from dimargin.system.arrays import Floats
 from dimargin.system.progress_lines import print_progress
 
 _MAX_LEVEL_TASKS = 1000
@@ -61,6 +63,36 @@ class Monitor(Progress):
 
     def refit_begin(self) -> None:
         """Receive the event that a search is over and its best candidate is trained next."""
+
+
+@contextmanager
+def observed(
+    estimator: Any, monitor: Monitor | None = None, evaluate_sites: Callable[..., Floats] | None = None
+) -> Iterator[None]:
+    """Let a front end follow the fits of an estimator within the block.
+
+    Parameters
+    ----------
+    estimator : classifier or search
+    monitor : Monitor or None
+        Listener of the progress.
+    evaluate_sites : callable or None
+        Function from `dimargin.display.site_accuracies`, whose values a simulated network records.
+    """
+    given = {"_monitor": monitor, "_evaluate_sites": evaluate_sites}
+    given = {name: listener for name, listener in given.items() if listener is not None}
+    vars(estimator).update(given)
+    try:
+        yield
+    finally:
+        for name in given:
+            vars(estimator).pop(name)
+
+
+def monitor_of(estimator: Any) -> Monitor:
+    """Return the monitor of the front end, or one without a listener."""
+    monitor: Monitor | None = vars(estimator).get("_monitor")
+    return monitor or Monitor()
 
 
 class CallbackProgress(Progress):

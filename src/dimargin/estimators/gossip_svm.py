@@ -15,12 +15,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from dimargin.estimators.certificate import hinge_certificate, hinge_objectives
 from dimargin.estimators.docstrings import documented
+from dimargin.estimators.fit_plan import DataSize, FitPlan
 from dimargin.estimators.linear_margin_classifier import LinearMarginClassifier
 from dimargin.estimators.margin_classifier import PreparedFit, history_attribute, per_class
 from dimargin.estimators.sites import check_graph, check_sites
 from dimargin.estimators.sklearn_callbacks import with_callbacks
 from dimargin.estimators.validated_data import TrainingData, on_stored_columns, training_data
-from dimargin.estimators.validation import check_magnitude, check_number
+from dimargin.estimators.validation import check_magnitude, check_number, seed_of
 from dimargin.estimators.wide_attributes import WideArray, kept_of, on
 from dimargin.gossip.simulation.conditions import Conditions
 from dimargin.problems.hinge import LOSSES, HingeRows, loss_of
@@ -251,7 +252,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any = None) -> PreparedFit:
         data, columns = on_stored_columns(training_data(self, X, y, sample_weight, linear=True))
-        run = self._run(data, self._seed(), columns)
+        run = self._run(data, seed_of(self.random_state), columns)
 
         def train(limits: Limits, progress: Progress) -> tuple[dict[str, Any], str]:
             progress.level_begin(0, None)
@@ -300,7 +301,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
 
     def _accuracies_of_sites(self, columns: Indices | None) -> Callable[[GossipRun], Floats] | None:
         """Return the function for the sites' accuracies, if a front end has set one."""
-        evaluate: Callable[..., Floats] | None = self.__dict__.get("_evaluate")
+        evaluate: Callable[..., Floats] | None = vars(self).get("_evaluate_sites")
         return evaluate and (lambda run: evaluate(run.weights(bool(self.average)), columns))
 
     def _run(self, data: TrainingData, seed: int, columns: Indices | None) -> GossipRun:
@@ -310,10 +311,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
 
         n_sites = int(self.n_sites)
         graph = connected_graph(self.topology, n_sites, seed)
-        # A site holds 19 numbers per column and output, its messages included. With compression, it
-        # also holds 160 for the last messages to and from each neighbour.
-        arrays = 19 * n_sites + 160 * 2 * graph.number_of_edges() * (self.compression != "none")
-        check_memory(8 * arrays * len(data.labels) * data.X.shape[1], None)
+        check_memory(self._memory(graph, len(data.labels) * data.X.shape[1]), None)
         order = order_of_keys(data.X, data.y, data.row_weights, seed)
         site = deal(self.shards, data.y, order, n_sites)
         settings: Any = self._settings(directed=graph.is_directed())
@@ -325,6 +323,20 @@ class GossipSVMClassifier(LinearMarginClassifier):
             settings, make = problem, partial(self.algorithm.program, problem)
         evaluate = self._accuracies_of_sites(columns)
         return GossipRun(X, data.labels, site, n_sites, settings, graph, conditions, seed, evaluate, make, self._loss)
+
+    def _memory(self, graph: Any, n_coefficients: int) -> int:
+        """Return the bytes that the sites of a network hold besides their rows."""
+        # A site holds 19 numbers per coefficient, its messages included. With compression, it also
+        # holds 160 for the last messages to and from each neighbour.
+        arrays = 19 * int(self.n_sites) + 160 * 2 * graph.number_of_edges() * (self.compression != "none")
+        return int(8 * arrays * n_coefficients)
+
+    def _plan(self, size: DataSize) -> FitPlan:
+        from dimargin.gossip.topology import make_graph
+
+        name = self.algorithm if isinstance(self.algorithm, str) else type(self.algorithm).__name__
+        memory = self._memory(make_graph(self.topology, int(self.n_sites)), size.n_outputs * size.n_features)
+        return FitPlan(name, self.algorithm, self._loss, False, memory, memory)
 
     def _settings(self, directed: bool = False) -> GadgetSettings:
         from dimargin.gossip.programs.gadget_settings import GadgetSettings
@@ -359,8 +371,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
         check_number("alpha", self.alpha, 0)
         check_magnitude("alpha", self.alpha)
         check_number("tol", self.tol, 0)
-        if self.batch_size is not None:
-            check_number("batch_size", self.batch_size, 1, low_included=True, whole=True)
+        check_number("batch_size", self.batch_size, 1, low_included=True, whole=True, or_none=True)
         check_number("gossip_rounds", self.gossip_rounds, 0, whole=self.gossip_rounds >= 1)
         if isinstance(self.step_size, str):
             if self.step_size not in ("auto", "pegasos"):
@@ -371,8 +382,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
         else:
             check_number("step_size", self.step_size, 0)
             check_magnitude("step_size", self.step_size)
-        if self.max_time is not None:
-            check_number("max_time", self.max_time, 0)
+        check_number("max_time", self.max_time, 0, or_none=True)
 
     def _check_algorithm(self) -> None:
         from dimargin.gossip.programs.algorithm import SiteAlgorithm

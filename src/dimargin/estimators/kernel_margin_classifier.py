@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, Self
@@ -14,19 +13,18 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from dimargin.estimators.certificate import global_objectives, indices_of_vectors, landmark_objectives
+from dimargin.estimators.fit_plan import DataSize, FitPlan
+from dimargin.estimators.kernel_parameters import may_merge, row_transform_of, thinned_for
 from dimargin.estimators.kernel_prediction import KernelPrediction
-from dimargin.estimators.linear_kernel import LinearKernelCoefficients
-from dimargin.estimators.margin_classifier import HOLDS_ROWS, PreparedFit, history_attribute
+from dimargin.estimators.margin_classifier import PreparedFit, history_attribute
 from dimargin.estimators.validated_data import (
-    THINNED_KERNELS,
     Origin,
     TrainingData,
     merged,
     narrow,
-    thinned,
     training_data,
 )
-from dimargin.estimators.validation import check_number
+from dimargin.estimators.validation import check_number, seed_of
 from dimargin.kernels.functions import KERNEL_NAMES
 from dimargin.kernels.user import Transform, kernel_matrix
 from dimargin.kernels.wide_rows import as_given
@@ -44,6 +42,7 @@ from dimargin.strategies import (
     LevelModel,
     Outcome,
     Progress,
+    Router,
     Strategy,
     Training,
     TreeShape,
@@ -53,12 +52,8 @@ from dimargin.system.arrays import Floats, Indices
 from dimargin.system.memory import check_memory
 from dimargin.system.threads import effective_n_threads, single_threaded_blas
 
-# Strategy "auto" solves up to this many rows exactly, in seconds; above, a tree has a usable model
-# early.
-_AUTO_EXACT_ROWS = 100_000
 
-
-class KernelMarginClassifier(LinearKernelCoefficients, KernelPrediction):
+class KernelMarginClassifier(KernelPrediction):
     """Base class of the kernel classifiers; subclasses define the loss.
 
     Parameters
@@ -126,45 +121,23 @@ class KernelMarginClassifier(LinearKernelCoefficients, KernelPrediction):
     # ---- training ------------------------------------------------------------------------------------------------
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any = None) -> PreparedFit:
-        data = training_data(self, X, y, sample_weight)
+        data = self._compact(training_data(self, X, y, sample_weight))
+        counts = tuple(np.bincount(data.y).tolist())
+        plan = self._plan(DataSize(len(data.y), data.X.shape[1], int(data.X.size), counts))
+        check_memory(plan.memory, self.memory_limit)
+        return self._prepare_data(data, plan)
+
+    def _compact(self, data: TrainingData) -> TrainingData:
+        """Return data that take less time: without empty columns, with merged or sparsely stored rows."""
         data = narrow(data) if self.kernel in KERNEL_NAMES else data
-        strategy = self._check_strategy()
-        if self._may_merge and self.memory_limit is None and not (strategy and strategy.is_linear):
+        if may_merge(self) and self.memory_limit is None and not self._strategy_for(len(data.y)).is_linear:
             data = merged(data)
-        is_exact = type(self._choose(strategy, len(data.y))) is Exact
-        if is_exact and self._may_thin:
-            thin = thinned(data)
-            data = thin if self._is_as_precise(thin, data) else data
-        return self._prepare_data(data)
+        return thinned_for(self, data) if type(self._strategy_for(len(data.y))) is Exact else data
 
-    @property
-    def _may_merge(self) -> bool:
-        """Return whether equal rows have equal kernel values, which user functions do not ensure."""
-        return self.kernel in KERNEL_NAMES
-
-    @property
-    def _may_thin(self) -> bool:
-        """Return whether the kernel and the memory limit allow a sparse copy of one-hot rows."""
-        return self.kernel in THINNED_KERNELS and self.memory_limit is None
-
-    def _is_as_precise(self, thin: TrainingData, data: TrainingData) -> bool:
-        """Return whether thinned rows, which are not centred, have the precision of dense ones."""
-        if not thin.is_thinned:
-            return False
-        with suppress(ValueError):  # Columns may be too large for the kernel.
-            rows, others = (self._row_transform(part.X, part.weights) for part in (thin, data))
-            return bool(rows.dtype is others.dtype)
-        return False
-
-    def _prepare_data(self, data: TrainingData) -> PreparedFit:
-        n_rows, n_outputs, n_threads = len(data.y), len(data.labels), effective_n_threads(self.n_jobs)
-        strategy, shape = self._chosen(n_rows)
-        needed = self._memory_needed(n_rows, int(data.X.size), n_outputs)
-        needed += strategy.memory_needed(n_rows, shape, n_outputs, n_threads)
-        needed += strategy.memory_of_columns(n_rows, data.X.shape[1])
-        check_memory(needed, self.memory_limit)
-        transform = self._row_transform(data.X, data.weights, data.columns)
-        problem, seed = self._problem(data, transform, n_threads), self._seed()
+    def _prepare_data(self, data: TrainingData, plan: FitPlan) -> PreparedFit:
+        """Return the fit by a strategy, one class against the rest."""
+        n_rows, n_threads, seed = len(data.y), effective_n_threads(self.n_jobs), seed_of(self.random_state)
+        problem = self._problem(data, row_transform_of(self, data.X, data.weights, data.columns), n_threads)
         order = self._order(data.X, data.y, data.row_weights, seed)
         problem = problem.restrict(order, problem.mass)
         start = self._previous_dual(data, order)
@@ -177,24 +150,26 @@ class KernelMarginClassifier(LinearKernelCoefficients, KernelPrediction):
                 facts=Facts.of(problem),
                 rows=engine.scatter(Part.split(problem, n_shards_for(n_rows), start)),
                 limits=limits,
-                shape=shape,
+                shape=plan.shape or TreeShape(),
                 random_state=seed,
                 started=start is not None,
-                solver=strategy.solver,
+                solver=plan.strategy.solver,
                 given=origin.indices,
-                cache=CACHE if self.memory_limit is None else min(CACHE, self.memory_limit - needed),
+                cache=self._cache(plan),
                 progress=progress,
             )
-            outcome = strategy.train(training)
-            return self._attributes(origin, outcome), outcome.reason
+            outcome = plan.strategy.train(training)
+            return self.fitted_attributes(origin, outcome), outcome.reason
 
-        n_levels = strategy.n_levels(n_rows, shape) + 1 - shape.stop_level
-        return PreparedFit(n_levels, partial(self._model_attributes, origin), train)
+        return PreparedFit(plan.n_levels, partial(self._model_attributes, origin), train)
 
-    def _chosen(self, n_rows: int) -> tuple[Strategy, TreeShape]:
-        """Return the strategy and the shape of the tree for `n_rows` rows."""
-        loss, given = self._loss(), self._check_strategy()
-        strategy, shape = self._choose(given, n_rows), self._check_shape(given)
+    def _cache(self, plan: FitPlan) -> int:
+        """Return the number of bytes for cached kernel rows."""
+        return CACHE if self.memory_limit is None else min(CACHE, self.memory_limit - plan.memory)
+
+    def _plan(self, size: DataSize) -> FitPlan:
+        loss, strategy = self._loss(), self._strategy_for(size.n_rows)
+        shape = self._check_shape(self._check_strategy())
         if strategy.needs_rows and self.kernel == "precomputed":
             raise ValueError(
                 f"strategy {self.strategy!r} clusters rows of features, which kernel='precomputed' lacks; use another "
@@ -202,15 +177,30 @@ class KernelMarginClassifier(LinearKernelCoefficients, KernelPrediction):
             )
         if strategy.needs_smooth_loss and not loss.smooth:
             raise ValueError(f"strategy {self.strategy!r} needs a differentiable loss, not {loss}")
-        return strategy, shape
+        own = strategy.memory_needed(size.n_rows, shape, size.n_outputs, effective_n_threads(self.n_jobs))
+        own += strategy.memory_of_columns(size.n_rows, size.n_features)
+        of_solve = self._solve_memory(size.n_rows, size.n_values, size.n_outputs)
+        return FitPlan(
+            name=next((name for name, known in STRATEGIES.items() if known is type(strategy)), type(strategy).__name__),
+            strategy=strategy,
+            loss=loss,
+            fit_intercept=self._has_intercept,
+            memory=of_solve + own,
+            solve_memory=of_solve,
+            n_levels=strategy.n_levels(size.n_rows, shape) + 1 - shape.stop_level,
+            shape=shape,
+        )
+
+    def _solve_memory(self, n_rows: int, n_values: int, n_outputs: int) -> int:
+        """Return the bytes that a solve needs besides the data."""
+        return n_values * (4 if self.tol >= 1e-4 else 12) + 8 * n_rows * (12 + 8 * n_outputs) + 24 * 2**20
 
     def _check_parameters(self) -> None:
         """Raise an error if a parameter is out of range."""
         self._loss()
         self._check_shape(self._check_strategy())
         self._check_kernel()
-        if self.memory_limit is not None:
-            check_number("memory_limit", self.memory_limit, 0, whole=True)
+        check_number("memory_limit", self.memory_limit, 0, whole=True, or_none=True)
         self._check_limits()
 
     def _check_strategy(self) -> Strategy | None:
@@ -220,8 +210,7 @@ class KernelMarginClassifier(LinearKernelCoefficients, KernelPrediction):
     def _check_shape(self, strategy: Strategy | None) -> TreeShape:
         """Return the shape of the tree; refuse parameters that the strategy does not use."""
         check_number("branching", self.branching, 2, low_included=True, whole=True)
-        if self.n_landmarks is not None:
-            check_number("n_landmarks", self.n_landmarks, 1, low_included=True, whole=True)
+        check_number("n_landmarks", self.n_landmarks, 1, low_included=True, whole=True, or_none=True)
         check_number("stop_level", self.stop_level, 0, low_included=True, whole=True)
         if self.n_levels is not None:
             # Leaves are counted, and there are at least two to this power.
@@ -238,20 +227,29 @@ class KernelMarginClassifier(LinearKernelCoefficients, KernelPrediction):
                 )
         return shape
 
-    def _choose(self, strategy: Strategy | None, n_rows: int) -> Strategy:
-        if strategy is not None:
-            return strategy
+    def _strategy_for(self, n_rows: int) -> Strategy:
+        """Return the given strategy, or the one that "auto" chooses for `n_rows` rows."""
+        given = self._check_strategy()
+        if given is not None:
+            return given
         # A requested tree is built for any number of rows.
         tree = self.n_levels is not None or self.stop_level > 0
-        if n_rows <= _AUTO_EXACT_ROWS and not tree:
+        # An exact solve of up to 100,000 rows takes seconds; above, a tree has a usable model early.
+        if n_rows <= 100_000 and not tree:
             return STRATEGIES["exact"]()
         # Clusters need fewer kernel values than strata to reach the gap, and their early models
         # predict better (docs/guide/trees.md).
         strata = self.kernel == "precomputed" or self.memory_limit is not None or self.n_landmarks is not None
         return STRATEGIES["diodm" if tree or strata else "dc"]()
 
-    def _advice(self) -> str:
-        """Suggest landmarks after a fit to many rows with a gap far above the tolerance."""
+    def advice(self) -> str:
+        """Suggest landmarks after a fit to many rows with a gap far above the tolerance.
+
+        Returns
+        -------
+        str
+            A sentence with a space before it, or an empty string.
+        """
         is_far = self.duality_gap_ > 10.0 * self.tol and self._n_given >= 20_000
         if not is_far or self._is_of_landmarks or self.kernel not in KERNEL_NAMES:
             return ""
@@ -264,16 +262,6 @@ class KernelMarginClassifier(LinearKernelCoefficients, KernelPrediction):
     def _is_of_landmarks(self) -> bool:
         """Return whether this is a landmark model, whose coefficients are not dual variables."""
         return any(entry.get("scope") == "landmark" for entry in self.history_[-1:])
-
-    def _plan(self, n_rows: int) -> str:
-        """Return the name of the strategy for `n_rows` rows."""
-        chosen = type(self._choose(self._check_strategy(), n_rows))
-        return f"strategy {next((name for name, own in STRATEGIES.items() if own is chosen), chosen.__name__)}"
-
-    def _memory_needed(self, n_rows: int, n_values: int, n_outputs: int) -> int:
-        """Return the bytes that a solve needs besides the data."""
-        rows = n_values * (4 if self.tol >= 1e-4 else 12)
-        return rows + 8 * n_rows * (12 + 8 * n_outputs) + 24 * 2**20
 
     def _problem(self, data: TrainingData, transform: Transform, n_threads: int) -> DualProblem:
         matrix, total = kernel_matrix(transform, data.X, n_threads=n_threads), float(data.weights.sum())
@@ -298,26 +286,16 @@ class KernelMarginClassifier(LinearKernelCoefficients, KernelPrediction):
         """Return the fitted attributes that prediction needs."""
         indices = found.indices if origin.indices is None else origin.indices[found.indices]
         order = np.argsort(indices)
-        labels = found.labels[:, order]
-        codes = codes_of_labels(labels)
-        transform = replace(origin.transform, offset=0.0)
         vectors = found.vectors if (np.diff(order) == 1).all() else found.vectors[order]
-        vectors, router = as_given(vectors, origin.columns), found.router
-        return {
-            "classes_": origin.classes,
-            "support_": indices[order].astype(np.int32 if origin.n_given < 2**31 else np.int64),
-            "support_vectors_": vectors.toarray() if origin.is_thinned else vectors,
-            "dual_coef_": found.coefficients[:, order],
-            "intercept_": found.intercept + self._offset * found.coefficients.sum(axis=1),
-            "n_support_": np.bincount(codes, minlength=len(origin.classes)).astype(np.int32),
-            # Predictions use float64 as the certificate does: large coefficients cancel, which
-            # would make float32 errors visible in decision values.
-            "_transform": transform.in_float64(),
-            "_router": None if router is None else router.take(order).on_given(origin.columns),
-            "_n_given": origin.n_given,
-        }
+        router = None if found.router is None else found.router.take(order).on_given(origin.columns)
+        intercept = found.intercept + self._offset * found.coefficients.sum(axis=1)
+        codes = codes_of_labels(found.labels[:, order])
+        return support_attributes(
+            origin, indices[order], codes, vectors, found.coefficients[:, order], intercept, router
+        )
 
-    def _attributes(self, origin: Origin, outcome: Outcome) -> dict[str, Any]:
+    def fitted_attributes(self, origin: Origin, outcome: Outcome) -> dict[str, Any]:
+        """Return the attributes of a machine that a strategy has trained, by their names."""
         own = {"n_iter_": outcome.passes, "history_": history_attribute(outcome.history)}
         certificate = self._certificate_attributes(outcome.objectives, outcome.scope, outcome.status)
         return self._model_attributes(origin, outcome.model) | certificate | own
@@ -359,7 +337,7 @@ class KernelMarginClassifier(LinearKernelCoefficients, KernelPrediction):
         indices = np.searchsorted(data.kept, self.support_[np.isin(self.support_, data.kept)])
         if data.n_given != self._n_given or not self._has_support_vectors(data.X, indices):
             raise ValueError("X, y are not the rows that this model was fitted on: its support vectors differ")
-        whole = narrow(merged(data)) if self._may_merge else data
+        whole = narrow(merged(data)) if may_merge(self) else data
         signed = whole.sums(self.support_, self.dual_coef_)
         support = np.flatnonzero(signed.any(axis=0))
         with single_threaded_blas():
@@ -384,12 +362,9 @@ class KernelMarginClassifier(LinearKernelCoefficients, KernelPrediction):
         self.support_, self.support_vectors_ = data.kept[indices[order]], data.X[indices[order]]
         self.dual_coef_ = np.ascontiguousarray(found[:, order])
 
-    def _can_resume_on(self, X: Any) -> bool:
-        return X.shape[0] == self._n_given and self._has_support_vectors(X, self.support_)
-
-    @property
-    def _facts(self) -> dict[str, Any]:
-        return {"support_vectors": len(self.support_), "privacy": HOLDS_ROWS}
+    def can_resume_on(self, X: Any) -> bool:
+        """Return whether the rows of X are those that the model was trained on, by its support vectors."""
+        return bool(X.shape[0] == self._n_given and self._has_support_vectors(X, self.support_))
 
     def _has_support_vectors(self, X: Any, indices: NDArray[np.intp]) -> bool:
         """Return whether the rows of X at these indices are the support vectors."""
@@ -401,3 +376,32 @@ class KernelMarginClassifier(LinearKernelCoefficients, KernelPrediction):
             return False
         difference = X[indices] - vectors
         return not np.any(difference.data if sp.issparse(difference) else difference)
+
+
+def support_attributes(
+    origin: Origin,
+    indices: Indices,
+    codes: Indices,
+    vectors: Any,
+    coefficients: Floats,
+    intercept: Floats,
+    router: Router | None = None,
+) -> dict[str, Any]:
+    """Return the fitted attributes that prediction needs, from support vectors in the order of the model.
+
+    `indices` and `codes` are their indices in the caller's X and the indices of their classes.
+    """
+    vectors = as_given(vectors, origin.columns)
+    return {
+        "classes_": origin.classes,
+        "support_": indices.astype(np.int32 if origin.n_given < 2**31 else np.int64),
+        "support_vectors_": vectors.toarray() if origin.is_thinned else vectors,
+        "dual_coef_": coefficients,
+        "intercept_": intercept,
+        "n_support_": np.bincount(codes, minlength=len(origin.classes)).astype(np.int32),
+        # Predictions use float64 as the certificate does: large coefficients cancel, which would
+        # make float32 errors visible in decision values.
+        "_transform": replace(origin.transform, offset=0.0).in_float64(),
+        "_router": router,
+        "_n_given": origin.n_given,
+    }

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import gen_batches
 
-from dimargin.estimators.validated_data import canonical, gamma_value, queries
+from dimargin.estimators.validated_data import TrainingData, canonical, gamma_value, queries, thinned
 from dimargin.estimators.validation import check_number
 from dimargin.kernels.functions import KERNEL_NAMES, MAX_DEGREE, Kernel, check_semi_definite
 from dimargin.kernels.row_transform import RowTransform
@@ -76,6 +77,36 @@ def kernel_transform(
     return RowTransform.fit(X, named, weights, columns)
 
 
+def row_transform_of(estimator: Any, X: Any, weights: Floats, columns: KeptColumns | None = None) -> Transform:
+    """Return `kernel_transform` with the parameters of an estimator."""
+    parameters = estimator.kernel, estimator.gamma, estimator.degree, estimator.coef0
+    return replace(kernel_transform(X, weights, *parameters, columns), offset=estimator._offset)
+
+
+def may_merge(estimator: Any) -> bool:
+    """Return whether equal rows have equal kernel values, which user functions do not ensure."""
+    return estimator.kernel in KERNEL_NAMES
+
+
+def thinned_for(
+    estimator: Any, data: TrainingData, thin: Callable[[TrainingData], TrainingData] | None = None
+) -> TrainingData:
+    """Return a sparse copy of dense one-hot rows if that is faster and as precise; else the data.
+
+    Thinned rows are not centred, which may need more precision. `thin` replaces `thinned`, for
+    copies that were made before.
+    """
+    # Kernels that are computed faster for sparse one-hot rows than for dense ones.
+    if estimator.kernel not in ("rbf", "laplacian", "poly") or estimator.memory_limit is not None:
+        return data
+    sparse = (thin or thinned)(data)
+    if sparse.is_thinned:
+        with suppress(ValueError):  # Columns may be too large for the kernel.
+            transforms = [row_transform_of(estimator, part.X, part.weights) for part in (sparse, data)]
+            return sparse if transforms[0].dtype is transforms[1].dtype else data
+    return data
+
+
 def keeps_columns(X: Any, kernel: str | KernelFunction) -> bool:
     """Return whether a ball around rows is computed without the columns that have no values."""
     if kernel == "linear" and sp.issparse(X):  # The centre would be dense.
@@ -126,14 +157,6 @@ class KernelEstimator:
 
     def _check_kernel(self) -> None:
         check_kernel(self.kernel, self.gamma, self.degree, self.coef0)
-
-    def _row_transform(self, X: Any, weights: Floats, columns: KeptColumns | None = None) -> Transform:
-        """Fit the transform that prepares rows for the kernel.
-
-        `columns` are the columns of the caller's rows that are kept in X; None for all.
-        """
-        own = kernel_transform(X, weights, self.kernel, self.gamma, self.degree, self.coef0, columns)
-        return replace(own, offset=self._offset)
 
     def _order(self, X: Any, y: Indices, weights: Floats, seed: int) -> Indices:
         """Return the order of the rows by their keys.

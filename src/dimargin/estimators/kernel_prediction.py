@@ -1,4 +1,4 @@
-"""Decision values and labels of kernel margin classifiers."""
+"""Decision values, labels and coefficients of kernel margin classifiers."""
 
 from __future__ import annotations
 
@@ -10,31 +10,27 @@ from sklearn.utils.validation import check_is_fitted
 
 from dimargin.estimators.kernel_parameters import KernelEstimator
 from dimargin.estimators.margin_classifier import MarginClassifier
+from dimargin.kernels.functions import Kernel
 from dimargin.kernels.matrix import KernelMatrix
-from dimargin.kernels.user import kernel_matrix
+from dimargin.kernels.user import Transform, kernel_matrix
+from dimargin.problems.one_vs_rest import codes_of
 from dimargin.strategies import Router
 from dimargin.system.arrays import Floats
+from dimargin.system.memory import check_memory
 from dimargin.system.threads import effective_n_threads
 
 
 class KernelPrediction(KernelEstimator, MarginClassifier):
     """Base class of the kernel classifiers, with their prediction."""
 
+    n_features_in_: int
+    intercept_: Floats
+    dual_coef_: Floats
+    support_vectors_: Any
+    _transform: Transform
     _router: Router | None = None  # It combines several decision functions; most models have only one.
 
-    def decision_function(self, X: Any) -> Floats:
-        """Compute the decision values of rows.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) for two classes, else (n_samples, n_classes)
-            Positive means ``classes_[1]``; with more classes, a column is one class against the
-            rest.
-        """
+    def _decision_values(self, X: Any) -> Floats:
         n_rows, batches = self._batches(X)
         values = np.zeros((len(self.intercept_), n_rows))
         for batch, part in batches:
@@ -54,7 +50,7 @@ class KernelPrediction(KernelEstimator, MarginClassifier):
         values = np.zeros((1, n_rows))
         for batch, part in batches:
             values[:, batch] = self._signs_of_batch(part)
-        return self._decide(values[0])
+        return np.asarray(self.classes_[codes_of(values[0])])
 
     def _signs_of_batch(self, part: Any) -> Floats:
         """Return values of shape (1, n_rows) with the signs of the decision values in float64."""
@@ -98,3 +94,36 @@ class KernelPrediction(KernelEstimator, MarginClassifier):
         """Return the matrix of kernel values of rows with the support vectors."""
         threads = effective_n_threads(self.n_jobs)
         return kernel_matrix(self._transform, self.support_vectors_, queries=part, n_threads=threads)
+
+    # ---- coefficients of the features -----------------------------------------------------------------------------
+
+    @property
+    def coef_(self) -> Floats:
+        """Coefficients of the features, computed from the support vectors; AttributeError for any other kernel."""
+        check_is_fitted(self)
+        kernel = self._transform.kernel
+        if not isinstance(kernel, Kernel) or kernel.name != "linear":
+            raise AttributeError(
+                f"coef_ exists only with kernel='linear'; this {type(self).__name__} has kernel={self.kernel!r}",
+                name="coef_",
+                obj=self,
+            )
+        if self._router is not None:
+            raise AttributeError(
+                "coef_ exists only for a single decision function; this model predicts by clusters or by the mean of "
+                "local machines. Fit with stop_level=0, or with strategy=DivideAndConquer(prediction='naive')",
+                name="coef_",
+                obj=self,
+            )
+        try:
+            check_memory(8 * len(self.intercept_) * self.n_features_in_, None, "coef_")
+        # Diagrams in notebooks look at all attributes, and would fail with a MemoryError.
+        except MemoryError as error:
+            raise AttributeError(str(error), name="coef_", obj=self) from error
+        found = self._weights()
+        found.flags.writeable = False  # Changes would not reach the model.
+        return found
+
+    def _weights(self) -> Floats:
+        """Return sums of the support vectors with their coefficients, of shape (n_outputs, n_features_in_)."""
+        return np.asarray(self.dual_coef_ @ self.support_vectors_)

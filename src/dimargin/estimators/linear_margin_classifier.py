@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -35,27 +34,11 @@ class LinearMarginClassifier(MarginClassifier):
         """Return coefficients of these columns (None: all) in the form that the model keeps."""
         return coefficients if columns is None else SparseColumns(coefficients, columns, self.n_features_in_)
 
-    def _can_resume_on(self, X: Any) -> bool:
+    def can_resume_on(self, X: Any) -> bool:
+        """Return whether X has the features of the model."""
         return bool(X.shape[1] == self.n_features_in_)
 
-    @property
-    def _facts(self) -> dict[str, Any]:
-        size = math.prod(kept_of(self, "coef_").shape)
-        return {"coefficients": size, "privacy": "coefficients only: no training row is in the model"}
-
-    def decision_function(self, X: Any) -> Floats:
-        """Compute the decision values of rows.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) for two classes, else (n_samples, n_classes)
-            Positive means ``classes_[1]``; with more classes, a column is one class against the
-            rest.
-        """
+    def _decision_values(self, X: Any) -> Floats:
         X, weights = queries(self, X, order=None), kept_of(self, "coef_")
         X = sp.csr_array(X) if sp.issparse(X) else X
         if isinstance(weights, SparseColumns):

@@ -12,10 +12,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from dimargin.estimators.docstrings import documented
+from dimargin.estimators.fit_plan import DataSize, FitPlan
 from dimargin.estimators.linear_margin_classifier import LinearMarginClassifier
 from dimargin.estimators.margin_classifier import PreparedFit, history_attribute, unchanged_on_failure
 from dimargin.estimators.odm import odm_loss
 from dimargin.estimators.validated_data import TrainingData, on_stored_columns, training_data
+from dimargin.estimators.validation import seed_of
 from dimargin.estimators.wide_attributes import kept_of, on, set_attributes
 from dimargin.kernels.column_statistics import SparseColumns
 from dimargin.problems.losses import ODMLoss
@@ -144,19 +146,25 @@ class LinearODMClassifier(LinearMarginClassifier):
     # ---- training ------------------------------------------------------------------------------------------------
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any = None) -> PreparedFit:
-        solver = self._check_solver()
         data, columns = on_stored_columns(training_data(self, X, y, sample_weight, linear=True))
-        # A solver holds 15 numbers per column and output.
-        check_memory(8 * 15 * len(data.labels) * data.X.shape[1], None)
-        start, seed = self._start(data, columns), self._seed()
+        counts = tuple(np.bincount(data.y, minlength=len(data.classes)).tolist())
+        plan = self._plan(DataSize(len(data.y), data.X.shape[1], int(data.X.size), counts))
+        check_memory(plan.memory, None)
+        solver, start, seed = plan.strategy, self._start(data, columns), seed_of(self.random_state)
 
         def train(limits: Limits, progress: Progress) -> tuple[dict[str, Any], str]:
             training = self._training(data, start, limits, seed, solver.deals_rows)
             solution = solver.train(replace(training, progress=progress))
-            return self._attributes(solution, data.classes, float(data.weights.sum()), columns), solution.reason
+            return self.fitted_attributes(solution, data.classes, float(data.weights.sum()), columns), solution.reason
 
-        n_levels = solver.n_levels(len(data.y)) + 1
-        return PreparedFit(n_levels, partial(self._model_attributes, data.classes, columns=columns), train)
+        return PreparedFit(plan.n_levels, partial(self._model_attributes, data.classes, columns=columns), train)
+
+    def _plan(self, size: DataSize) -> FitPlan:
+        solver = self._check_solver()
+        name = next((name for name, known in LINEAR_SOLVERS.items() if known is type(solver)), type(solver).__name__)
+        memory = 8 * 15 * size.n_outputs * size.n_features  # A solver holds 15 numbers per column and output.
+        n_levels = solver.n_levels(size.n_rows) + 1
+        return FitPlan(name, solver, self._loss(), bool(self.fit_intercept), memory, memory, n_levels)
 
     @available_if(_has_partial_fit)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -200,7 +208,7 @@ class LinearODMClassifier(LinearMarginClassifier):
             nothing = np.zeros((len(data.labels), data.X.shape[1] + 1)), 0.0
             iterate, seen = nothing if first else (self._on(self._partial[0], columns), self._partial[1])
             calls = 0 if first else self.n_iter_
-            seed = self._seed() + calls
+            seed = seed_of(self.random_state) + calls
             stage = self._training(data, iterate, Limits(tol=0.0, max_iter=1), seed)
             solution = solver.train(stage)
             iterate = np.column_stack([solution.weights, solution.objectives.intercept])
@@ -324,7 +332,7 @@ class LinearODMClassifier(LinearMarginClassifier):
         start[:, -1] *= bool(self.fit_intercept)
         return start
 
-    def _attributes(
+    def fitted_attributes(
         self, solution: PrimalSolution, classes: NDArray[Any], total: float, columns: Indices | None = None
     ) -> dict[str, Any]:
         """Return the fitted attributes for these columns (None: all) and rows of weight `total`."""

@@ -6,7 +6,7 @@ import math
 import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NoReturn, Self
@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 
 from dimargin.estimators.diagram import CertificateDiagram
-from dimargin.estimators.fit_progress import CallbackProgress, Monitor
+from dimargin.estimators.fit_plan import DataSize, FitPlan
+from dimargin.estimators.fit_progress import CallbackProgress, monitor_of
 from dimargin.estimators.sklearn_callbacks import CallbackSupportMixin, with_callbacks
 from dimargin.estimators.validation import check_number, check_objectives
 from dimargin.estimators.wide_attributes import set_attributes
@@ -30,8 +30,6 @@ from dimargin.strategies import Progress
 from dimargin.system.arrays import Floats
 from dimargin.system.plain_numbers import PlainNumbers
 from dimargin.system.threads import single_threaded_blas
-
-HOLDS_ROWS = "support vectors are training rows: whoever has the model has them"
 
 
 @contextmanager
@@ -138,7 +136,7 @@ class MarginClassifier(PlainNumbers, CertificateDiagram, CallbackSupportMixin, C
         with unchanged_on_failure(self), single_threaded_blas():
             self._check_parameters()
             fit = self._prepare(X, y, **metadata)
-            monitor: Monitor = self.__dict__.get("_monitor") or Monitor()
+            monitor = monitor_of(self)
             # Subtasks are not sequential, because ids are level numbers, which count down.
             context = self._init_callback_context(max_subtasks=fit.n_levels, sequential_subtasks=False)
             hooks = {"X": X, "y": y, "metadata": metadata}
@@ -149,8 +147,45 @@ class MarginClassifier(PlainNumbers, CertificateDiagram, CallbackSupportMixin, C
             attributes, reason = fit.train(limits, progress)
             set_attributes(self, attributes)
             context.call_on_fit_task_end(estimator=self, **hooks, reconstruction_attributes=attributes)
-        self._warn_unless_converged(reason)
+        warn_unless_converged(self, reason, stacklevel=5)
         return self
+
+    def fit_plan(
+        self,
+        n_rows: int = 1,
+        n_features: int = 1,
+        n_values: int | None = None,
+        class_counts: Sequence[int] | None = None,
+    ) -> FitPlan:
+        """Check the parameters, and return what `fit` will do with training data of this size.
+
+        Parameters
+        ----------
+        n_rows : int, default=1
+            Number of rows with positive weight.
+        n_features : int, default=1
+        n_values : int or None, default=None
+            Number of stored values. None is that of dense rows.
+        class_counts : sequence of int or None, default=None
+            Number of rows of each class. None is two classes.
+
+        Returns
+        -------
+        FitPlan
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a parameter is out of range, or parameters contradict each other.
+        """
+        self._check_parameters()
+        n_values = n_rows * n_features if n_values is None else n_values
+        counts = (n_rows, 0) if class_counts is None else class_counts
+        return self._plan(DataSize(n_rows, n_features, n_values, tuple(map(int, counts))))
+
+    @abstractmethod
+    def _plan(self, size: DataSize) -> FitPlan:
+        """Return the plan for checked parameters."""
 
     @abstractmethod
     def _prepare(self, X: Any, y: Any, sample_weight: Any = None) -> PreparedFit:
@@ -159,10 +194,8 @@ class MarginClassifier(PlainNumbers, CertificateDiagram, CallbackSupportMixin, C
     def _check_limits(self) -> None:
         check_number("tol", self.tol, 0)
         check_number("max_iter", self.max_iter, 1, low_included=True, whole=True)
-        if self.max_time is not None:
-            check_number("max_time", self.max_time, 0)
-        if self.n_jobs is not None:
-            check_number("n_jobs", self.n_jobs, -math.inf, whole=True)
+        check_number("max_time", self.max_time, 0, or_none=True)
+        check_number("n_jobs", self.n_jobs, -math.inf, whole=True, or_none=True)
 
     def _certificate_attributes(self, objectives: Objectives, scope: str, status: str) -> dict[str, Any]:
         check_objectives(objectives.primal, objectives.dual, objectives.relative_gap)
@@ -182,25 +215,14 @@ class MarginClassifier(PlainNumbers, CertificateDiagram, CallbackSupportMixin, C
         status = "converged" if objectives.worst_gap <= self.tol else before
         self.__dict__.update(self._certificate_attributes(objectives, "global", status))
 
-    def _seed(self) -> int:
-        return int(check_random_state(self.random_state).randint(2**31 - 1))
+    def advice(self) -> str:
+        """Suggest better settings after a fit that is far from its tolerance.
 
-    def _warn_unless_converged(self, reason: str) -> None:
-        if self.status_ in ("max_iter", "max_time", "precision"):
-            warnings.warn(
-                f"{type(self).__name__} stopped before the tolerance was reached: {reason}. The model is the "
-                f"best so far, with a relative duality gap of {self.duality_gap_:.2e} ({self.certificate_})."
-                f"{self._advice()}",
-                ConvergenceWarning,
-                stacklevel=5,
-            )
-
-    def _plan(self, n_rows: int) -> str:
-        """Describe the training of `n_rows` rows in a few words, or return an empty string."""
-        return ""
-
-    def _advice(self) -> str:
-        """Suggest better settings after a fit far from its tolerance, with a space before."""
+        Returns
+        -------
+        str
+            A sentence with a space before it, or an empty string.
+        """
         return ""
 
     @abstractmethod
@@ -208,30 +230,50 @@ class MarginClassifier(PlainNumbers, CertificateDiagram, CallbackSupportMixin, C
         """Raise an error if a parameter is out of range."""
 
     @abstractmethod
-    def _can_resume_on(self, X: Any) -> bool:
-        """Return whether a warm start on these rows makes sense."""
-
-    @property
-    @abstractmethod
-    def _facts(self) -> dict[str, Any]:
-        """Sizes of the model, and as ``privacy`` a sentence on the training rows in it."""
+    def can_resume_on(self, X: Any) -> bool:
+        """Return whether a fit with ``warm_start=True`` can start from this model on validated rows."""
 
     @property
     def predict_proba(self) -> NoReturn:
         """Absent, also for `hasattr`; the error explains how to get probabilities."""
         raise no_probabilities(self)
 
-    @abstractmethod
     def decision_function(self, X: Any) -> Floats:
-        """Compute decision values; with more than two classes, there is a column per class."""
+        """Compute the decision values of rows.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) for two classes, else (n_samples, n_classes)
+            Positive values mean ``classes_[1]``. With more classes, a column is one class against
+            the rest; of a machine for every pair of classes, it holds the votes for a class, plus
+            less than one half for the sum of its values, as in `OneVsOneClassifier`.
+        """
+        return self._decision_values(X)
+
+    @abstractmethod
+    def _decision_values(self, X: Any) -> Floats:
+        """Return the decision values of rows that are not validated yet."""
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict class labels, of shape (n_samples,)."""
-        return self._decide(self.decision_function(X))
-
-    def _decide(self, values: Floats) -> NDArray[Any]:
-        """Return the class labels for decision values."""
+        values = self.decision_function(X)
         return np.asarray(self.classes_[codes_of(values)])
+
+
+def warn_unless_converged(machine: MarginClassifier, reason: str, stacklevel: int = 2) -> None:
+    """Warn if a fit, which ended for this reason, has not reached its tolerance."""
+    if machine.status_ in ("max_iter", "max_time", "precision"):
+        warnings.warn(
+            f"{type(machine).__name__} stopped before the tolerance was reached: {reason}. The model is the "
+            f"best so far, with a relative duality gap of {machine.duality_gap_:.2e} ({machine.certificate_})."
+            f"{machine.advice()}",
+            ConvergenceWarning,
+            stacklevel=stacklevel,
+        )
 
 
 def no_probabilities(estimator: Any) -> AttributeError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -10,21 +11,22 @@ import numpy as np
 from sklearn.utils import gen_batches
 
 from dimargin.estimators.certificate import pair_objectives
-from dimargin.estimators.kernel_margin_classifier import KernelMarginClassifier
+from dimargin.estimators.fit_plan import DataSize, FitPlan
+from dimargin.estimators.kernel_margin_classifier import KernelMarginClassifier, support_attributes
+from dimargin.estimators.kernel_parameters import row_transform_of
 from dimargin.estimators.margin_classifier import PreparedFit, history_attribute
-from dimargin.estimators.validated_data import TrainingData
+from dimargin.estimators.validated_data import Origin, TrainingData
+from dimargin.estimators.validation import seed_of
 from dimargin.kernels.user import Transform, kernel_matrix
-from dimargin.kernels.wide_rows import as_given
 from dimargin.problems.class_pairs import ClassPairs
 from dimargin.problems.objectives import Objectives
 from dimargin.problems.one_vs_one import pair_numbers, votes_of
+from dimargin.problems.solution import SolveResult
 from dimargin.shards.local_engine import LocalEngine
-from dimargin.solvers import CACHE, Limits
+from dimargin.solvers import Limits
 from dimargin.strategies import Exact, Progress, TreeShape
-from dimargin.strategies.pair_results import PairsOutcome
 from dimargin.strategies.pair_training import train_pairs
 from dimargin.system.arrays import Floats, Indices
-from dimargin.system.memory import check_memory
 from dimargin.system.threads import effective_n_threads
 
 
@@ -68,10 +70,6 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
         ``kernel_evaluations`` of this entry, ``objective`` (as `objective_`) and ``relative_gap``.
         Strategy "exact" adds ``factorizations`` of large kernel matrices in this entry (not for
         pairs of classes), "landmark" ``rows``, "cascade" ``round``, "dc" ``clustering_seconds``.
-        ``DivideAndConquer(theorem_1=True)``, for the hinge without intercept, adds
-        ``theorem_1_bound``, a bound on the distance between the dual objective of the level's
-        coefficients and the optimum of the whole problem, and ``theorem_1_bound_sampled``: False if
-        it is exact, True if it is the upper end of a 99% interval, as for more than 2,048 rows.
     """
 
     multi_class: str
@@ -103,42 +101,49 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
 
     # ---- training ------------------------------------------------------------------------------------------------
 
-    def _prepare_data(self, data: TrainingData) -> PreparedFit:
-        if len(data.classes) == 2 or not self._takes_pairs(data):
-            return super()._prepare_data(data)
-        n_threads, seed = effective_n_threads(self.n_jobs), self._seed()
-        order = self._order(data.X, data.y, data.row_weights, seed)
-        order = order[np.argsort(data.y[order], kind="stable")]
-        pairs = self._pairs(data, order, self._row_transform(data.X, data.weights, data.columns), n_threads)
-        n_values, largest = int(data.X.size), int(pairs.n_rows.max())
-        needed = self._memory_needed(largest, n_values, 1) + 16 * len(order) * len(data.classes)
-        check_memory(needed, self.memory_limit)
-        left = CACHE if self.memory_limit is None else min(CACHE, self.memory_limit - needed)
-        memory = max(0, left - 16 * n_values)
-        start = self._previous_signed(data, order)
+    def _plan(self, size: DataSize) -> FitPlan:
+        plan = super()._plan(size)
+        n_classes, largest_pair = len(size.class_counts), sum(sorted(size.class_counts)[-2:])
+        if n_classes <= 2 or not self._takes_pairs(largest_pair):
+            return plan
+        of_solve = self._solve_memory(largest_pair, size.n_values, 1)
+        memory = of_solve + 16 * size.n_rows * n_classes
+        name, strategy = "exact", self._check_strategy() or Exact()
+        return replace(
+            plan, name=name, strategy=strategy, memory=memory, solve_memory=of_solve, n_levels=1, one_vs_one=True
+        )
 
-        def train(limits: Limits, progress: Progress) -> tuple[dict[str, Any], str]:
-            engine = LocalEngine(n_threads, limits.cancelled)
-            progress.level_begin(0, len(pairs.pairs))
-            outcome = train_pairs(pairs, start, limits, engine, seed, memory, progress.task_end)
-            (entry,) = outcome.history
-            progress.level_end(entry | {"pairs": entry["partitions"]}, lambda: outcome)
-            history = history_attribute(outcome.history)
-            own = {"n_iter_": outcome.passes, "history_": history}
-            certificate = self._certificate_attributes(outcome.objectives, "global", outcome.status)
-            return model_attributes(outcome) | certificate | own, outcome.reason
-
-        model_attributes = partial(self._pair_attributes, data, order, pairs)
-        return PreparedFit(1, model_attributes, train)
-
-    def _takes_pairs(self, data: TrainingData) -> bool:
+    def _takes_pairs(self, largest_pair: int) -> bool:
         """Return whether to separate more than two classes one against one."""
         if self.multi_class != "auto":
             return self.multi_class == "one_vs_one"
         if self.warm_start and hasattr(self, "dual_coef_"):
             return self._is_one_vs_one
-        largest_pair = int(np.sort(np.bincount(data.y))[-2:].sum())
-        return type(self._choose(self._check_strategy(), largest_pair)) is Exact
+        return type(self._strategy_for(largest_pair)) is Exact
+
+    def _prepare_data(self, data: TrainingData, plan: FitPlan) -> PreparedFit:
+        if not plan.one_vs_one:
+            return super()._prepare_data(data, plan)
+        n_threads, seed = effective_n_threads(self.n_jobs), seed_of(self.random_state)
+        order = self._order(data.X, data.y, data.row_weights, seed)
+        order = order[np.argsort(data.y[order], kind="stable")]
+        pairs = self._pairs(data, order, row_transform_of(self, data.X, data.weights, data.columns), n_threads)
+        memory = max(0, self._cache(plan) - 16 * int(data.X.size))
+        start = self._previous_signed(data, order)
+
+        def train(limits: Limits, progress: Progress) -> tuple[dict[str, Any], str]:
+            engine = LocalEngine(n_threads, limits.cancelled)
+            progress.level_begin(0, len(pairs.pairs))
+            found = train_pairs(pairs, start, limits, engine, seed, memory, progress.task_end)
+            _, result = found
+            (entry,) = result.history
+            progress.level_end(entry | {"pairs": entry["partitions"]}, lambda: found)
+            own = {"n_iter_": result.passes, "history_": history_attribute(result.history)}
+            certificate = self._certificate_attributes(result.objectives, "global", result.status)
+            return model_attributes(found) | certificate | own, result.reason
+
+        model_attributes = partial(self._pair_attributes, data, order, pairs)
+        return PreparedFit(plan.n_levels, model_attributes, train)
 
     def _pairs(self, data: TrainingData, order: Indices, transform: Transform, n_threads: int) -> ClassPairs:
         """Return the problems of all pairs, for rows sorted by class in this order."""
@@ -167,26 +172,19 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
     # ---- fitted attributes ---------------------------------------------------------------------------------------
 
     def _pair_attributes(
-        self, data: TrainingData, order: Indices, pairs: ClassPairs, outcome: PairsOutcome
+        self, data: TrainingData, order: Indices, pairs: ClassPairs, found: tuple[Floats, SolveResult]
     ) -> dict[str, Any]:
         """Return the fitted attributes that prediction needs."""
-        support = np.flatnonzero(outcome.signed.any(axis=0))
+        signed, result = found
+        support = np.flatnonzero(signed.any(axis=0))
         given, codes = data.kept[order[support]], data.y[order[support]]
         by_class = np.lexsort((given, codes))
         support = support[by_class]
-        transform, vectors = pairs.kernel.transform, as_given(pairs.kernel.vectors(support), data.columns)
-        signed = np.ascontiguousarray(outcome.signed[:, support])
-        return {
-            "classes_": data.classes,
-            "support_": given[by_class].astype(np.int32 if data.n_given < 2**31 else np.int64),
-            "support_vectors_": vectors.toarray() if data.is_thinned else vectors,
-            "dual_coef_": signed,
-            "intercept_": outcome.objectives.intercept,
-            "n_support_": np.bincount(codes, minlength=len(data.classes)).astype(np.int32),
-            "_transform": transform.in_float64(),
-            "_router": None,
-            "_n_given": data.n_given,
-        }
+        transform = pairs.kernel.transform
+        origin = Origin(data.classes, len(order), data.n_given, transform, None, data.is_thinned, data.columns)
+        signed = np.ascontiguousarray(signed[:, support])
+        vectors, intercept = pairs.kernel.vectors(support), result.objectives.intercept
+        return support_attributes(origin, given[by_class], codes, vectors, signed, intercept)
 
     def _global_objectives(
         self, data: TrainingData, support: Indices, signed: Floats, max_time: float | None
@@ -201,22 +199,9 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
 
     # ---- prediction ----------------------------------------------------------------------------------------------
 
-    def decision_function(self, X: Any) -> Floats:
-        """Compute the decision values of rows.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) for two classes, else (n_samples, n_classes)
-            Positive values mean ``classes_[1]``. With more classes and "one_vs_rest", each column
-            is one class against the rest; with "one_vs_one", a column holds the votes for a class,
-            plus less than one half for the sum of its values, as in `OneVsOneClassifier`.
-        """
+    def _decision_values(self, X: Any) -> Floats:
         if not hasattr(self, "dual_coef_") or not self._is_one_vs_one:
-            return super().decision_function(X)
+            return super()._decision_values(X)
         n_rows, batches = self._batches(X)
         values, numbers = np.empty((n_rows, len(self.classes_))), pair_numbers(len(self.classes_))
         for batch, part in batches:

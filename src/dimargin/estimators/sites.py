@@ -45,14 +45,18 @@ def check_graph(algorithm: Any, graph: Any) -> None:
         )
 
 
-def check_alone(n_sites: int, **given: bool) -> None:
-    """Raise ValueError if a parameter was set that several sites do not use."""
-    for name, is_set in given.items():
+def check_consensus(estimator: Any, **alone: bool) -> None:
+    """Raise an error if parameters of an estimator on core-sets do not suit its number of sites.
+
+    `alone` tells of parameters that several sites do not use whether they were set.
+    """
+    n_sites = estimator.n_sites
+    check_number("n_sites", n_sites, 1, low_included=True, whole=True)
+    if n_sites == 1:
+        return
+    check_sites(type(estimator).__name__, n_sites, estimator.topology, estimator.shards)
+    for name, is_set in alone.items():
         if is_set:
             raise ValueError(f"{name} was set, but n_sites={n_sites} does not use it; leave it at its default")
-
-
-def check_named(n_sites: int, kernel: Any) -> None:
-    """Raise ValueError unless the kernel has a name, by which sites can compute it."""
-    if callable(kernel) or kernel == "precomputed":
+    if callable(estimator.kernel) or estimator.kernel == "precomputed":
         raise ValueError(f"kernel must have a name for n_sites={n_sites}, because sites compute kernel values")

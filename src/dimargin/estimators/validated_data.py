@@ -30,10 +30,7 @@ from dimargin.shards.keys import row_keys
 from dimargin.system.arrays import Floats, Indices
 
 STORED_DTYPES = [np.float64, np.float32]
-THINNED_KERNELS = ("rbf", "laplacian", "poly")
-"""Kernels that are computed faster for sparse one-hot rows than for dense ones."""
 _MAX_BATCH_ROWS = 65_536  # Batches bound the scratch memory.
-_MIN_COMPACTED_ROWS = 2048  # A compact copy (`thinned` or `merged`) of fewer rows does not pay off.
 
 
 @dataclass(frozen=True)
@@ -250,16 +247,16 @@ def on_stored_columns(data: TrainingData, more: Indices | None = None) -> tuple[
     return replace(data, X=on_columns(X, columns)), columns
 
 
-def thinned(data: TrainingData) -> TrainingData:
+def thinned(data: TrainingData, min_rows: int = 2048) -> TrainingData:
     """Convert dense rows of zeros and ones, or of zeros and another number, to sparse rows.
 
     The compiled core counts the features that sparse rows of equal numbers share, which is faster
     for one-hot columns such as those of a9a (123 columns, 11% nonzero) and phishing (68 columns,
-    44% nonzero). Rows stay dense if they are few, have few columns, or have more than half
-    nonzeros.
+    44% nonzero). Rows stay dense if they are fewer than `min_rows`, for which a copy does not pay
+    off, have few columns, or have more than half nonzeros.
     """
     X = data.X
-    if sp.issparse(X) or X.shape[0] < _MIN_COMPACTED_ROWS or X.shape[1] < 32:
+    if sp.issparse(X) or X.shape[0] < min_rows or X.shape[1] < 32:
         return data
     first, n_stored = None, 0
     # Most other data are recognised in the first batch, which is therefore small.
@@ -272,16 +269,17 @@ def thinned(data: TrainingData) -> TrainingData:
     return replace(data, X=sp.csr_array(X), is_thinned=True)
 
 
-def merged(data: TrainingData) -> TrainingData:
+def merged(data: TrainingData, min_rows: int = 2048) -> TrainingData:
     """Merge equal rows with the same label into the first of them, with the sum of their weights.
 
     Equal rows have equal margins, so the sum of their losses is the loss of one row with the sum of
     their weights: the problem and its objectives stay the same. The cost of a solve grows with the
     square of the number of distinct rows, which are 21% of skin_nonskin, 53% of phishing, 80% of
-    a9a and 83% of cod-rna. Data with few rows, or few equal rows, are returned unchanged.
+    a9a and 83% of cod-rna. Data with fewer than `min_rows` rows, or few equal rows, are returned
+    unchanged, because a copy does not pay off.
     """
     n = len(data.y)
-    if n < _MIN_COMPACTED_ROWS:
+    if n < min_rows:
         return data
     keys = row_keys(data.X, data.y, np.zeros(n), 0)
     # Weights are summed in the order of their values, so sums do not depend on the order of the

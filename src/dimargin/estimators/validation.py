@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight
 
 from dimargin.problems.losses import MAX_PARAMETER, MIN_PARAMETER
@@ -26,8 +27,9 @@ def check_number(
     low_included: bool = False,
     high_included: bool = False,
     whole: bool = False,
+    or_none: bool = False,
 ) -> None:
-    """Raise an error unless `value` is a finite number in the given range.
+    """Raise an error unless `value` is a finite number in the given range, or None if `or_none`.
 
     Raises
     ------
@@ -36,6 +38,8 @@ def check_number(
     ValueError
         If it is out of range, infinite or NaN.
     """
+    if or_none and value is None:
+        return
     interval = f"{'[' if low_included else '('}{low:g}, {high:g}{']' if high_included else ')'}"
     expected = f"{name} must be a {'whole' if whole else 'finite'} number in {interval}, got {value!r}"
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral if whole else numbers.Real):
@@ -48,6 +52,11 @@ def check_number(
     below = number <= high if high_included else number < high
     if not (above and below and math.isfinite(number)):
         raise ValueError(expected)
+
+
+def seed_of(random_state: Any) -> int:
+    """Draw the seed of a fit from the ``random_state`` of an estimator."""
+    return int(check_random_state(random_state).randint(2**31 - 1))
 
 
 def sample_weights(given: Any, X: Any) -> Floats:

@@ -33,7 +33,7 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from dimargin.gossip import limits
+from dimargin.gossip.limits import LIMITS
 from dimargin.gossip.messages import Count
 from dimargin.system.arrays import Floats
 
@@ -49,7 +49,7 @@ class Change(msgspec.Struct, frozen=True, array_like=True):
     """Part of a message that has a vector as a difference."""
 
     base: Count  # Sequence of the message to which the difference refers.
-    tops: Annotated[list[Exponent], Meta(max_length=limits.TERMS)]  # Powers of two above the numbers of each part.
+    tops: Annotated[list[Exponent], Meta(max_length=LIMITS.terms)]  # Powers of two above the numbers of each part.
     # Compressed bytes, one per number: zero if unchanged, otherwise sign and level below the top.
     levels: bytes
     check: int  # CRC-32 of the vector's bytes.

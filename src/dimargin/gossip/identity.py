@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from dimargin.gossip import limits
+from dimargin.gossip.limits import LIMITS
 from dimargin.gossip.links import LinkError
 from dimargin.gossip.tls_certificates import Tls
 from dimargin.system.extras import require
 from dimargin.system.reading import read_file
-
-_MAX_PEM_BYTES = 2**20  # Most bytes of a file of certificates or of a key.
 
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate
@@ -44,20 +43,19 @@ class Identity:
         """
         require("dimargin site with certificates and --share-rows", "cryptography")
         from cryptography.exceptions import UnsupportedAlgorithm
-        from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
+        from cryptography.hazmat.primitives.serialization import load_pem_private_key
         from cryptography.x509 import load_pem_x509_certificates
 
-        path = tls.authority
+        path, max_bytes = tls.authority, 2**20  # A file of certificates or of a key is far shorter.
         try:
-            authority = load_pem_x509_certificates(read_file(path, _MAX_PEM_BYTES))
+            authority = load_pem_x509_certificates(read_file(path, max_bytes))
             path = tls.certificate
-            chain = b"".join(
-                one.public_bytes(Encoding.PEM) for one in load_pem_x509_certificates(read_file(path, _MAX_PEM_BYTES))
-            )
+            own = load_pem_x509_certificates(read_file(path, max_bytes))
             path = tls.key
-            key = load_pem_private_key(read_file(path, _MAX_PEM_BYTES), password=None)
+            key = load_pem_private_key(read_file(path, max_bytes), password=None)
         except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
             raise LinkError(f"site {name}: {path} cannot be used: {error}") from error
+        chain = _pem(own)
         found = cls(name, chain, key, tuple(authority))
         try:
             found.checked(name, chain, found.sign(b"") if _is_supported(key.public_key()) else b"", b"")
@@ -97,6 +95,12 @@ class Identity:
         return needed
 
 
+def _pem(certificates: Iterable[Certificate]) -> bytes:
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    return b"".join(one.public_bytes(Encoding.PEM) for one in certificates)
+
+
 def _is_supported(key: Any) -> bool:
     """Return whether a public key is of a kind that TLS uses, too."""
     from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
@@ -116,14 +120,13 @@ def _scheme(key: Any) -> tuple[Any, ...]:
     return ()
 
 
-@lru_cache(maxsize=limits.SITES)
+@lru_cache(maxsize=LIMITS.sites)
 def _holder(chain: bytes, authority: tuple[Certificate, ...]) -> tuple[str, Any, bytes]:
     """Return the name and key of a certificate that the authority has signed, and the chain that shows it.
 
     Raises ValueError if the certificate is not the authority's.
     """
     from cryptography import x509
-    from cryptography.hazmat.primitives.serialization import Encoding
 
     try:
         own, *between = x509.load_pem_x509_certificates(chain)
@@ -132,7 +135,7 @@ def _holder(chain: bytes, authority: tuple[Certificate, ...]) -> tuple[str, Any,
         if not any(_has_signed(one, own) for one in authority):
             path = _path(own, between, authority)
         (name,) = own.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
-        key, needed = own.public_key(), b"".join(one.public_bytes(Encoding.PEM) for one in path)
+        key, needed = own.public_key(), _pem(path)
     except Exception as error:  # The package documents no closed list of errors for bytes that a peer has sent.
         raise ValueError(f"a certificate that the authority has not issued: {error}") from error
     if not _is_supported(key):

@@ -13,20 +13,14 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
-from dimargin.gossip import limits
+from dimargin.gossip.limits import LIMITS
 from dimargin.gossip.links import Event, Failed, Link, Neighbours, Received, Trouble
-from dimargin.gossip.messages import MessageError, UnsoundError, decoder, encode, pack
+from dimargin.gossip.messages import MessageError, UnsoundError, decoder, encode
 from dimargin.gossip.program import Action, Report, Send, SiteProgram, Stop, Wake
 from dimargin.gossip.queues import Allowance, Inbox, Outbox, Timers
-from dimargin.gossip.state_file import StateError, read_state, write_state
-from dimargin.system.writing import is_transient
-
-_SYNC_EVERY = 5.0  # Seconds between two syncs of the state to the disk: a loss of power loses no more.
-_RETRY_AFTER = 1.0  # Seconds until a state that could not be written is written again.
-_TRAFFIC_COUNTS = ("messages_in", "bytes_in", "messages_out", "bytes_out", "lost", "dropped", "undecodable")
+from dimargin.gossip.state_file import SavedState
 
 
 class LiveSite:
@@ -58,8 +52,6 @@ class LiveSite:
         the error and its place), "withheld", "flooded", "held back", "lines left out", "trouble",
         "trouble over" and "stopped". Reports about messages are made for the first and every
         hundredth message.
-    largest : int, optional
-        Most bytes that a message may have; by default what the link carries.
     bandwidth : float, optional
         Bytes that may be sent per second, on average. Above it, only the newest message to each
         neighbour waits; older ones are dropped and counted.
@@ -67,7 +59,7 @@ class LiveSite:
     Raises
     ------
     ValueError
-        If `bandwidth` or `largest` is out of range.
+        If `bandwidth` is out of range.
     StateError
         If the folder of `state` does not exist.
     """
@@ -80,33 +72,24 @@ class LiveSite:
         state: str | os.PathLike[str] | None = None,
         clock: Callable[[], float] = time.monotonic,
         log: Callable[[str, dict[str, Any]], None] | None = None,
-        largest: int | None = None,
         bandwidth: float | None = None,
     ) -> None:
         if bandwidth is not None and not 0 < bandwidth < math.inf:
             raise ValueError(f"bandwidth must be a positive number of bytes per second, got {bandwidth!r}")
-        if largest is not None and not 0 < largest <= link.largest:
-            raise ValueError(f"largest must be between 1 and the link's {link.largest} bytes, got {largest!r}")
         self._program = program
         self._link = link
-        self._largest = largest or link.largest
-        self._decode = decoder(program.messages, self._largest)
-        self._state = None if state is None else Path(os.path.realpath(state))
-        if self._state is not None and not self._state.parent.is_dir():
-            raise StateError(f"{self._state}: the folder {self._state.parent} for the state of {link.name} is missing")
+        self._decode = decoder(program.messages, link.largest)
+        self._saved = SavedState(state, link.name, program, clock)
         self._clock = clock
         self._log = log or (lambda what, facts: None)
-        self._inbox = Inbox(2 * self._largest)
+        self._inbox = Inbox(2 * link.largest)
         self._timers = Timers()
         self._outbox = Outbox(bandwidth)
         self._traffic: dict[str, Counter[str]] = {}
         self._heard: dict[str, float] = {}
         self._announced: tuple[str, ...] = ()
-        self._began = self._synced = clock()
-        self._written, self._is_durable = b"", False  # The state in the file, and whether it is synced to the disk.
-        self._next_try = -math.inf  # Earliest time to write the state again after a failure.
+        self._began = clock()
         self._trouble: dict[str, str] = {}  # Reason by the troubled part, "state" or "link".
-        self._incarnation = 0
         self._finished: str | None = None
         self._flooded = 0
         self._withheld: dict[str, tuple[float, str]] = {}  # Time and reason of the last withheld message, by receiver.
@@ -139,12 +122,12 @@ class LiveSite:
         OSError
             If the state cannot be written at the end, or, for a lasting reason, at the start.
         """
-        self._restore()
+        self._saved.restore()
         self._link.open(self._inbox.put)
         try:
             self._start()
             reason = self._loop(stop, math.inf if max_time is None else max_time)
-            self._write(sync=True)
+            self._saved.write(sync=True)
         finally:
             self._link.close()
         self._log("stopped", {"reason": reason})
@@ -174,7 +157,7 @@ class LiveSite:
         return {
             "site": self._link.name,
             "seconds": now,
-            "incarnation": self._incarnation,
+            "incarnation": self._saved.incarnation,
             "finished": self._finished,
             "neighbours": list(self._announced),
             "flooded": self._inbox.flooded,
@@ -186,9 +169,9 @@ class LiveSite:
         }
 
     def _start(self) -> None:
-        self._began = self._synced = self._clock()
+        self._began = self._clock()
         self._announced = self._link.neighbours()
-        self._log("started", {"incarnation": self._incarnation, "link": self._link.status()})
+        self._log("started", {"incarnation": self._saved.incarnation, "link": self._link.status()})
         self._carry_out(self._program.start(0.0, self._announced))
         self._save(sync=True)  # A start counts as an incarnation even if nothing was sent.
 
@@ -325,55 +308,22 @@ class LiveSite:
             traffic["bytes_out"] += len(data)
             self._link.send(to, data)
 
-    def _restore(self) -> None:
-        stored = None if self._state is None else read_state(self._state)
-        if stored is None:
-            return
-        if stored.get("site") != self._link.name:
-            raise StateError(f"{self._state} is the state of site {stored.get('site')!r}, expected {self._link.name!r}")
-        try:
-            self._incarnation = int(stored["incarnation"]) + 1
-            self._program.restore(stored["program"])
-        except (KeyError, IndexError, TypeError, ValueError, RecursionError) as error:
-            kind = type(self._program).__name__
-            raise StateError(f"{self._state} is not a state from which {kind} can resume: {error!r}") from error
-
     def _save(self, sync: bool = False) -> bool:
-        """Write the state and return whether that succeeded; after a failure the next try must wait a second."""
-        if self._clock() < self._next_try:
-            return False
-        try:
-            self._write(sync)
-        except OSError as error:
-            if not (self._written or is_transient(error)):
-                raise  # The site has just started, in a folder where it may not write: its owner is there to read this.
-            self._next_try = self._clock() + _RETRY_AFTER
-            self._report_trouble("state", f"{self._state} cannot be written: {error.strerror or error}")
-            return False
-        self._report_trouble("state", "")
-        return True
-
-    def _write(self, sync: bool) -> None:
-        if self._state is None:
-            return
-        now = self._clock()
-        sync = sync or now - self._synced >= _SYNC_EVERY
-        content = {"site": self._link.name, "incarnation": self._incarnation, "program": self._program.checkpoint()}
-        body = pack(content)
-        is_kept = body == self._written and (not sync or (self._is_durable and self._state.exists()))
-        if not is_kept:  # An unchanged state is not written again, which would wear out the disk of a waiting site.
-            write_state(self._state, body, sync)
-            self._written, self._is_durable = body, sync
-        if sync:
-            self._synced = now
+        """Write the state if it is time; return whether messages that depend on it may be sent."""
+        is_saved = self._saved.save(sync)
+        self._report_trouble("state", self._saved.trouble)
+        return is_saved
 
     def _now(self) -> float:
         return self._clock() - self._began
 
     def _traffic_of(self, name: str) -> Counter[str]:
-        if name not in self._traffic and len(self._traffic) >= limits.SITES:
+        if name not in self._traffic and len(self._traffic) >= LIMITS.sites:
             name = "(others)"  # No site can have this name.
-        return self._traffic.setdefault(name, Counter(dict.fromkeys(_TRAFFIC_COUNTS, 0)))
+        if name not in self._traffic:
+            counts = ("messages_in", "bytes_in", "messages_out", "bytes_out", "lost", "dropped", "undecodable")
+            self._traffic[name] = Counter(dict.fromkeys(counts, 0))
+        return self._traffic[name]
 
     def _report_flood(self) -> None:
         if (flooded := self._inbox.flooded) > self._flooded:
@@ -402,7 +352,7 @@ class LiveSite:
 
     def _log_limited(self, what: str, facts: dict[str, Any]) -> None:
         """Log an event that may recur, within a limited number of lines of each kind."""
-        lines = self._lines.setdefault(what, Allowance(limits.LINES, limits.LINES_A_SECOND))
+        lines = self._lines.setdefault(what, Allowance(LIMITS.lines, LIMITS.lines_per_second))
         if lines.take(self._now()):
             if left_out := lines.forget():
                 self._log("lines left out", {"about": what, "lines": left_out})

@@ -1,8 +1,8 @@
 """Messages between sites: typed, versioned values of bounded size, in which nothing can be executed.
 
-A message is a subclass of `Message` with annotated fields: numbers, texts, lists and dictionaries of them, and arrays.
-On the wire it is two bytes of `MAGIC`, one of `PROTOCOL_VERSION`, and MessagePack, in which an array is its dtype, its
-shape and its raw little-endian values.
+A message is a subclass of `Message` with annotated fields: numbers, texts, lists and dictionaries
+of them, and arrays. On the wire it is two bytes of `MAGIC`, one of `PROTOCOL_VERSION`, and
+MessagePack, in which an array is its dtype, its shape and its raw little-endian values.
 
 The valid values of a field are declared with it, and checked once, when a message is decoded: by
 `Meta` of msgspec for numbers, texts, lists and dictionaries, by `Numbers` for arrays, and by
@@ -24,16 +24,14 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from dimargin.gossip import limits
+from dimargin.gossip.limits import LIMITS
 from dimargin.system.printing import PrintableError
 
 MAGIC = b"dm"
 PROTOCOL_VERSION = 1
-LARGEST = limits.MESSAGE  # Most bytes of a message, by default.
 _WIRE_DTYPES = ("<f8", "<f4", "<i8", "<i4", "|b1", "|u1")
-_NO_NUL = "^[^\\x00]*$"  # NumPy strips trailing NUL characters from texts.
 Array = np.ndarray[Any, np.dtype[Any]]
-_min, _max = np.minimum.reduce, np.maximum.reduce  # NaN if there is one; for few numbers twice as fast as min.
+_min, _max = np.minimum.reduce, np.maximum.reduce  # NaN if there is one, like np.min; twice as fast on short arrays.
 
 
 class MessageError(PrintableError, ValueError):
@@ -49,8 +47,8 @@ class Numbers:
     """Constraint on an array in a message, as an annotation of its field; NaN is never in the range."""
 
     dimensions: tuple[int, ...] = (1,)  # The allowed numbers of dimensions.
-    low: float = -limits.NUMBER
-    high: float = limits.NUMBER
+    low: float = -LIMITS.number
+    high: float = LIMITS.number
     dtype: str = "<f8"
 
     def fault(self, array: Array) -> str | None:
@@ -64,11 +62,12 @@ class Numbers:
         return None
 
 
-Count = Annotated[int, Meta(ge=0, le=limits.COUNT)]
-SiteName = Annotated[str, Meta(min_length=1, max_length=limits.NAME)]
-Text = Annotated[str, Meta(max_length=limits.TEXT, pattern=_NO_NUL)]
-Digest = Annotated[str, Meta(max_length=limits.DIGEST)]
-Finite = Annotated[float, Meta(ge=-limits.SUM, le=limits.SUM)]
+Count = Annotated[int, Meta(ge=0, le=LIMITS.count)]
+SiteName = Annotated[str, Meta(min_length=1, max_length=LIMITS.name)]
+# NumPy strips trailing NUL characters from texts, so texts have none.
+Text = Annotated[str, Meta(max_length=LIMITS.text, pattern="^[^\\x00]*$")]
+Digest = Annotated[str, Meta(max_length=LIMITS.digest)]
+Finite = Annotated[float, Meta(ge=-LIMITS.sum, le=LIMITS.sum)]
 
 
 class Message(msgspec.Struct, frozen=True, tag_field="kind"):
@@ -100,8 +99,10 @@ def _decode_array(kind: Any, value: Any) -> NDArray[Any]:
             raise ValueError(f"an array cannot have dtype {dtype!r} and shape {shape!r}")
         if math.prod(shape) * np.dtype(dtype).itemsize != len(raw):
             raise ValueError(f"{len(raw)} bytes for an array of shape {tuple(shape)}")
-        if max(shape, default=0) > LARGEST:  # Even without values, the norms of such an array would take memory.
-            raise ValueError(f"an array of shape {tuple(shape)} does not fit into a message of {LARGEST} bytes")
+        if (
+            max(shape, default=0) > LIMITS.message
+        ):  # An array of shape (10**9, 0) has no bytes, but its row norms would take memory.
+            raise ValueError(f"an array of shape {tuple(shape)} does not fit into a message of {LIMITS.message} bytes")
         return np.frombuffer(raw, dtype).reshape(shape)
     except TypeError as error:
         raise ValueError(f"expected an array, got {type(value).__name__}") from error
@@ -116,7 +117,7 @@ def encode(message: Message) -> bytes:
 
 
 @cache
-def decoder(kinds: tuple[type[Message], ...], largest: int = LARGEST) -> Callable[[bytes], Message]:
+def decoder(kinds: tuple[type[Message], ...], largest: int = LIMITS.message) -> Callable[[bytes], Message]:
     """Return a function that decodes messages of these kinds, and refuses everything else.
 
     It raises MessageError if there are more than `largest` bytes, or if they are damaged or of
@@ -127,8 +128,8 @@ def decoder(kinds: tuple[type[Message], ...], largest: int = LARGEST) -> Callabl
     --------
     >>> import numpy as np
     >>> class Greeting(Message, frozen=True, tag="greeting"):
-    ...     text: str
-    ...     values: Array
+    ...     text: Text
+    ...     values: Annotated[Array, Numbers()]
     >>> data = encode(Greeting("good morning", np.arange(3.0)))
     >>> decoder((Greeting,))(data).values
     array([0., 1., 2.])
@@ -221,7 +222,7 @@ def unpack(data: bytes) -> dict[str, Any]:
         raise MessageError(f"invalid state: {error}") from error
 
 
-_ARRAY_KEY = "__array__"  # The only key of a dictionary that stands for an array in a state.
+_ARRAY_KEY = "__array__"  # A dictionary with only this key stands for an array in a state.
 
 
 def _encode_state_value(value: Any) -> Any:

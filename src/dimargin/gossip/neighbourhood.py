@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 
@@ -18,8 +18,8 @@ class Neighbourhood:
 
     # Silence in seconds after which a neighbour counts as gone; infinite if sites need not answer.
     lease: float
-    # A neighbour is refused if it sends more messages per second of this site's clock. Messages
-    # that come while the site is busy for up to a minute, and are read in a burst, do not count.
+    # A neighbour is refused if it sends more messages than this per second of this site's clock. A
+    # burst of messages that is read after a pause of up to a minute is allowed.
     max_messages: float = float("inf")
     names: tuple[str, ...] = ()  # Sites that the network can reach.
     heard: dict[str, float] = field(default_factory=dict)  # Time of each neighbour's last message.
@@ -93,3 +93,9 @@ class Neighbourhood:
     def share_refusals(self, other: Neighbourhood) -> None:
         """Share all refusals, present and future, with another neighbourhood of the same site."""
         self.refused, self.redeemable = other.refused, other.redeemable
+
+
+def lower_median(progress: Iterable[int]) -> int:
+    """Return how far neighbours are, which one of two cannot raise; zero without neighbours."""
+    found = sorted(progress)
+    return found[(len(found) - 1) // 2] if found else 0

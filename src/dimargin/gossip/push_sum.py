@@ -6,14 +6,12 @@ each neighbour, and adds the shares that it receives. The sum of all masses stay
 contributions, and at every site the ratio of both parts tends to the weighted mean
 ``sum_i n_i q_i / sum_i n_i``, on any connected graph, directed or not.
 
-In the paper the mass in a lost message is lost for ever. Here a message carries the *sum* of all
-shares that one site ever sent the other (running sums; Hadjicostis, Vaidya, Dominguez-Garcia, IEEE
-TAC 2016), and the receiver adds the difference from the sum that it received before. The next
-message makes up for a lost one, and a repeated one adds nothing. Both ends of an edge can undo what
-went over it (`PushSum.forget`): the mean of the remaining sites is then exact, so that a site that
-has gone, or was dropped for false messages, leaves no trace. A contribution may change at any time:
-its change is added to the mass (dynamic average consensus), so that the mean of changing
-contributions is tracked. See docs/algorithms.md#push-sum.
+A message carries the *sum* of all shares that one site ever sent the other (running sums;
+Hadjicostis, Vaidya, Dominguez-Garcia, IEEE TAC 2016), and the receiver adds the difference from the
+sum that it received before: the next message makes up for a lost one, and a repeated one adds
+nothing. Both ends of an edge can undo what went over it (`PushSum.forget`), so that a site that has
+gone, or was dropped for false messages, leaves no trace in the mean. A change of a contribution is
+added to the mass (dynamic average consensus). See docs/algorithms.md#push-sum.
 """
 
 from __future__ import annotations
@@ -26,11 +24,11 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from dimargin.gossip import limits
+from dimargin.gossip.limits import LIMITS
 from dimargin.gossip.messages import Array, Count, Numbers
 from dimargin.system.arrays import Floats
 
-Life = Annotated[int, Meta(ge=0, le=limits.LIVES)]
+Life = Annotated[int, Meta(ge=0, le=LIMITS.lives)]
 
 
 class Mass(msgspec.Struct, frozen=True):
@@ -40,7 +38,7 @@ class Mass(msgspec.Struct, frozen=True):
     knows: Life  # Life of the receiver's end, as far as the sender knows; 0 before its first message arrives.
     sequence: Count  # Number of the message on this edge.
     heard: Count  # Sequence of the last message that the sender has received from the receiver.
-    sent: Annotated[Array, Numbers(low=-limits.SUM, high=limits.SUM)]  # Sum of all shares since the edge started.
+    sent: Annotated[Array, Numbers(low=-LIMITS.sum, high=LIMITS.sum)]  # Sum of all shares since the edge started.
 
 
 @dataclass
@@ -100,19 +98,16 @@ class PushSum:
         return self.edges[neighbour]
 
     def shares(
-        self,
-        neighbours: Collection[str],
-        keep: float | None = None,
-        rounded: Callable[[str, Floats, Floats], Floats] | None = None,
+        self, neighbours: Collection[str], rounded: Callable[[str, Floats, Floats], Floats] | None = None
     ) -> dict[str, Mass]:
-        """Split the mass evenly among these neighbours and this site, or keep the share `keep` of it here.
+        """Split the mass evenly among these neighbours and this site.
 
         `rounded`, if given, is called with a neighbour, the exact sum of its shares, and the latest
         share. It returns the sum that the message will carry; the difference stays here.
         """
         if not neighbours:
             return {}
-        kept = 1 / (len(neighbours) + 1) if keep is None else keep
+        kept = 1 / (len(neighbours) + 1)
         share = self.mass * ((1 - kept) / len(neighbours))
         given = {}
         for neighbour in neighbours:
@@ -150,7 +145,7 @@ class PushSum:
         edge, news = self.edge(sender), self.news(sender, mass)
         if self._has_lost_memory(edge, mass):
             self._undo(edge)
-            edge.life = min(mass.knows + 1, limits.LIVES)
+            edge.life = min(mass.knows + 1, LIMITS.lives)
             return False
         if mass.life > edge.knows:
             if edge.knows:  # The other end has undone the edge.
@@ -185,7 +180,7 @@ class PushSum:
         edge = self.edges.get(neighbour)
         if edge is not None:
             self._undo(edge)
-            edge.life = min(edge.life + 1, limits.LIVES)
+            edge.life = min(edge.life + 1, LIMITS.lives)
 
     def _undo(self, edge: Edge) -> None:
         self.mass = self.mass + (edge.sent - edge.received)
@@ -214,6 +209,6 @@ class PushSum:
         if not all(one.shape == found.mass.shape and np.isfinite(one).all() for one in sums):
             raise ValueError("its sums are NaN or infinite, or of different lengths")
         for name, edge in list(found.edges.items()):
-            if max(edge.life, edge.knows) > limits.LIVES or max(edge.sequence, edge.heard) > limits.COUNT:
+            if max(edge.life, edge.knows) > LIMITS.lives or max(edge.sequence, edge.heard) > LIMITS.count:
                 found._undo(found.edges.pop(name))
         return found

@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from dimargin.gossip import limits
+from dimargin.gossip.limits import LIMITS
 from dimargin.gossip.messages import digest_of
 from dimargin.system.arrays import Floats
 
@@ -43,19 +43,19 @@ class Schema:
             raise ValueError(f"its limits have the shapes {low.shape} and {high.shape}, expected one equal dimension")
         if not (np.isfinite(low).all() and np.isfinite(high).all()):
             raise ValueError("its limits have NaN or infinite values")
-        if (low > high).any() or max(-low.min(initial=0), high.max(initial=0)) > limits.NUMBER:
-            raise ValueError(f"a lower limit exceeds its upper limit, or a limit exceeds {limits.NUMBER:g}")
+        if (low > high).any() or max(-low.min(initial=0), high.max(initial=0)) > LIMITS.number:
+            raise ValueError(f"a lower limit exceeds its upper limit, or a limit exceeds {LIMITS.number:g}")
         if self.feature_names is not None and len(self.feature_names) != len(low):
             raise ValueError(f"{len(self.feature_names)} names for {len(low)} features")
         if self.feature_names is not None and len(set(self.feature_names)) < len(low):
             raise ValueError("two of its features have the same name")
-        if len(self.labels) > limits.LABELS:
-            raise ValueError(f"{len(self.labels)} labels, expected at most {limits.LABELS}")
+        if len(self.labels) > LIMITS.labels:
+            raise ValueError(f"{len(self.labels)} labels, expected at most {LIMITS.labels}")
         if len({isinstance(label, str) for label in self.labels}) > 1:
             raise ValueError("its labels must be all texts or all numbers")
         for label in self.labels:
-            if not isinstance(label, str) and not abs(label) <= limits.COUNT:
-                raise ValueError(f"a label is {label!r}, expected a text or a number of at most {limits.COUNT}")
+            if not isinstance(label, str) and not abs(label) <= LIMITS.count:
+                raise ValueError(f"a label is {label!r}, expected a text or a number of at most {LIMITS.count}")
 
     @classmethod
     def of(
@@ -65,8 +65,8 @@ class Schema:
 
         Raises ValueError if there are more features than fit into a message.
         """
-        if X.shape[1] > limits.FEATURES:
-            raise ValueError(f"rows have {X.shape[1]} features, expected at most {limits.FEATURES}")
+        if X.shape[1] > LIMITS.features:
+            raise ValueError(f"rows have {X.shape[1]} features, expected at most {LIMITS.features}")
         low = high = np.zeros(X.shape[1])
         if X.shape[0]:
             extremes = (getattr(X, name)(axis=0) for name in ("min", "max"))

@@ -6,9 +6,6 @@ import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
-_MIN_PATIENCE = 10.0  # Seconds without a free descriptor after which a site without neighbours reopens its link.
-_MAX_PATIENCE = 3600.0  # Seconds without a free descriptor after which any site reopens its link.
-
 
 @dataclass
 class Shortage:
@@ -21,10 +18,15 @@ class Shortage:
     """
 
     lease: float  # Seconds of silence after which the link takes a site as gone.
+    min_patience: float = 10.0  # Seconds without a free descriptor after which a lonely site reopens its link.
+    max_patience: float = 3600.0  # Seconds without a free descriptor after which any site reopens its link.
     _since: float = math.inf  # Time at which the last free descriptor was taken.
     _last: float = -math.inf  # Last time at which no descriptor was free.
-    _patience: float = _MIN_PATIENCE
+    _patience: float = field(init=False)
     _expected: set[str] = field(default_factory=set)  # Neighbours before or during the shortage.
+
+    def __post_init__(self) -> None:
+        self._patience = self.min_patience
 
     @property
     def is_there(self) -> bool:
@@ -48,7 +50,7 @@ class Shortage:
         if is_free:
             self._since = math.inf
             if now - self._last > 10.0:  # A descriptor has been free for ten seconds: the shortage is over.
-                self._expected, self._patience = set(neighbours), _MIN_PATIENCE
+                self._expected, self._patience = set(neighbours), self.min_patience
             return False
         self._since, self._last = min(self._since, now), now
         self._expected.update(neighbours)
@@ -56,7 +58,7 @@ class Shortage:
         if now - self._since <= self._max_seconds(neighbours, some_are_missing, hung_up()):
             return False
         if some_are_missing:
-            self._patience = min(2 * self._patience, _MAX_PATIENCE)
+            self._patience = min(2 * self._patience, self.max_patience)
         self._since = math.inf
         return True
 
@@ -64,5 +66,5 @@ class Shortage:
         if hung_up > 0.25:  # Reopening the link frees a quarter of the descriptors.
             return self.lease
         if not neighbours:
-            return _MIN_PATIENCE
-        return self._patience if some_are_missing else _MAX_PATIENCE
+            return self.min_patience
+        return self._patience if some_are_missing else self.max_patience

@@ -31,22 +31,18 @@ import json
 import re
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any
 
-from dimargin.gossip import limits
+from dimargin.gossip.known_sites import KnownSites
+from dimargin.gossip.limits import LIMITS
 from dimargin.gossip.links import Event, Failed, Link, LinkError, Neighbours, Received, Trouble
-from dimargin.gossip.messages import LARGEST
 from dimargin.gossip.shortage import Shortage
 from dimargin.gossip.tls_certificates import Tls, check_certificate
 from dimargin.gossip.zenoh_sender import ROUND, Sender
-from dimargin.gossip.zenoh_settings import NAME, SETTLING, checked_addresses, session_settings, with_free_port
+from dimargin.gossip.zenoh_settings import NAME, SessionSettings, with_free_port
 from dimargin.system.descriptors import is_descriptor_free, share_hung_up
-
-_MARK_PATTERN = re.compile(r"\d{20}-[0-9a-f]{1,32}")
-_MAX_MARKS = 16  # Most signs of life of one name at a time; a site that succeeds its killed self needs two.
 
 
 class _NameTakenError(LinkError):
@@ -97,25 +93,19 @@ class ZenohLink(Link):
         tls: Tls | None = None,
         neighbours: Collection[str] | None = None,
         lease: float = 2.0,
-        largest: int = LARGEST,
+        largest: int = LIMITS.message,
         router: bool = False,
     ) -> None:
-        listen = checked_addresses(name, swarm, listen, connect, tls, neighbours, lease, largest, router)
+        self._settings = SessionSettings(name, swarm, listen, tuple(connect), tls, neighbours, lease, largest, router)
         self._zenoh = _import_zenoh()
-        self.name, self.largest = name, largest
-        self._swarm, self._lease, self._router, self._tls = swarm, lease, router, tls
-        self._listen, self._connect = listen, tuple(connect)
-        self._wanted = None if neighbours is None else frozenset(neighbours)
+        self.name, self.largest, self._swarm, self._lease = name, largest, swarm, lease
+        self._listen = self._settings.addresses
         self._lock = threading.RLock()
+        self._sites = KnownSites(name, None if neighbours is None else frozenset(neighbours))
         self._life = 0  # Number of sessions opened so far.
         self._mark = ""  # Start and id of the current session: marks of one name sort by their start.
-        self._alive: dict[str, set[str]] = {}  # Marks of live sessions by site name.
-        self._met: dict[str, None] = {}  # Marks received in this session, the oldest first.
         self._senders: dict[str, Sender] = {}
-        self._dropped: Counter[str] = Counter()
-        self._numbers: Counter[str] = Counter()
-        self._heard: dict[str, int] = {}
-        self._refused = 0
+        self._refused = 0  # Number of messages from non-neighbours.
         self._deliver: Callable[[Event], None] = lambda event: None
         self._session: Any = None
         self._entities: list[Any] = []
@@ -134,8 +124,8 @@ class ZenohLink(Link):
             a site may succeed its killed self.
         """
         self._deliver = deliver
-        if self._tls is not None:
-            check_certificate(self.name, self._tls)
+        if self._settings.tls is not None:
+            check_certificate(self.name, self._settings.tls)
         self._join()
         threading.Thread(target=self._watch, daemon=True).start()
 
@@ -150,8 +140,8 @@ class ZenohLink(Link):
         if len(data) > self.largest:
             raise ValueError(f"{self.name} sends {to} {len(data)} bytes, expected at most {self.largest}")
         with self._lock:
-            if self._session is None or to == self.name or not self._is_wanted(to):
-                self._dropped[to] += 1
+            if self._session is None or not self._sites.is_wanted(to):
+                self._sites.dropped[to] += 1
                 return
             sender = self._senders.get(to)
             if sender is None or not sender.put(data):
@@ -165,7 +155,7 @@ class ZenohLink(Link):
     def neighbours(self) -> tuple[str, ...]:
         """Return the sorted names of the live sites with which this one exchanges messages."""
         with self._lock:
-            return self._names()
+            return self._sites.names()
 
     @property
     def listening(self) -> tuple[str, ...]:
@@ -182,7 +172,7 @@ class ZenohLink(Link):
             sent, by receiver; and `refused`, the number of messages from non-neighbours.
         """
         with self._lock:
-            return {"listening": list(self._listen), "dropped": dict(self._dropped), "refused": self._refused}
+            return {"listening": list(self._listen), "dropped": dict(self._sites.dropped), "refused": self._refused}
 
     def close(self) -> None:
         """Send the waiting messages within the lease, and leave the swarm; further calls do nothing."""
@@ -211,8 +201,7 @@ class ZenohLink(Link):
             session, self._session = self._session, None
             entities, self._entities = self._entities, []
             senders = list(self._senders.values())
-            self._alive.clear()
-            self._met.clear()
+            self._sites.end_session()
         if session is None:
             return
         for sender in senders:
@@ -249,7 +238,7 @@ class ZenohLink(Link):
                 now = time.monotonic()
                 silent = {peer: silent.get(peer, now) for peer in self._silent_peers()}
                 is_deaf = any(now - since > 1.5 * self._lease for since in silent.values())
-                needs_descriptors = self._tls is not None and bool(self._listen)
+                needs_descriptors = self._settings.tls is not None and bool(self._listen)
                 is_free = not needs_descriptors or is_descriptor_free()
                 is_due = shortage.is_due(now, is_free, self.neighbours(), share_hung_up)
                 if self._session is None or is_deaf or is_due:
@@ -272,8 +261,7 @@ class ZenohLink(Link):
             return set()
         connected = {str(peer) for peer in self._session.info.peers_zid()}
         with self._lock:
-            speaking = {mark.split("-")[1] for marks in self._alive.values() for mark in marks}
-            return ({mark.split("-")[1] for mark in self._met} & connected) - speaking
+            return self._sites.silent(connected)
 
     def _reopen(self) -> None:
         if self._session is not None:
@@ -294,10 +282,7 @@ class ZenohLink(Link):
             try:
                 listen = tuple(with_free_port(address) for address in listen)
                 config = self._zenoh.Config()
-                settings = session_settings(
-                    self.name, self._swarm, listen, self._connect, self._tls, self._lease, self.largest, self._router
-                )
-                for key, value in settings.items():
+                for key, value in self._settings.configuration(listen).items():
                     config.insert_json5(key, json.dumps(value))
                 session = self._zenoh.open(config)
             except (self._zenoh.ZError, OSError) as error:
@@ -308,7 +293,7 @@ class ZenohLink(Link):
                 reason = str(error).split(" at /")[0].rpartition(": ")[2]
                 if "already in use" in reason:
                     reason += "; end the program or site that listens there, or choose another port"
-                where = ", ".join(listen or self._connect)
+                where = ", ".join(listen or self._settings.connect)
                 raise LinkError(f"site {self.name} cannot open its link ({where}): {reason}") from error
             self._listen = listen
             return session
@@ -316,7 +301,8 @@ class ZenohLink(Link):
 
     def _wait_for_name(self) -> None:
         now = time.monotonic()
-        settled = now + (SETTLING * self._lease if self._connect else 0.0)  # The other sites are found one by one.
+        others = self._settings.connect  # Through these, the other sites are found one by one.
+        settled = now + (self._settings.settling * self._lease if others else 0.0)
         deadline = now + 1.5 * self._lease + 0.5  # A killed site's sign of life may outlive it by the lease.
         while (taken := self._is_taken()) or time.monotonic() < settled:
             if taken and time.monotonic() > deadline:
@@ -337,78 +323,51 @@ class ZenohLink(Link):
         is_put = sample.kind == self._zenoh.SampleKind.PUT
         number = bytes(sample.attachment) if sample.attachment is not None else b""
         with self._lock:
-            is_valid = fits and is_put and self._is_wanted(sender) and len(number) == 8
-            if not (is_valid and self._has_room_for(sender)):
+            is_valid = fits and is_put and self._sites.is_wanted(sender) and len(number) == 8
+            if not (is_valid and self._sites.has_room_for(sender)):
                 self._refused += 1
                 return
-            sequence = int.from_bytes(number, "little")
-            before = self._heard.get(sender, sequence - 1)
-            self._heard[sender] = sequence
-        self._deliver(Received(sender, sample.payload.to_bytes(), max(0, sequence - before - 1)))
+            lost = self._sites.receive(sender, int.from_bytes(number, "little"))
+        self._deliver(Received(sender, sample.payload.to_bytes(), lost))
 
     def _receive_sign_of_life(self, life: int, sample: Any) -> None:
         """Handle a sign of life, or its end; runs in a thread of Zenoh and must not call Zenoh."""
         parts = str(sample.key_expr).split("/")
-        if len(parts) != 4 or not NAME.fullmatch(parts[2]) or not _MARK_PATTERN.fullmatch(parts[3]):
+        if len(parts) != 4 or not NAME.fullmatch(parts[2]) or not re.fullmatch(r"\d{20}-[0-9a-f]{1,32}", parts[3]):
             return
         name, mark = parts[2:]
         with self._lock:
-            if life != self._life or self._session is None:
+            if life != self._life or self._session is None or not self._sites.has_room_for(name):
                 return
-            if not self._has_room_for(name):
-                return
-            marks = self._alive.setdefault(name, set())
-            before = self._names()
-            if sample.kind != self._zenoh.SampleKind.PUT:
-                marks.discard(mark)
-            elif len(marks) < _MAX_MARKS:
-                marks.add(mark)
-                self._met[mark] = None
-                if len(self._met) > 16 * limits.SITES:
-                    del self._met[next(iter(self._met))]
-            after = self._names()
+            before = self._sites.names()
+            self._sites.update(name, mark, sample.kind == self._zenoh.SampleKind.PUT)
+            after = self._sites.names()
             if before != after:
                 self._deliver(Neighbours(after))
             if name not in after and name in self._senders:
                 self._senders.pop(name).finish(0.0)
-        if name == self.name and mark < self._mark and mark in marks:
+            is_namesake = name == self.name and mark < self._mark and mark in self._sites.alive[name]
+        if is_namesake:
             # Two sites started at the same time, or before their networks met: the later one ends,
             # unless the other was killed and only its sign of life is left for a while.
             timer = threading.Timer(1.5 * self._lease + 0.5, self._give_way, (mark,))
             timer.daemon = True
             timer.start()
 
-    def _has_room_for(self, name: str) -> bool:
-        """Return whether the tables have room for a name, after removing sites that have gone if they are full."""
-        if name in self._alive or name in self._heard:
-            return True
-        if len({*self._alive, *self._heard}) >= limits.SITES:
-            for gone in [one for one in {*self._alive, *self._heard, *self._numbers} if not self._alive.get(one)]:
-                for table in (self._alive, self._heard, self._numbers, self._dropped):
-                    table.pop(gone, None)
-        return len(name) <= limits.NAME and len({*self._alive, *self._heard}) < limits.SITES
-
     def _give_way(self, mark: str) -> None:
         with self._lock:
-            taken = mark in self._alive.get(self.name, ()) and self._session is not None
+            taken = mark in self._sites.alive.get(self.name, ()) and self._session is not None
         if taken:
             self._deliver(Failed(self._name_is_taken()))
 
     def _next_number(self, to: str) -> int:
         with self._lock:
-            self._numbers[to] += 1
-            return self._numbers[to]
+            return self._sites.next_number(to)
 
     def _count_dropped(self, to: str, messages: int) -> None:
         if messages:
             with self._lock:
-                self._dropped[to] += messages
-
-    def _names(self) -> tuple[str, ...]:
-        return tuple(sorted(name for name, marks in self._alive.items() if marks and self._is_wanted(name)))
-
-    def _is_wanted(self, name: str) -> bool:
-        return name != self.name and (self._wanted is None or name in self._wanted)
+                self._sites.dropped[to] += messages
 
     def _key(self, *parts: str) -> str:
         return "/".join((self._swarm, *parts))

@@ -6,48 +6,88 @@ import os
 import re
 import socket
 from collections.abc import Collection, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from dimargin.gossip.tls_certificates import Tls
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 """Pattern of the names of sites and swarms, which are parts of Zenoh's keys."""
 
-_HANDSHAKE_TIMEOUT = "tls_handshake_timeout_ms=3600000"  # One hour, for the reason that `zenoh_link` gives.
 
-SETTLING = 0.1
-"""Share of the lease in which a site finds the others, before its name is used."""
+@dataclass(frozen=True)
+class SessionSettings:
+    """Parameters of a `ZenohLink`, which documents them, and Zenoh's configuration for them.
 
+    Raises ValueError for an invalid parameter.
+    """
 
-def checked_addresses(
-    name: str,
-    swarm: str,
-    listen: Sequence[str] | None,
-    connect: Sequence[str],
-    tls: Tls | None,
-    neighbours: Collection[str] | None,
-    lease: float,
-    largest: int,
-    router: bool,
-) -> tuple[str, ...]:
-    """Return the addresses to listen on; raise ValueError for an invalid parameter of `ZenohLink`."""
-    _check_names(name=(name,), swarm=(swarm,), neighbours=neighbours or (), allowed=() if tls is None else tls.allowed)
-    if not 0 < lease <= 3600:
-        raise ValueError(f"lease must be more than 0 and at most 3600 seconds, got {lease!r}")
-    if not 0 < largest <= 2**31:
-        raise ValueError(f"largest must be between 1 and 2^31 bytes, got {largest!r}")
-    if router and (not connect or listen):
-        raise ValueError("with a router, connect must name its address, and listen must be empty")
-    if router and tls is not None and tls.router is None:
-        raise ValueError("with a router and tls, tls.router must be the name in the router's certificate")
-    if tls is not None and not set(tls.allowed) - {name} and not router:
-        raise ValueError(f"tls.allowed must name another site than {name}")
-    protocol = "tcp" if tls is None else "tls"
-    listen = (f"{protocol}/127.0.0.1:0",) if listen is None else listen
-    for address in (*listen, *connect):
-        if not re.fullmatch(protocol + r"/[^\s#?]+:\d+", address) or int(address.rpartition(":")[2]) > 65535:
-            raise ValueError(f"expected an address such as {protocol}/192.0.2.1:7447, got {address!r}")
-    return () if router else tuple(listen)
+    name: str
+    swarm: str
+    listen: Sequence[str] | None
+    connect: Sequence[str]
+    tls: Tls | None
+    neighbours: Collection[str] | None
+    lease: float
+    largest: int
+    router: bool
+
+    settling: ClassVar[float] = 0.1  # Share of the lease in which a site finds the others, before its name is used.
+    handshake_seconds: ClassVar[float] = 3600.0  # Most seconds of a TLS handshake, for the reason in `zenoh_link`.
+
+    def __post_init__(self) -> None:
+        tls, router, protocol = self.tls, self.router, self.protocol
+        allowed = () if tls is None else tls.allowed
+        _check_names(name=(self.name,), swarm=(self.swarm,), neighbours=self.neighbours or (), allowed=allowed)
+        if not 0 < self.lease <= 3600:
+            raise ValueError(f"lease must be more than 0 and at most 3600 seconds, got {self.lease!r}")
+        if not 0 < self.largest <= 2**31:
+            raise ValueError(f"largest must be between 1 and 2^31 bytes, got {self.largest!r}")
+        if router and (not self.connect or self.listen):
+            raise ValueError("with a router, connect must name its address, and listen must be empty")
+        if router and tls is not None and tls.router is None:
+            raise ValueError("with a router and tls, tls.router must be the name in the router's certificate")
+        if tls is not None and not set(allowed) - {self.name} and not router:
+            raise ValueError(f"tls.allowed must name another site than {self.name}")
+        for address in (*self.addresses, *self.connect):
+            if not re.fullmatch(protocol + r"/[^\s#?]+:\d+", address) or int(address.rpartition(":")[2]) > 65535:
+                raise ValueError(f"expected an address such as {protocol}/192.0.2.1:7447, got {address!r}")
+
+    @property
+    def protocol(self) -> str:
+        """Protocol of the addresses."""
+        return "tcp" if self.tls is None else "tls"
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Addresses to listen on; port 0 means any free port."""
+        if self.listen is None:
+            return () if self.router else (f"{self.protocol}/127.0.0.1:0",)
+        return tuple(self.listen)
+
+    def configuration(self, listen: Sequence[str]) -> dict[str, Any]:
+        """Return Zenoh's configuration by key, for a session that listens on these addresses."""
+        lease, tls = self.lease, self.tls
+        handshake = "" if tls is None else f"#tls_handshake_timeout_ms={round(self.handshake_seconds * 1000)}"
+        settings = {
+            "mode": "client" if self.router else "peer",
+            "listen/endpoints": [address + handshake for address in listen],
+            "connect/endpoints": list(self.connect),
+            "connect/retry": {"period_init_ms": 200, "period_max_ms": 4000, "period_increase_factor": 2},
+            "scouting/delay": round(self.settling * lease * 1000),
+            "scouting/multicast/enabled": False,  # Multicast would find, and be found by, strangers.
+            "transport/link/protocols": [self.protocol],
+            "transport/unicast/open_timeout": round(lease * 2000),
+            "transport/unicast/accept_timeout": round(lease * 2000),
+            "transport/link/tx/lease": round(lease * 1000),
+            "transport/link/tx/queue/congestion_control/block/wait_before_close": round(lease * 1e6),
+            "transport/link/rx/max_message_size": self.largest + 2**16,
+            "transport/shared_memory/enabled": False,  # It takes 16 MiB per site, and sites rarely share a machine.
+        }
+        if tls is not None:
+            settings["transport/link/tls"] = _tls_settings(tls)
+            settings["access_control"] = _access_control(self.name, self.swarm, tls)
+        return settings
 
 
 def _check_names(**names: Collection[str]) -> None:
@@ -72,39 +112,6 @@ def with_free_port(address: str) -> str:
     with socket.socket(family, kind, protocol) as taken:
         taken.bind(endpoint)
         return f"{head}:{taken.getsockname()[1]}"
-
-
-def session_settings(
-    name: str,
-    swarm: str,
-    listen: Sequence[str],
-    connect: Sequence[str],
-    tls: Tls | None,
-    lease: float,
-    largest: int,
-    router: bool,
-) -> dict[str, Any]:
-    """Return Zenoh's configuration by key; the parameters are those of `ZenohLink`."""
-    handshake = "" if tls is None else f"#{_HANDSHAKE_TIMEOUT}"
-    settings = {
-        "mode": "client" if router else "peer",
-        "listen/endpoints": [address + handshake for address in listen],
-        "connect/endpoints": list(connect),
-        "connect/retry": {"period_init_ms": 200, "period_max_ms": 4000, "period_increase_factor": 2},
-        "scouting/delay": round(SETTLING * lease * 1000),
-        "scouting/multicast/enabled": False,  # Multicast would find, and be found by, strangers.
-        "transport/link/protocols": ["tcp" if tls is None else "tls"],
-        "transport/unicast/open_timeout": round(lease * 2000),
-        "transport/unicast/accept_timeout": round(lease * 2000),
-        "transport/link/tx/lease": round(lease * 1000),
-        "transport/link/tx/queue/congestion_control/block/wait_before_close": round(lease * 1e6),
-        "transport/link/rx/max_message_size": largest + 2**16,
-        "transport/shared_memory/enabled": False,  # It takes 16 MiB per site, and sites rarely share a machine.
-    }
-    if tls is not None:
-        settings["transport/link/tls"] = _tls_settings(tls)
-        settings["access_control"] = _access_control(name, swarm, tls)
-    return settings
 
 
 def _tls_settings(tls: Tls) -> dict[str, Any]:

@@ -17,26 +17,26 @@ from dimargin.kernels.user import UserKernel
 from dimargin.shards.partition import KernelClusters, Split
 from dimargin.strategies import LINEAR_SOLVERS, STRATEGIES, Committee, Router
 
-_ESTIMATORS = (
-    *MACHINES.values(), ODMClassifierCV, CoreSetSVMClassifier, CoreSetSVDD, OneClassCoreSetSVM, GossipSVMClassifier,
-    CalendarFeatures,
-    FourierFeatures,
-    SparseScaler,
-)  # fmt: skip
-_PARAMETERS = (
-    *STRATEGIES.values(), *LINEAR_SOLVERS.values(), LevelScores, Conditions, LinkFaults, Outage, NetworkSplit, frozenset
-)  # fmt: skip
-_FITTED_PARTS = (
-    SparseColumns, Kernel, RowTransform, UserKernel, Router, Committee, KernelClusters, Split, sp.csr_array
-)  # fmt: skip
 
-TRUSTED_TYPES: tuple[str, ...] = tuple(
-    sorted(
-        # The algorithms are not imported, because their modules need the extra "peers".
-        {f"{module}.{name}" for name, module in algorithm_homes().items()}
-        | {f"{kind.__module__}.{kind.__qualname__}" for kind in (*_ESTIMATORS, *_PARAMETERS, *_FITTED_PARTS)}
-    )
-)
+def _trusted_types() -> tuple[str, ...]:
+    estimators = (
+        *MACHINES.values(), ODMClassifierCV, CoreSetSVMClassifier, CoreSetSVDD, OneClassCoreSetSVM,
+        GossipSVMClassifier, CalendarFeatures, FourierFeatures, SparseScaler,
+    )  # fmt: skip
+    parameters = (
+        *STRATEGIES.values(), *LINEAR_SOLVERS.values(), LevelScores, Conditions, LinkFaults, Outage, NetworkSplit,
+        frozenset,
+    )  # fmt: skip
+    fitted_parts = (
+        SparseColumns, Kernel, RowTransform, UserKernel, Router, Committee, KernelClusters, Split, sp.csr_array
+    )  # fmt: skip
+    # The algorithms are not imported, because their modules need the extra "peers".
+    algorithms = {f"{module}.{name}" for name, module in algorithm_homes().items()}
+    kinds = (*estimators, *parameters, *fitted_parts)
+    return tuple(sorted(algorithms | {f"{kind.__module__}.{kind.__qualname__}" for kind in kinds}))
+
+
+TRUSTED_TYPES: tuple[str, ...] = _trusted_types()
 """Full names of all classes in fitted estimators, including their parameters, for skops and MLflow.
 
 Names that a loader trusts by default, such as numpy's, are not included, nor are functions and

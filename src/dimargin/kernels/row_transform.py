@@ -131,7 +131,8 @@ class RowTransform:
         size, spread = extent.size * kernel.row_scale, extent.spread * kernel.row_scale
         exact = cls(kernel, center, np.float64, False, size).in_float64()
         exact._check_size(size, extent.longest_sum, furthest)
-        # An offset that all rows share uses up digits without carrying information.
+        # If all rows are far from the origin, the digits of float32 go to the offset that they
+        # share.
         if size <= 30.0 * spread and exact._fits_float32(size):
             return exact._single(extent.longest_sum) or exact
         return exact

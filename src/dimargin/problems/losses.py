@@ -31,8 +31,8 @@ ROUNDING_OF_WEIGHTS = 1e-12
 class PiecewiseConjugate:
     """The conjugate ``phi`` of a loss, with one entry per row.
 
-    ``phi(g) = slope_right g + curvature_right g^2 / 2`` for ``g >= 0``, with the ``left`` pair for ``g < 0``, on
-    ``[lower, upper]`` with ``lower <= 0 <= upper``.
+    ``phi(g) = slope_right g + curvature_right g^2 / 2`` for ``g >= 0``, with the ``left`` pair for
+    ``g < 0``, on ``[lower, upper]`` with ``lower <= 0 <= upper``.
     """
 
     slope_right: Floats
@@ -44,7 +44,7 @@ class PiecewiseConjugate:
 
     @property
     def rows(self) -> list[Floats]:
-        """The six arrays for compiled passes; a stride of zero repeats one number for all rows."""
+        """The six arrays for compiled passes; an array may be broadcast, with a stride of zero."""
         return list(vars(self).values())
 
     def between(self, part: slice) -> PiecewiseConjugate:
@@ -118,9 +118,10 @@ class Loss(ABC):
         Rule by which a solver chooses blocks: all rows in random order if most dual coefficients
         move (the optimal margin distribution loss), the most violating rows if few do (the hinge).
     smooth : bool
-        Whether the loss has a derivative everywhere, so that Newton's method can minimise the primal.
+        Whether the loss has a derivative everywhere, so that Newton's method can minimise the
+        primal.
     is_shared : bool
-        Whether all rows of a problem share one weight of the loss, rather than having one each.
+        Whether one parameter weights the mean loss (`lam`), rather than the loss of each row (`C`).
     """
 
     selection: Literal["permutation", "greedy"]
@@ -157,7 +158,8 @@ class Loss(ABC):
         """Return the ``b`` that minimises ``sum_i loss_i(y_i (f_i + b)) - pull b``.
 
         One-sided losses implement this. Decision values ``f`` without intercept and labels are of
-        shape (n,); `conjugate` is that of this loss on these rows. Other rows contribute `pull`.
+        shape (n,); `conjugate` is that of this loss on these rows. `pull` is the slope in b of the
+        rows outside this problem.
         """
         raise NotImplementedError(f"{type(self).__name__} does not support an unregularised intercept")
 

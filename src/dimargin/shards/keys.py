@@ -1,7 +1,7 @@
 """Keys of rows, by which rows are sampled and dealt independently of their order in the input.
 
-A key is a seeded 64-bit hash of a row's features, label and weight, so that sorting by keys is
-random: the first m rows in the order of their keys are a random sample, and every p-th row is in a
+A key is a seeded 64-bit hash of a row's features, label and weight, so that sorting by
+keys shuffles the rows: the first m rows are a random sample, and taking every p-th row gives a
 random part, on one machine or on a cluster. Equal rows have equal keys: they are interchangeable,
 and consecutive, so that a sample has all of them or none.
 """

@@ -129,6 +129,8 @@ class LocalShards(Generic[Item]):
 
     def map(self, task: Task, value: Any = None, done: Done = None, cheap: bool = False) -> LocalShards[Any]:
         """See `Shards`; all results are kept."""
+        if len(self.items) == 1 and done is None:
+            return LocalShards(self.engine, (task(self.items[0], value),))
         ended = (lambda index, result: None) if done is None else (lambda index, result: done(index))
         return LocalShards(self.engine, tuple(self.engine.map(lambda item, _: task(item, value), self.items, ended)))
 

@@ -1,25 +1,25 @@
 """Choice of blocks, which depends on the loss.
 
-"permutation": once per pass all rows that are nonzero or violated, in random blocks or, in every
-second pass, in blocks of near neighbours, whose strongly coupled coefficients are solved for
-together. On ten fits of five data sets this took 0.62 to 1.00 times the kernel evaluations of
-random blocks alone (measured by bench/scripts/bench_cited.py); neighbours in all passes but the
-first can take many more. With several outputs three passes of four use neighbours, which the same
-outputs move. Rows whose coefficient is zero and optimal are left out of a pass, which saves most on
-Optimal margin Distribution Machines with large ``lam``.
+"permutation": a pass takes every row that is nonzero or violated once, in random blocks. Every
+second pass has blocks of near neighbours instead, because their coefficients depend on each other
+most. On ten fits of five data sets this took 0.63 to 1.00 times the kernel evaluations of random
+blocks alone (measured by bench/scripts/bench_cited.py); neighbours in all passes but the first can
+take many more. With several outputs three passes of four use neighbours, because the same outputs
+change near rows. Rows whose coefficient is zero and optimal are left out of a pass, which saves
+most on Optimal margin Distribution Machines with large ``lam``.
 
-"greedy", for losses with nonnegative coefficients (hinge, squared hinge), of which few move: passes
-of blocks of near neighbours over the rows that are inside their box or violated. Blocks of the most
-violating rows come between these passes, with as many rows whose decision value must rise as must
-fall, and with half of the previous such block. Without that balance the hinge zigzags; without
-neighbours it took five times the kernel evaluations on 20,000 rows of covtype (C=32, gamma=32),
-where nearly all support vectors are free. The solve starts on a quarter of the rows (a fifth fewer
-evaluations on ijcnn1 and cod-rna, but a quarter more on covtype). From the third pass on, rows
-whose zero coefficients are far from moving are shrunk, and where kernel values are expensive,
-kernel rows of the coefficients that move are cached (`dimargin.solvers.shrinking`). Shrinking is
-undone before a gap is believed. Where values are very expensive and memory suffices, full kernel
-rows are cached instead, and no row is shrunk: on reuters (7,770 sparse rows of 44 numbers, C=8)
-0.31 n^2 values are computed.
+"greedy", for losses whose coefficients are nonnegative and of which few move (hinge, squared
+hinge): passes of blocks of near neighbours over the rows that are inside their box or violated.
+Blocks of the most violating rows come between these passes: a quarter of the rows have a decision
+value that must rise, a quarter one that must fall, and half are of the previous such block. Without
+that balance the hinge zigzags; without neighbours it took five times the kernel evaluations on
+20,000 rows of covtype (C=32, gamma=32), where nearly all support vectors are free. The solve starts
+on a quarter of the rows (a fifth fewer evaluations on ijcnn1 and cod-rna, but a quarter more on
+covtype). From the third pass on, rows whose zero coefficients are far from moving are shrunk, and
+where kernel values are expensive, kernel rows of the coefficients that move are cached
+(`dimargin.solvers.shrinking`). Shrinking is undone before a gap is believed. Where values are very
+expensive and memory suffices, full kernel rows are cached instead, and no row is shrunk: on reuters
+(7,770 sparse rows of 44 numbers, C=8) 0.31 n^2 values are computed.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class GramNewton:
     it. Kernel values are float64, since a factor needs double precision where ``d_i`` is small,
     which is where this method pays. Factors in single precision, corrected by conjugate gradients,
     took longer, or rows changed pieces without end; a path from the solution at a smaller `lam`
-    took as many steps (bench/TARGETS.md lists what was tried). With an intercept c, the margins are
+    took as many steps (bench/targets lists what was tried). With an intercept c, the margins are
     ``y_i ((Kb)_i + c)``, and the signed coefficients of a minimum sum to zero.
     """
 

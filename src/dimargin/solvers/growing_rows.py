@@ -248,7 +248,16 @@ class GrowingRows(Solver[DualProblem, _State, Solution]):
             )
             state.spent += rounded.evaluations
             state.margins, state.objectives = rounded.margins, rounded.objectives
-        return Solution(state.dual, state.margins, state.objectives, status, reason, passes, state.spent, history)
+        return Solution(
+            dual=state.dual,
+            margins=state.margins,
+            objectives=state.objectives,
+            status=status,
+            reason=reason,
+            passes=passes,
+            kernel_evaluations=state.spent,
+            history=history,
+        )
 
     def evaluations(self, state: _State) -> int:
         """Return the number of kernel values computed so far."""

@@ -35,7 +35,7 @@ def certify(state: State) -> None:
 def count_rounding(state: State) -> bool:
     """Add the rounding of float32 to the best objectives, and return whether it is a strict bound.
 
-    It may take less work past a limit.
+    Once a limit is reached, it takes less work.
     """
     iterate, best, limits = state.iterate, state.iterate.best, state.limits
     work = iterate.evaluations * (0.1 if limits.reached else 1.0)

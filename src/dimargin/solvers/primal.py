@@ -33,7 +33,7 @@ from scipy.linalg.lapack import dtrtri
 from dimargin.problems.losses import PiecewiseConjugate
 from dimargin.problems.margin_losses import MarginLosses
 from dimargin.problems.objectives import ROUNDINGS, Objectives
-from dimargin.problems.solution import History, Status
+from dimargin.problems.solution import History, SolveResult, Status
 from dimargin.shards.shards import Shards, Sums
 from dimargin.solvers.loop import Limits, Solver, Verdict, converged
 from dimargin.solvers.progress import Progress, rounding_verdict
@@ -133,19 +133,14 @@ def _by_class(values: Floats, labels: Floats) -> tuple[Floats, Floats]:
 
 
 @dataclass(frozen=True)
-class PrimalSolution:
-    """Solution of a primal problem.
+class PrimalSolution(SolveResult):
+    """Solution of a primal problem; `passes` is the number of steps, plus one for the evaluation at the start.
 
-    The history is as in `dimargin.problems.solution.Solution`, with ``gradient_norm`` (the largest
-    of all outputs) and ``epochs``, the number of passes over all rows so far.
+    Entries of the history also have ``gradient_norm`` (the largest of all outputs) and ``epochs``,
+    the number of passes over all rows so far.
     """
 
     weights: Floats  # Weights of shape (n_outputs, m).
-    objectives: Objectives  # Objectives at these weights, with the intercepts.
-    status: Status
-    reason: str
-    passes: int  # Number of steps, plus one for the evaluation at the start.
-    history: History
 
     @property
     def parameters(self) -> Floats:
@@ -262,7 +257,15 @@ class PrimalSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[State])
 
     def finish(self, state: State, status: Status, reason: str, history: History) -> PrimalSolution:
         """Return the last iterate, which is the best, because the primal objective never rises."""
-        return PrimalSolution(state.weights, self.evaluate(state), status, reason, 1 + state.steps, history)
+        return PrimalSolution(
+            weights=state.weights,
+            objectives=self.evaluate(state),
+            status=status,
+            reason=reason,
+            passes=1 + state.steps,
+            kernel_evaluations=state.spent,
+            history=history,
+        )
 
     def evaluate(self, state: State) -> Objectives:
         """Return the objectives; compute them and the gradient unless they are known."""

@@ -1,4 +1,4 @@
-"""Progress of a solve: without it for long, rounding keeps the solve from its tolerance."""
+"""Detection of a solve that has made no progress for so long that rounding must be the cause."""
 
 from __future__ import annotations
 

@@ -25,9 +25,9 @@ class ShrinkingRule:
     first_pass: int = 2  # The first pass, counted from zero, in which rows may be shrunk.
     max_passes: int = 20  # Shrinking is undone after this many passes.
     distance: float = 0.1  # Distance of a shrunk row's margin from the kink, in slopes there.
-    # Shrinking is undone once the active rows' gap is this fraction of the last whole gap. On five
-    # data sets 0.4 took 1.06 to 1.32 times the kernel values, 0.02 0.97 to 1.10
-    # (bench/scripts/bench_cited.py).
+    # Shrinking is undone once the active rows' gap is this fraction of the last whole gap. Compared
+    # with this share, 0.4 took 1.06 to 1.32 times as many kernel values on five data sets, and 0.02
+    # took 0.97 to 1.10 times as many (bench/scripts/bench_cited.py).
     gap_share: float = 0.05
 
 
@@ -45,7 +45,7 @@ class Shrinking:
     whole_gap: float = np.inf  # Gap at the last check of all rows.
 
     def shrink(self, iterate: Iterate, passes: int, rng: np.random.Generator) -> None:
-        """Shrink three quarters of a large problem at first, later rows likely to stay at zero."""
+        """Shrink three quarters of a large problem at first, later rows that are likely to stay at zero."""
         if self.active is not None or self.whole_rows is not None:
             return
         problem, rule, cache = iterate.problem, self.rule, self.cache or self.max_cache_bytes

@@ -4,13 +4,13 @@
     dir/0001    results, shards, manifest   after a level
     dir/0002    results, manifest           after a step that needs results only
 
-``results`` are those of the jobs since the previous checkpoint, ``shards`` the parts of the level with
-their solutions. They are not pickled, and loading them executes nothing. The manifest is written last,
-and a checkpoint without one is ignored. It holds the parameters, the seed, the number of
-rows, a fingerprint of the data, and checksums of everything including itself. A new driver reads
-the source again and runs the same algorithm with the saved results instead of its first jobs, which
-brings it to the same state (`dimargin.spark.engine.record`). When a fit has ended, its checkpoints are
-marked as finished, and the next fit in the folder starts from scratch.
+``results`` are those of the jobs since the previous checkpoint, ``shards`` the parts of the level
+with their solutions. They are not pickled, and loading them executes nothing. The manifest is
+written last, and a checkpoint without one is ignored. It holds the parameters, the seed, the number
+of rows, a fingerprint of the data, and checksums of everything including itself. A new driver reads
+the source again and repeats the algorithm, taking the results of the first jobs from the
+checkpoint, which brings it to the same state (`dimargin.spark.engine.record`). When a fit has
+ended, its checkpoints are marked as finished, and the next fit in the folder starts from scratch.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, is_dataclass
 from hashlib import sha256
 from importlib.metadata import version
-from typing import Any
+from typing import Any, ClassVar
 from uuid import uuid4
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from dimargin.estimators.margin_classifier import MarginClassifier  # This imports every strategy.
+from dimargin.estimators.validation import seed_of
 from dimargin.kernels.matrix import KernelMatrix
 from dimargin.spark.engine.jobs import first_line
 from dimargin.spark.engine.packing import Packing
@@ -38,9 +39,8 @@ from dimargin.spark.engine.spark import SparkEngine, SparkShards
 from dimargin.spark.engine.spark_folder import Folder
 from dimargin.strategies import Resumption
 
-_FORMAT_VERSION = 2
+_FORMAT_VERSION = 3
 _READ_ERRORS = (PySparkException, Py4JJavaError)  # Spark raises these for a damaged file.
-_SAVE_INTERVAL = 60.0  # Seconds between checkpoints within a level.
 
 
 def _classes_to_pack() -> Iterator[type]:
@@ -67,6 +67,9 @@ class Checkpoints(Resumption):
         If checkpoints in the folder are damaged.
     """
 
+    save_interval: ClassVar[float] = 60.0
+    """Seconds between checkpoints within a level."""
+
     def __init__(self, engine: SparkEngine, path: str) -> None:
         self._engine, self._folder = engine, engine.folder(path)
         self._past = self._read_manifests()
@@ -80,7 +83,7 @@ class Checkpoints(Resumption):
         """Return the machine's seed or, if its random_state is None, that of the fit to resume."""
         if self._past and machine.random_state is None:
             return int(self._past[0]["fit"]["seed"])
-        return machine._seed()
+        return seed_of(machine.random_state)
 
     def begin(self, machine: MarginClassifier, seed: int, n_rows: int, fingerprint: str) -> None:
         """Start recording results after those of the checkpoints.
@@ -88,7 +91,8 @@ class Checkpoints(Resumption):
         Raises
         ------
         ValueError
-            If the checkpoints are damaged or belong to another fit; the message names the parameter that differs.
+            If the checkpoints are damaged or belong to another fit; the message names the parameter
+            that differs.
         """
         changeable = {"max_time", "memory_limit"}  # A resumed fit may have other values of these.
         fit = {
@@ -112,7 +116,9 @@ class Checkpoints(Resumption):
         self._engine.record(PACKING, past, saved)
         self._next = {**self._past[-1], "number": len(self._past)}
         if saved is not None:
-            self._spent.append(self._next["shards"]["folder"])  # Until then, lost shards are read from it again.
+            self._spent.append(
+                self._next["shards"]["folder"]
+            )  # Until the fit ends, lost shards are read from it again.
 
     def is_replaying(self) -> bool:
         """See `Resumption`."""
@@ -134,8 +140,8 @@ class Checkpoints(Resumption):
         self._clock = time.perf_counter()
 
     def save_now_and_then(self) -> None:
-        """Call `save` if the last checkpoint is older than `_SAVE_INTERVAL`."""
-        if time.perf_counter() - self._clock >= _SAVE_INTERVAL:
+        """Call `save` if the last checkpoint is older than `save_interval`."""
+        if time.perf_counter() - self._clock >= self.save_interval:
             self.save()
 
     def finish(self) -> None:

@@ -14,6 +14,7 @@ from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
 from dimargin.estimators import MarginClassifier
+from dimargin.problems.one_vs_rest import codes_of
 from dimargin.problems.solution import History
 from dimargin.spark.columns import check_frame
 from dimargin.spark.params import MachineParams, MachineSetters
@@ -149,7 +150,7 @@ class MarginModel(MachineParams, ClassificationModel, MLReadable, MLWritable):
 
     def predict(self, value: Vector) -> float:
         """Return the label of one row."""
-        return float(self._fitted._decide(self._decision_values(value))[0])
+        return float(self._fitted.classes_[codes_of(self._decision_values(value))][0])
 
     def predictRaw(self, value: Vector) -> DenseVector:
         """Return the decision values of one row, in the order of `classes`; those of two classes are opposite."""

@@ -28,12 +28,18 @@ from dimargin.estimators.validated_data import class_factors
 from dimargin.io.data import DataFileError
 from dimargin.io.data.chunks import check_classes
 from dimargin.io.data.csv_text import CsvLayout
-from dimargin.io.data.labels import fraction_said, known_labels
+from dimargin.io.data.labels import fraction_said, keyed_by_class
 from dimargin.io.data.libsvm import DENSE, check_weight
-from dimargin.io.data.named_columns import PANDAS_INDEX, FoundLabels, TableColumns, TextLabels, column_index
-from dimargin.io.data.opening import FileOptions, refuse_others
+from dimargin.io.data.named_columns import (
+    PANDAS_INDEX,
+    FoundLabels,
+    TableColumns,
+    TextLabels,
+    WantedColumns,
+    column_index,
+)
+from dimargin.io.data.opening import DataFile, FileOptions, refuse_others
 from dimargin.io.data.sniffing import SAMPLE_BYTES, SAMPLE_ROWS, name_format
-from dimargin.io.data.whole_file import format_taking
 from dimargin.spark.columns import FEATURES, LABEL, WEIGHT, Columns, quoted
 from dimargin.spark.engine.jobs import Jobs
 from dimargin.spark.engine.spark import SparkEngine
@@ -42,8 +48,6 @@ from dimargin.spark.passes import BatchParser, FileSummary, prepared, summarise
 from dimargin.spark.scaling import SUMS
 from dimargin.spark.training import train
 from dimargin.strategies import Progress
-
-_NUMERIC_TYPES = (T.IntegralType, T.FloatType, T.DoubleType, T.BooleanType, T.DecimalType)
 
 
 @dataclass(frozen=True)
@@ -85,8 +89,7 @@ class FileRows:
     def _weights_of_indices(self, given: Any) -> Any:
         if not isinstance(given, dict):
             return given
-        names, unknown = known_labels(np.array([*given], dtype=object), self.classes)
-        given = given if unknown else dict(zip(names.tolist(), given.values(), strict=True))
+        given = keyed_by_class(given, self.classes)
         return dict(enumerate(class_factors(given, self.classes, None, "class_weight").tolist()))
 
 
@@ -190,10 +193,12 @@ def _open_file(
     if not first:
         raise DataFileError(f"{path} is empty")
     refuse_others(path, start, options)
-    if format_taking(Path(path), options, label, start=start) == "libsvm":
+    file = DataFile(Path(path), options, start)
+    file.check(WantedColumns(label))
+    if file.kind == "libsvm":
         check_weight(path, weight)
         return _Opened(lines, LibsvmText(path, options, weight is not None), weight=weight)
-    return _open_csv(lines, path, label, weight, options, first, start)
+    return _open_csv(lines, file, path, label, weight, first)
 
 
 def _first_lines(lines: DataFrame) -> list[bytes]:
@@ -216,19 +221,14 @@ def _is_parquet(spark: SparkSession, path: str, options: FileOptions) -> bool:
 
 
 def _open_csv(
-    lines: DataFrame,
-    path: str,
-    label: str | int | None,
-    weight: str | None,
-    options: FileOptions,
-    first: list[bytes],
-    start: bytes,
+    lines: DataFrame, file: DataFile, path: str, label: str | int | None, weight: str | None, first: list[bytes]
 ) -> _Opened:
-    layout = CsvLayout.of_start(path, start, options, label, None, [] if weight is None else [weight])
+    known = WantedColumns(label, drop=[] if weight is None else [weight])
+    layout = CsvLayout.of_start(path, file.start, file.options, known)
     index = None if weight is None else column_index(path, layout.names, weight, "weight")
     drop = [] if index is None else [layout.names[index]]
-    taken = layout.choose(label, None, True, drop)
-    form = CsvText(path, layout, first[: layout.n_skipped_lines], taken, options, *drop)
+    taken = layout.choose(WantedColumns(label, drop=drop))
+    form = CsvText(path, layout, first[: layout.n_skipped_lines], taken, file.options, *drop)
     if layout.header:
         return _Opened(lines, form, taken.wanted, taken.label, taken.remarks, form.weight, taken.label)
     return _Opened(lines, form, None, taken.index, taken.remarks, index, taken.label)
@@ -239,12 +239,13 @@ def _open_table(table: DataFrame, path: str, label: str | int | None, weight: st
     given = {name.strip(): name for name in reversed(names)}
     names = [name.strip() for name in names]
     drop = [] if weight is None else [names[column_index(path, names, weight, "weight")]]
-    taken = TableColumns.choose(path, names, label, drop=drop)
+    taken = TableColumns.choose(path, names, WantedColumns(label, drop=drop))
     assert taken.label is not None
+    numbers = (T.IntegralType, T.FloatType, T.DoubleType, T.BooleanType, T.DecimalType)
     for name in (*taken.wanted, *drop):
-        _check_kind(path, name, table.schema[given[name]].dataType, _NUMERIC_TYPES, "numbers expected")
+        _check_kind(path, name, table.schema[given[name]].dataType, numbers, "numbers expected")
     kind = table.schema[given[taken.label]].dataType
-    labels = (*_NUMERIC_TYPES, T.StringType, T.DateType)
+    labels = (*numbers, T.StringType, T.DateType)
     _check_kind(path, taken.label, kind, labels, "numbers or text expected as labels")
     features = F.array(*(quoted(given[name]).cast("double") for name in taken.wanted))
     weights = [quoted(given[name]).cast("double").alias(WEIGHT) for name in drop]

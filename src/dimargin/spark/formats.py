@@ -24,7 +24,6 @@ from dimargin.spark.columns import FEATURES, LABEL, WEIGHT
 from dimargin.system.arrays import Floats, Indices
 
 LINE = "value"  # Spark's name of the column of lines of text.
-_MAX_WIDTH = 2**31 - 1  # Largest size of Spark's vectors.
 
 
 class Parsed(NamedTuple):
@@ -79,8 +78,9 @@ class LibsvmText(Format):
         if self.weighted:
             text, weights = without_weights(text, name)
         X, y = parse_lines(text, name)
-        if X.shape[1] > _MAX_WIDTH:
-            raise DataFileError(f"{self.path}: feature {X.shape[1] - 1} is above {_MAX_WIDTH - 1}, Spark's largest")
+        max_width = 2**31 - 1  # This is the largest size of Spark's vectors.
+        if X.shape[1] > max_width:
+            raise DataFileError(f"{self.path}: feature {X.shape[1] - 1} is above {max_width - 1}, Spark's largest")
         return Parsed(X, *np.unique(y, return_inverse=True), weights) if len(y) else None
 
 

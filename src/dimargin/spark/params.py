@@ -20,12 +20,6 @@ from dimargin.kernels.functions import KERNEL_NAMES
 from dimargin.spark.columns import Columns
 from dimargin.spark.values import as_object, converter
 
-_SPARK_TEXTS = {  # These docstrings of the estimators do not apply on Spark, or rely on scikit-learn's conventions.
-    "kernel": f"{{{', '.join(map(repr, KERNEL_NAMES))}}}. The kernel.",
-    "class_weight": "'balanced', or a dict from labels to weights. Factors of the rows' weights.",
-    "random_state": "Seed of all random choices: a whole number, or None for a different one each time.",
-}
-
 
 def spark_name(name: str) -> str:
     """Return the name of a parameter in pyspark.ml.
@@ -71,7 +65,7 @@ class MachineParams(HasWeightCol):
         if machine is None:
             return
         cls.machine = machine
-        hints, texts = typing.get_type_hints(machine.__init__), parameter_texts(machine) | _SPARK_TEXTS
+        hints, texts = typing.get_type_hints(machine.__init__), _texts(machine)
         for name in parameters(machine):
             param = spark_name(name)
             text = in_spark_names(machine, texts.get(name, ""))
@@ -129,7 +123,7 @@ class MachineParams(HasWeightCol):
         given = {name: as_object(name, self.getOrDefault(spark_name(name))) for name in parameters(self.machine)}
         machine = self.machine(**given)
         try:
-            machine._check_parameters()
+            machine.fit_plan()
         except (TypeError, ValueError) as error:
             raise type(error)(in_spark_names(self.machine, str(error))) from error
         return machine
@@ -193,6 +187,16 @@ class MachineSetters(MachineParams):
     def setIdCol(self, value: str) -> Self:
         """Set `idCol`; returns self."""
         return self._set(idCol=value)
+
+
+def _texts(machine: type[MarginClassifier]) -> dict[str, str]:
+    """Return the texts of the parameters of a machine."""
+    return parameter_texts(machine) | {
+        # The docstrings of these do not apply on Spark, or rely on scikit-learn's conventions.
+        "kernel": f"{{{', '.join(map(repr, KERNEL_NAMES))}}}. The kernel.",
+        "class_weight": "'balanced', or a dict from labels to weights. Factors of the rows' weights.",
+        "random_state": "Seed of all random choices: a whole number, or None for a different one each time.",
+    }
 
 
 def in_spark_names(machine: type[MarginClassifier], text: str) -> str:

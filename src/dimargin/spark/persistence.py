@@ -21,7 +21,6 @@ from dimargin.spark.engine.stored import PRIVATE
 from dimargin.spark.shipping import ship, unpacked
 
 _CHUNK_BYTES = 2**18  # Every row of ``data`` holds this many bytes.
-_CHUNKS_PER_JOB = 128  # A job reads this many chunks.
 
 
 class ParamsWriter(DefaultParamsWriter):
@@ -91,8 +90,9 @@ class ModelReader(MLReader[Any]):
 
 def _content(session: SparkSession, path: str, size: int) -> bytes:
     frame, content, n_chunks = session.read.parquet(f"{path}/data"), bytearray(), -(-size // _CHUNK_BYTES)
-    for first in range(0, n_chunks, _CHUNKS_PER_JOB):
-        indices = range(first, min(first + _CHUNKS_PER_JOB, n_chunks))
+    step = 128  # A job reads this many chunks.
+    for first in range(0, n_chunks, step):
+        indices = range(first, min(first + step, n_chunks))
         some = frame.where(F.col("place").between(indices[0], indices[-1])).select("place", "content")
         chunks = some.toArrow().sort_by("place")
         found = chunks["place"].to_pylist()

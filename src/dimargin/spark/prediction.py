@@ -12,6 +12,7 @@ from pyspark.ml.functions import array_to_vector
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from dimargin.problems.one_vs_rest import codes_of
 from dimargin.spark.arrow import features_of, in_batch, lists_of, names_by
 from dimargin.spark.columns import FEATURES, ID, Columns, quoted
 from dimargin.spark.shipping import Parcel, arrived
@@ -72,6 +73,6 @@ def _predictor(parcel: Parcel, columns: Columns) -> Any:
 
 def _answers(machine: Any, X: Any) -> pa.Array:
     values = machine.decision_function(X) if X.shape[0] else np.zeros(0)
-    raw, predicted = raw_predictions(values), machine._decide(values).astype(np.float64)
+    raw, predicted = raw_predictions(values), machine.classes_[codes_of(values)].astype(np.float64)
     lists = lists_of(np.arange(0, raw.size + 1, raw.shape[1]), raw.ravel())
     return pa.StructArray.from_arrays([lists, pa.array(predicted)], ["raw", "prediction"])

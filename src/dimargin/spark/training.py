@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, cast
 
 import numpy as np
@@ -15,9 +15,11 @@ from pyspark.sql import DataFrame
 from sklearn.base import clone
 
 from dimargin.estimators import LinearODMClassifier
-from dimargin.estimators.margin_classifier import MarginClassifier
-from dimargin.estimators.odm import odm_loss
+from dimargin.estimators.fit_plan import FitPlan
+from dimargin.estimators.margin_classifier import MarginClassifier, warn_unless_converged
 from dimargin.estimators.validated_data import Origin, class_factors, gamma_of
+from dimargin.estimators.validation import seed_of
+from dimargin.estimators.wide_attributes import set_attributes
 from dimargin.kernels.functions import Kernel
 from dimargin.kernels.matrix import KernelMatrix
 from dimargin.kernels.row_transform import RowTransform, StoredRows
@@ -32,7 +34,7 @@ from dimargin.spark.checkpoints import Checkpoints
 from dimargin.spark.columns import Columns
 from dimargin.spark.engine.spark import SparkEngine
 from dimargin.spark.source import KeyedRows, Measures, Source, Survey, extent_of, furthest_column
-from dimargin.strategies import Facts, LinearTraining, Progress, Resumption, Strategy, Training, TreeShape
+from dimargin.strategies import Facts, LinearTraining, Progress, Resumption, Training, TreeShape
 from dimargin.strategies.linear_newton import LinearFacts
 from dimargin.system.arrays import Floats, Indices
 from dimargin.system.threads import single_threaded_blas
@@ -95,12 +97,12 @@ def train(
         If the tolerance was not reached.
     """
     began, machine = time.perf_counter(), cast(Any, clone(prototype))
-    machine._check_parameters()
+    machine.fit_plan()
     if getattr(machine, "multi_class", None) == "one_vs_one":
         raise ValueError("multi_class='one_vs_one' is not supported on Spark, only 'one_vs_rest'")
     with SparkEngine(dataset.sparkSession) as engine, single_threaded_blas():
         checkpoints = None if checkpoint_dir is None else Checkpoints(engine, checkpoint_dir)
-        seed = machine._seed() if checkpoints is None else checkpoints.seed_for(machine)
+        seed = seed_of(machine.random_state) if checkpoints is None else checkpoints.seed_for(machine)
         source = Source(engine, columns.select(dataset), columns)
         survey, limits = source.survey(), Limits(
             tol=machine.tol, max_iter=machine.max_iter,
@@ -111,10 +113,8 @@ def train(
         attributes, reason = run.trained(source)
         if checkpoints is not None:
             checkpoints.finish()
-    for name, value in attributes.items():
-        setattr(machine, name, value)
-    machine.n_features_in_ = survey.n_features
-    machine._warn_unless_converged(reason)
+    set_attributes(machine, attributes | {"n_features_in_": survey.n_features})
+    warn_unless_converged(machine, reason, stacklevel=5)
     return cast(MarginClassifier, machine)
 
 
@@ -137,10 +137,21 @@ class _Run(ABC):
     def n_outputs(self) -> int:
         return 1 if len(self.survey.counts) == 2 else len(self.survey.counts)
 
-    def losses(self, measures: Measures, loss: Loss, intercept: bool) -> _Losses:
+    @cached_property
+    def plan(self) -> FitPlan:
+        """What the machine will do, one class against the rest."""
+        machine, survey = clone(self.machine), self.survey
+        if "multi_class" in machine.get_params(deep=False):
+            machine.set_params(multi_class="one_vs_rest")
+        counts = list(survey.counts.values())
+        plan: FitPlan = machine.fit_plan(survey.n_rows, survey.n_features, survey.n_values, counts)
+        return plan
+
+    def losses(self, measures: Measures) -> _Losses:
         """Return the settings of the losses of rows."""
         factors = class_factors(self.machine.class_weight, self.survey.classes, measures.weights, "classWeight")
-        return _Losses(loss, float(measures.weights @ factors), intercept, factors, self.n_outputs)
+        total = float(measures.weights @ factors)
+        return _Losses(self.plan.loss, total, self.plan.fit_intercept, factors, self.n_outputs)
 
     def scattered(self, source: Source, kernel: Kernel | None) -> tuple[Shards[KeyedRows], Measures]:
         """Scatter the rows, begin the checkpoints, and return the shards and the sums over them."""
@@ -155,14 +166,14 @@ class _LinearRun(_Run):
     def trained(self, source: Source) -> tuple[dict[str, Any], str]:
         """See `_Run`."""
         training = self.training(source)  # This holds the only handle on the rows.
-        solution = self.machine._check_solver().train(training)
-        attributes = self.machine._attributes(solution, self.survey.classes, training.facts.mass)
+        solution = self.plan.strategy.train(training)
+        attributes = self.machine.fitted_attributes(solution, self.survey.classes, training.facts.mass)
         return attributes, solution.reason
 
     def training(self, source: Source) -> LinearTraining:
         """Return the training problem, with rows as shards of the primal problem."""
         rows, measures = self.scattered(source, None)
-        losses = self.losses(measures, odm_loss(self.machine), bool(self.machine.fit_intercept))
+        losses = self.losses(measures)
         facts = LinearFacts(
             n_rows=measures.n_rows, n_features=measures.sums.shape[1], n_values=self.survey.n_values,
             n_outputs=self.n_outputs, mass=losses.total, intercept=losses.intercept,
@@ -175,38 +186,38 @@ class _LinearRun(_Run):
 class _KernelRun(_Run):
     def trained(self, source: Source) -> tuple[dict[str, Any], str]:
         """See `_Run`."""
-        strategy, shape = self.machine._chosen(self.survey.n_rows)
-        self.check_memory(source, strategy, shape)
-        training, transform = self.training(source, shape)
+        self.check_memory(source)
+        training, transform = self.training(source)
+        strategy = self.plan.strategy
         outcome = strategy.train(replace(training, solver=strategy.solver))
         origin = Origin(self.survey.classes, self.survey.n_rows, self.survey.n_given, transform)
-        return self.machine._attributes(origin, outcome), outcome.reason
+        return self.machine.fitted_attributes(origin, outcome), outcome.reason
 
-    def training(self, source: Source, shape: TreeShape) -> tuple[Training, RowTransform]:
+    def training(self, source: Source) -> tuple[Training, RowTransform]:
         """Return the training problem, with rows as parts with a kernel, and the row transform."""
         machine = self.machine
         kernel = Kernel(machine.kernel, 1.0, int(machine.degree), float(machine.coef0))
         rows, measures = self.scattered(source, kernel)
-        losses = self.losses(measures, machine._loss(), machine._has_intercept)
+        losses = self.losses(measures)
         transform = _transform(machine.gamma, kernel, rows, measures, losses)
         return Training(
             facts=Facts(measures.n_rows, self.n_outputs, losses.total, losses.loss, losses.intercept),
             rows=rows.map(_part, (losses, transform, measures.sizes), cheap=True),
             limits=self.limits,
-            shape=shape,
+            shape=self.plan.shape or TreeShape(),
             random_state=self.random_state,
             progress=self.progress,
             resumption=self.checkpoints or Resumption(),
             cache=CACHE if machine.memory_limit is None else min(CACHE, machine.memory_limit),
         ), transform
 
-    def check_memory(self, source: Source, strategy: Strategy, shape: TreeShape) -> None:
+    def check_memory(self, source: Source) -> None:
         """Raise MemoryError if all rows are brought together and would not fit in memory."""
-        survey, limit = self.survey, self.machine.memory_limit
-        if not strategy.joins_all_rows(survey.n_rows, shape):
+        plan, survey, limit = self.plan, self.survey, self.machine.memory_limit
+        if not plan.strategy.joins_all_rows(survey.n_rows, plan.shape):
             return
         # There are copies of the rows as received and as stored, in addition to the memory of the solve.
-        needed = 16 * survey.n_values + self.machine._memory_needed(survey.n_rows, survey.n_values, self.n_outputs)
+        needed = 16 * survey.n_values + plan.solve_memory
         worker = source.engine.memory_of_worker
         most, whose = (worker, "an executor has") if limit is None else (limit, "memoryLimit is")
         if needed > most:

@@ -11,17 +11,7 @@ import numpy as np
 from pyspark.ml.param import TypeConverters
 
 from dimargin.kernels.functions import KERNEL_NAMES
-from dimargin.strategies import LINEAR_SOLVERS, STRATEGIES, Options
-
-_OPTION_CLASSES: dict[str, type[Options]] = {
-    options.__name__: options for options in (*STRATEGIES.values(), *LINEAR_SOLVERS.values())
-}
-_SIMPLE_CONVERTERS: dict[type, Callable[[Any], Any]] = {
-    bool: TypeConverters.toBoolean,
-    int: TypeConverters.toInt,
-    float: TypeConverters.toFloat,
-    str: TypeConverters.toString,
-}
+from dimargin.strategies import OPTION_CLASSES, Options
 
 
 def converter(name: str, param: str, hint: Any) -> Callable[[Any], Any]:
@@ -33,7 +23,13 @@ def converter(name: str, param: str, hint: Any) -> Callable[[Any], Any]:
         special = _SPECIAL_CONVERTERS[name]
         return lambda value: special(param, value)
     kinds = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
-    steps = [_SIMPLE_CONVERTERS[kind] for kind in kinds if kind is not types.NoneType]
+    simple: dict[type, Callable[[Any], Any]] = {
+        bool: TypeConverters.toBoolean,
+        int: TypeConverters.toInt,
+        float: TypeConverters.toFloat,
+        str: TypeConverters.toString,
+    }
+    steps = [simple[kind] for kind in kinds if kind is not types.NoneType]
     optional = len(steps) < len(kinds)
 
     def convert(value: Any) -> Any:
@@ -50,7 +46,7 @@ def as_object(name: str, value: Any) -> Any:
     """Return the machine's value for that of a Param: a strategy or solver with options becomes an object."""
     if name in ("strategy", "solver") and isinstance(value, dict):
         ((kind, options),) = value.items()
-        return _OPTION_CLASSES[kind](**options)
+        return OPTION_CLASSES[kind].from_saved(options)
     return value
 
 
@@ -64,18 +60,18 @@ def _kernel(param: str, value: Any) -> str:
 
 def _strategy_or_solver(param: str, value: Any) -> str | dict[str, dict[str, Any]]:
     """Return a name unchanged, and a strategy or solver, or its saved form, as a dict from its class to its options."""
-    if isinstance(value, Options) and _OPTION_CLASSES.get(type(value).__name__) is type(value):
+    if isinstance(value, Options) and OPTION_CLASSES.get(type(value).__name__) is type(value):
         value = {type(value).__name__: value.get_params(deep=False)}
     elif isinstance(value, str):
         return value
     if not isinstance(value, Mapping) or len(value) != 1 or not isinstance(next(iter(value.values())), Mapping):
         raise TypeError(f"{param} must be a name or a strategy or solver of dimargin, got {value!r}")
     ((kind, options),) = value.items()
-    if kind not in _OPTION_CLASSES:
-        raise TypeError(f"{param} must be a name or an object of one of {', '.join(_OPTION_CLASSES)}, got a {kind}")
+    if kind not in OPTION_CLASSES:
+        raise TypeError(f"{param} must be a name or an object of one of {', '.join(OPTION_CLASSES)}, got a {kind}")
     plain = {key: option.item() if isinstance(option, np.generic) else option for key, option in options.items()}
     try:
-        _OPTION_CLASSES[kind](**plain)
+        OPTION_CLASSES[kind](**plain)
     except TypeError as error:
         raise TypeError(f"{param}: {error}") from error
     return {kind: plain}

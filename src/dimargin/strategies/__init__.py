@@ -31,6 +31,10 @@ STRATEGIES: dict[str, type[Strategy]] = {
 LINEAR_SOLVERS: dict[str, type[LinearSolver]] = {
     "newton": LinearNewton, "svrg": LinearSVRG, "csvrg": LinearCoreSetSVRG, "dsvrg": LinearDSVRG
 }  # fmt: skip
+OPTION_CLASSES: dict[str, type[Options]] = {
+    options.__name__: options for options in (*STRATEGIES.values(), *LINEAR_SOLVERS.values())
+}
+"""Classes of strategies and linear solvers by their names, which model files and Spark's Params hold."""
 
 
 def strategy_of(given: object) -> Strategy:

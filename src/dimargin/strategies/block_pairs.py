@@ -7,6 +7,8 @@ feasible for all rows, and the certificate, as for every pair, is that of all ro
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from dimargin import _core
@@ -16,12 +18,23 @@ from dimargin.problems.joined import JoinedProblems
 from dimargin.strategies.pair_results import FoundPairs
 from dimargin.system.arrays import Floats, Indices
 
-VALUES_AT_ONCE = 2**22
-"""Most kernel values of the pairs of one call, so that a call takes a small part of a second."""
-ROWS_AT_ONCE = 2**14
-"""Most rows of the pairs of one call, so that arrays of rows stay in the second-level cache."""
-FEW_ROWS, LAST_ROWS = 16, 4
-"""Rows per class of a rough machine (25 microseconds), and of one after the time limit (three)."""
+
+@dataclass(frozen=True)
+class PairSizes:
+    """Sizes that decide how pairs of classes are solved; they do not depend on the data."""
+
+    values_at_once: int = 2**22
+    """Most kernel values of the pairs of one call, so that a call takes a small part of a second."""
+    rows_at_once: int = 2**14
+    """Most rows of the pairs of one call, so that arrays of rows stay in the second-level cache."""
+    few_rows: int = 16
+    """Rows per class of a rough machine, which takes 25 microseconds."""
+    last_rows: int = 4
+    """Rows per class of a machine after the time limit, which takes three microseconds."""
+    max_stored_rows: int = 4096
+    """Most rows of a pair that is solved on stored kernel values, which then take 64 MiB."""
+    large_pair_rows: int = 8192
+    """Pairs with more rows are solved one at a time: their blocks and passes keep all threads busy."""
 
 
 def solve_blocks(

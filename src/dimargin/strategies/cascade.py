@@ -10,16 +10,11 @@ In the first round a part *represents* the whole, including rows filtered out at
 its loss is W / W_k (ODM: W_k c), and coefficients are rescaled by W_k / W_merged, as in DiODM. CascadeSVM
 uses C everywhere (``coefficients="global"``): its parts are more regularised than the whole, and keep more
 rows. The last part represents all rows, so both variants end with the coefficients of the whole problem.
-Giving it only the weight of the surviving rows would solve another problem: with the ODM loss on exactly its
-support vectors, 5,000 rows of cod-rna, the result was as far from the optimum as no machine at all. On 16,000
-rows in 16 parts (hinge), one round reached 97.5% on ijcnn1 and 95.1% on cod-rna, 98.0 and 94.0% with global
-coefficients; the optimum has 98.2 and 95.3%. Both variants took four and three rounds to a gap of 1e-3.
+
 Rounds are for parts that are far from each other: in one place, solving the whole problem from the same start
-was cheaper in every measurement. With few support vectors (10,000 rows of ijcnn1 in 4 parts) two more rounds
-took 0.98 n^2 kernel values and the whole problem 0.27; with many (16,000 rows of cod-rna in 16 parts) one
-more round took 18.9 and the whole problem 2.5. The first round therefore only provides a start: its last
-part, too, is solved to `level_tol`, and is left out if it would have more than a third of the rows. Figures
-are those of bench/scripts/bench_cited.py. See docs/algorithms.md#cascades.
+was cheaper in every measurement (docs/algorithms.md#cascades). The first round therefore only provides a
+start: its last part, too, is solved to `level_tol`, and is left out if it would have more than a third of the
+rows.
 """
 
 from __future__ import annotations
@@ -111,21 +106,21 @@ class Cascade(Strategy):
         if self.rounds is None:
             yield from self._whole(training, level)
             return
-        (support,), spent = level.parts.collect(support_of), level.results[0].kernel_evaluations
+        (support,), spent = level.parts.collect(support_of), level.results[0].result.kernel_evaluations
         level.parts.release()
         for number in count(1):
-            seen = evaluate(training, support, number)
-            yield levels.Step(seen.level, seen.found, spent, {"round": number})
+            step, support = evaluate(training, support, number)
+            yield replace(step, evaluations=spent, about={"round": number})
             if number == 1:
                 dealt.keep()  # Later rounds reuse the partition.
-            support, spent = again(training, dealt.parts, n_levels, seen.support, number, history)
+            support, spent = again(training, dealt.parts, n_levels, support, number, history)
             if training.limits.interrupted.is_set():
                 return
 
     def _whole(self, training: Training, level: Level[Summary]) -> Iterator[levels.Step]:
         """Solve the whole problem from the coefficients of level 1 or 0, unless interrupted."""
         if level.level == 0:
-            (support,), spent = level.parts.collect(support_of), level.results[0].kernel_evaluations
+            (support,), spent = level.parts.collect(support_of), level.results[0].result.kernel_evaluations
         else:
             training.progress.level_begin(0, None)
             represent = self.coefficients == "represented"
@@ -134,8 +129,8 @@ class Cascade(Strategy):
             joined.release()
         level.parts.release()
         if not training.limits.interrupted.is_set():
-            whole = finish(training, support, training.limits, 1)
-            yield levels.Step(whole.level, whole.found, spent)
+            step, _ = finish(training, support, training.limits, 1)
+            yield replace(step, evaluations=spent)
 
     def _partition(self) -> Partition:
         return RandomPartition()
@@ -163,7 +158,8 @@ class Cascade(Strategy):
             n_support = sum(part.n_support for part in step.level.results)
             late = levels.out_of_time(training, f"no level below {level}", n_support, 1 / p ** (level - 1), history)
             return levels.last_level(training, step.level, requested) or late
-        evaluated = step.level.results[0]
+        (whole,) = step.level.results
+        evaluated = whole.result
         if self.rounds is None or evaluated.status != "max_iter":
             return evaluated.status, evaluated.reason
         number = history[-1]["round"]
@@ -173,5 +169,5 @@ class Cascade(Strategy):
             return "precision", f"another round left the relative gap at {evaluated.objectives.worst_gap:.2e}"
         # A round computes all margins twice (for the starts of its parts and for the evaluation), and
         # those of every support vector in every part.
-        passes = 2 + p ** self.n_levels(n, training.shape) * evaluated.n_support / n
-        return levels.out_of_time(training, "no more rounds", evaluated.n_support, passes, history)
+        passes = 2 + p ** self.n_levels(n, training.shape) * whole.n_support / n
+        return levels.out_of_time(training, "no more rounds", whole.n_support, passes, history)

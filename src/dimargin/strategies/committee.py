@@ -1,26 +1,24 @@
 """Bayesian committee machine over clusters: sums the calibrated log odds of all local machines.
 
-This is Tresp's committee (Neural Computation, 2000) for classifiers. Table 1 of the DC-SVM paper
-compares with it, without saying in which form. With members trained on disjoint rows,
+This is Tresp's committee (Neural Computation, 2000) for classifiers. With members trained on disjoint rows,
 
     logit P(y|x) = sum_c logit P_c(y|x) - (k - 1) logit P(y)
 
 A member's probabilities are fitted by Platt's maximum likelihood, with his smoothed targets, to its
-decision values on held-out rows, three folds of its cluster. There is one difference. Platt's two
-parameters, fitted on a member's own cluster, are wrong for rows of other clusters, where k - 1 members
-would answer with the odds of their own cluster: on 20,000 rows of ijcnn1 in 16 clusters that gave an
-accuracy of 9.8%. A member without information (f_c = 0) must answer with the prior, so only the slope
-is fitted, and members' intercepts are not used:
+decision values on held-out rows, three folds of its cluster. There is one difference: a member without
+information (f_c = 0) must answer with the prior, so only the slope is fitted, and members' intercepts
+are not used:
 
-    logit P_c(y|x) = logit P(y) + a_c f_c(x),   a_c >= 0     (96.0%; all machines summed 96.6%, early prediction 98.4%)
+    logit P_c(y|x) = logit P(y) + a_c f_c(x),   a_c >= 0
 
-Figures are those of bench/scripts/bench_cited.py. See docs/algorithms.md#early-prediction.
+Platt's second parameter would make k - 1 members answer with the odds of their own cluster
+(docs/algorithms.md#early-prediction).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.optimize import brentq
@@ -35,8 +33,6 @@ from dimargin.strategies.solves import Plan, Solved, Summary
 from dimargin.strategies.strategy import Outcome, Training
 from dimargin.system.arrays import Floats
 
-_MAX_LOG_ODDS = float(logit(1 - 1e-6))  # A member's log odds are clipped to this size.
-
 
 @dataclass(frozen=True)
 class Committee(Router):
@@ -44,6 +40,7 @@ class Committee(Router):
 
     slopes: Floats  # The slopes ``a_c`` have shape (n_clusters, n_outputs).
     prior: Floats  # Log odds of the positive class among all rows, of shape (n_outputs,).
+    max_log_odds: ClassVar[float] = float(logit(1 - 1e-6))  # A member's log odds are clipped to this size.
 
     def decision_values(self, kernel: KernelMatrix, X: Any, coefficients: Floats) -> Floats:
         """Return log odds, of shape (n_outputs, n_rows); see `Router.decision_values`."""
@@ -51,7 +48,7 @@ class Committee(Router):
         values = np.repeat(prior, X.shape[0], axis=1)
         for slopes, own in zip(self.slopes, self.members(self.clusters), strict=True):
             log_odds = prior + slopes[:, None] * kernel.multiply(own, coefficients[:, own])
-            values += np.clip(log_odds, -_MAX_LOG_ODDS, _MAX_LOG_ODDS) - prior
+            values += np.clip(log_odds, -self.max_log_odds, self.max_log_odds) - prior
         return values
 
 
@@ -64,7 +61,7 @@ def calibrated(training: Training, level: Level[Summary], router: Router, tol: f
     """
     limits, parts = replace(training.limits, tol=max(training.limits.tol, tol)), level.parts
     (positive,) = parts.aggregate(_positive)
-    prior = np.clip(logit(positive / training.facts.total), -_MAX_LOG_ODDS, _MAX_LOG_ODDS)
+    prior = np.clip(logit(positive / training.facts.total), -Committee.max_log_odds, Committee.max_log_odds)
     members = parts.collect(_member_slopes, (Plan.of(training, parts, limits), prior))
     evaluations = sum(spent for _, spent in members)
     if limits.out_of_time or limits.interrupted.is_set():

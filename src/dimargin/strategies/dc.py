@@ -11,11 +11,8 @@
 
 Clusters are parts of the whole: local problems have the global coefficients (C; with the ODM loss W c),
 and the concatenated local solutions solve the problem whose kernel is zero between clusters (Lemma 1).
-So nothing is rescaled, unlike in DiODM. theorem_1.py bounds the distance to the optimum.
-
-The paper is corrected in three places (docs/algorithms.md#divide-and-conquer). Its loop never reaches
-level 0. Its sample and kernel are corrected in dimargin.shards.partition.clusters. Step 6 is left out
-if most rows are support vectors, because it would cost as much as step 7.
+So nothing is rescaled, unlike in DiODM. Step 6 is left out if most rows are support vectors, because it
+would cost as much as step 7. See docs/algorithms.md#divide-and-conquer.
 """
 
 from __future__ import annotations
@@ -24,7 +21,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -32,11 +29,11 @@ from dimargin.problems.solution import History
 from dimargin.shards.partition import KernelClusters, cluster_rows, largest_sample
 from dimargin.shards.tree import Level
 from dimargin.solvers.loop import Verdict
-from dimargin.strategies import levels, theorem_1
+from dimargin.strategies import levels
 from dimargin.strategies.committee import calibrated, warn_if_uncalibrated
 from dimargin.strategies.refine import last_step
 from dimargin.strategies.solves import Summary, first_support, part_of
-from dimargin.strategies.strategy import LevelModel, Outcome, Strategy, Training, TreeShape
+from dimargin.strategies.strategy import LevelModel, MovedOptions, Outcome, Strategy, Training, TreeShape
 
 
 @dataclass(eq=False, repr=False)
@@ -56,9 +53,6 @@ class DivideAndConquer(Strategy):
         Larger clusters are split by kernel k-means of their own rows; unseen rows follow the same splits.
     level_tol : float, default=0.1
         Relative gap to which levels above `stop_level` are solved: they only provide the start of the next level.
-    theorem_1 : bool, default=False
-        Whether `history_` has the bound of the paper's Theorem 1 for every level, for the hinge without intercept. It
-        takes up to ``n^2`` kernel values for n <= 2,048 rows, and 128 n for more.
 
     Examples
     --------
@@ -81,7 +75,9 @@ class DivideAndConquer(Strategy):
     clustering_kernel: Literal["wide", "same"] = "wide"
     max_cluster_size: int | None = None
     level_tol: float = 0.1
-    theorem_1: bool = False
+    moved_options: ClassVar[MovedOptions] = {
+        "theorem_1": (False, "dimargin_bench.experiments.theorem_1.BoundedDivideAndConquer")
+    }
 
     def validate(self) -> None:
         """Raise ValueError for an option out of its range."""
@@ -120,11 +116,6 @@ class DivideAndConquer(Strategy):
             found = cache(partial(self._model, training, level, clustered.rule, evaluations))
             if depth == shape.stop_level:
                 found()  # Its cost is counted for this level.
-            if self.theorem_1:
-                drawn = np.random.default_rng([training.random_state, depth])
-                bound, values = theorem_1.bound(facts, level, levels.average(level, facts.total), drawn)
-                about |= bound
-                evaluations.append(values)
             yield levels.Step(level, found, sum(evaluations), about)
             rows, n_support = level.parts.map(part_of), sum(part.n_support for part in level.results)
         yield from last_step(training, rows, n_support, history)

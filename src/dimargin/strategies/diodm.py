@@ -13,8 +13,8 @@ The paper is wrong in three places (docs/algorithms.md#diodm). *Merging*: if all
 a decision function, their slacks agree, and by the optimality conditions coefficients scale as one over
 the mass. Concatenated coefficients are p times too large, and no better as a warm start than zeros. *The
 loop* ends at level 1, uses p for two things, and tests convergence on zeros. *Labels* are ignored by
-the strata, so a rare class can vanish from a part. ``DiODM(warm_start="concatenate")`` and
-``stop_level=1`` follow the paper literally, for comparison.
+the strata, so a rare class can vanish from a part. `dimargin_bench.experiments.literal_diodm` follows
+the paper literally, for comparison.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -36,7 +36,7 @@ from dimargin.strategies.across import solve_across, stay_in_shards
 from dimargin.strategies.levels import Step, follow, joined_starts, last_level, model, out_of_time, solve_level
 from dimargin.strategies.passing import start_of
 from dimargin.strategies.solves import Solved, Summary
-from dimargin.strategies.strategy import Outcome, Strategy, Training
+from dimargin.strategies.strategy import MovedOptions, Outcome, Strategy, Training
 
 
 @dataclass(eq=False, repr=False)
@@ -45,8 +45,6 @@ class DiODM(Strategy):
 
     Parameters
     ----------
-    warm_start : {"rescale", "concatenate"}, default="rescale"
-        Warm start of merged parts: coefficients times ``W_k / W_merged``, or unchanged as printed in the paper.
     landmark_choice : {"greedy", "random"}, default="greedy"
         Choice of the landmarks, see `dimargin.shards.partition.pivoted_cholesky`.
     sample_size : int or None, default=None
@@ -69,7 +67,10 @@ class DiODM(Strategy):
 
     uses = frozenset({"branching", "n_levels", "n_landmarks", "stop_level"})
 
-    warm_start: Literal["rescale", "concatenate"] = "rescale"
+    rescales_starts: ClassVar[bool] = True  # Whether warm starts of merged parts are rescaled.
+    moved_options: ClassVar[MovedOptions] = {
+        "warm_start": ("rescale", "dimargin_bench.experiments.literal_diodm.ConcatenatingDiODM")
+    }
     landmark_choice: Literal["greedy", "random"] = "greedy"
     sample_size: int | None = None
     level_tol: float = 0.1
@@ -93,14 +94,13 @@ class DiODM(Strategy):
         def solve(level: int, parts: Shards[Part]) -> Level[Summary]:
             return solve_level(training, level, parts, eps if level <= shape.stop_level else max(eps, self.level_tol))
 
-        rescale, spent, across = self.warm_start == "rescale", (*leaves.spent, leaves.parts), stay_in_shards(training)
+        rescale, spent, across = self.rescales_starts, (*leaves.spent, leaves.parts), stay_in_shards(training)
         for level in climb(leaves.parts, L, p, solve, merged, rescale, spent, last=1 if across else 0):
             yield Step(level, partial(model, level, facts.total), leaves.evaluations if level.level == L else 0)
         if across:
             training.progress.level_begin(0, None)
             (start,) = level.parts.merge(merged, p, rescale).collect(start_of)
-            whole = solve_across(training, start)
-            yield Step(whole.level, whole.found)
+            yield solve_across(training, start)[0]
 
     def _leaves(self, training: Training, p: int, L: int) -> Dealt:
         rng = np.random.default_rng(training.random_state)
@@ -113,7 +113,8 @@ class DiODM(Strategy):
         verdict = last_level(training, level, requested)
         if verdict is not None:
             return verdict
-        if self.early_stop and len(history) > 1 and all(s.history[0]["relative_gap"] <= tol for s in level.results):
+        start_gaps = [part.result.history[0]["relative_gap"] for part in level.results]
+        if self.early_stop and len(history) > 1 and all(gap <= tol for gap in start_gaps):
             return "converged", f"every merged warm start of level {level.level} met tol {tol:.2e}"
         # The next level first computes the margins of its warm starts: one pass over its kernels.
         n_support, parts = sum(part.n_support for part in level.results), training.shape.branching ** (level.level - 1)

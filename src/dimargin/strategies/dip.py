@@ -4,15 +4,9 @@
     2  a cascade, see cascade.py: parts pass on their support vectors and, with ``relevance="margin"``,
        the rows near the local boundary
 
-DiP-SVM (IEEE Transactions on Big Data, 2017) clusters every class separately, and passes on the rows
-near the local boundary, its *relevant vectors*, because the whole problem may need a row that no part
-needs. The threshold here, the mean distance of the rows, is that of a public re-implementation. The
-mean distance of the support vectors would add nothing with the hinge, where all rows so near are
-support vectors. The SODM authors' code passes on support vectors
-(docs/algorithms.md#distribution-preserving-cascades). With more rounds both rules reach the same
-optimum; they differ after one. On 16,000 rows in 16 parts (hinge), one round reached 98.2% on ijcnn1
-and 95.3% on cod-rna with the rows near the boundary, 97.5 and 95.2% with support vectors only, and 97.5
-and 95.1% with random parts; the optimum has 98.2 and 95.3% (bench/scripts/bench_cited.py).
+DiP-SVM clusters every class separately, and passes on the rows near the local boundary, its *relevant
+vectors*, because the whole problem may need a row that no part needs. The threshold here is the mean
+distance of the rows (docs/algorithms.md#distribution-preserving-cascades).
 """
 
 from __future__ import annotations

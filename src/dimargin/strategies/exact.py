@@ -23,6 +23,10 @@ class InOnePlace(Strategy):
         """Return a function that wraps the exact solver in the one to run, or None to run the exact solver."""
         return None
 
+    def _train_in_shards(self, training: Training) -> Outcome | None:
+        """Train without bringing the rows together, or return None to bring them together."""
+        return None
+
     def n_levels(self, n_rows: int, shape: TreeShape) -> int:
         """Return 0, because there is no tree."""
         return 0
@@ -33,6 +37,9 @@ class InOnePlace(Strategy):
 
     def train(self, training: Training) -> Outcome:
         """Train; the history has one entry for each check of the gap, with the costs since the one before."""
+        in_shards = self._train_in_shards(training)
+        if in_shards is not None:
+            return in_shards
         progress = training.progress
         progress.level_begin(0, None)
         whole = training.rows.merge(whole_of, training.rows.n_shards)
@@ -97,10 +104,10 @@ class Exact(InOnePlace):
             return Strategy.joins_all_rows(self, n_rows, shape)
         return not self.across_shards
 
-    def train(self, training: Training) -> Outcome:
-        """Train as `InOnePlace` does, or across shards with one check of the gap per round."""
+    def _train_in_shards(self, training: Training) -> Outcome | None:
+        """Train across shards, with one check of the gap per round, if rows stay in them."""
         if not (self.across_shards or (self.across_shards is None and stay_in_shards(training))):
-            return super().train(training)
+            return None
         rows, start = training.rows, given_start(training)
         if start is None and self.working_set is None and rows.n_shards > 1 and any(rows.collect(_is_local, None, 1)):
             # A cluster is one task, and the others wait for the largest. The tolerance is small because
@@ -109,8 +116,8 @@ class Exact(InOnePlace):
             clusters = DivideAndConquer(max_cluster_size=largest, level_tol=0.01)
             return clusters.train(replace(training, shape=_clusters(rows.n_shards)))
         training.progress.level_begin(0, None)
-        whole = solve_across(training, start, self.working_set)
-        return _outcome(training, whole.level, whole.found())
+        step, _ = solve_across(training, start, self.working_set)
+        return _outcome(training, step.level, step.found())
 
 
 @dataclass(eq=False, repr=False)
@@ -143,7 +150,7 @@ def _is_local(part: Part, _: None) -> bool:
 
 def _outcome(training: Training, level: Level[Summary], found: LevelModel) -> Outcome:
     """Return the outcome of the only solve of a fit, and report its end."""
-    (solution,) = level.results
+    (solved,) = level.results
     labels = {"level": 0, "partitions": level.parts.n_shards, "scope": "global"}
-    history, _ = end_of_solve(training.progress, solution.history, labels, lambda: found)
-    return Outcome(found, solution.objectives, "global", solution.status, solution.reason, solution.passes, history)
+    history, _ = end_of_solve(training.progress, solved.result.history, labels, lambda: found)
+    return Outcome.of(solved.result, found, "global", history)

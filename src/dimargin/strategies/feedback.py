@@ -15,24 +15,25 @@ from functools import partial
 from typing import Any
 
 from dimargin.problems.objectives import Objectives
-from dimargin.problems.solution import History, Status
+from dimargin.problems.solution import History, SolveResult, Status
 from dimargin.shards.parts import Part, whole_of
 from dimargin.shards.shards import Shards
 from dimargin.shards.tree import Level, climb
 from dimargin.solvers import Limits
 from dimargin.solvers.loop import ASKED_TO_STOP, INTERRUPTED, converged, entry_of
 from dimargin.strategies import levels
-from dimargin.strategies.across import Whole, solve_across, stay_in_shards
+from dimargin.strategies.across import solve_across, stay_in_shards, whole_step
 from dimargin.strategies.gap import whole_objectives
 from dimargin.strategies.passing import best_of, with_support
 from dimargin.strategies.solves import Summary, solve_parts, support_of
-from dimargin.strategies.strategy import LevelModel, Training
+from dimargin.strategies.strategy import Training
 from dimargin.system.arrays import UNIT
 
 
-def evaluate(training: Training, support: Part, number: int) -> Whole:
-    """Evaluate the whole problem at the support vectors; status "max_iter" means that the gap is not met.
+def evaluate(training: Training, support: Part, number: int) -> tuple[levels.Step, Part]:
+    """Evaluate the whole problem at the support vectors; return the step and its support vectors.
 
+    Status "max_iter" means that the gap is not met.
     Kernel values are float64. A small problem is solved to rounding instead, as by all strategies.
     """
     facts, limits, rows = training.facts, training.limits, training.rows
@@ -43,20 +44,29 @@ def evaluate(training: Training, support: Part, number: int) -> Whole:
     objectives, evaluations = whole_objectives(rows, support, facts, limits)
     entry = entry_of(objectives, evaluations, began)
     status, reason = _verdict(training, objectives, entry, number)
-    summary = Summary(0, facts.total, facts.total, support.n_rows, objectives, status, reason, 1, evaluations, [entry])
-    found = LevelModel.of(support, support.coefficients, objectives.intercept)
-    return Whole(Level(0, [summary], rows), support, lambda: found)
+    result = SolveResult(
+        objectives=objectives,
+        status=status,
+        reason=reason,
+        passes=1,
+        kernel_evaluations=evaluations,
+        history=[entry],
+    )
+    return whole_step(training, support, result), support
 
 
-def finish(training: Training, support: Part, limits: Limits, number: int) -> Whole:
-    """Solve the whole problem from the coefficients of the support vectors, within limits."""
+def finish(training: Training, support: Part, limits: Limits, number: int) -> tuple[levels.Step, Part]:
+    """Solve the whole problem from the coefficients of the support vectors, within limits.
+
+    Return the step and the new support vectors.
+    """
     if stay_in_shards(training):
         return solve_across(replace(training, limits=limits), support)
     rows, limits = training.rows, replace(limits, stop_requested=training.progress.check)
     whole = rows.merge(whole_of, rows.n_shards).map(with_support, support)
     level = solve_parts(training, whole, limits, 0, number, machines=True)
     (support,) = level.parts.collect(support_of)
-    return Whole(level, support, partial(levels.model, level, training.facts.total))
+    return levels.Step(level, partial(levels.model, level, training.facts.total)), support
 
 
 def _verdict(training: Training, objectives: Objectives, entry: dict[str, Any], number: int) -> tuple[Status, str]:
@@ -85,7 +95,7 @@ def again(
 
     fed = leaves.map(with_support, support)
     for level in climb(fed, n_levels, training.shape.branching, solve, best_of):
-        spent += sum(part.kernel_evaluations for part in level.results)
+        spent += sum(part.result.kernel_evaluations for part in level.results)
         if level.level == 0:
             (support,) = level.parts.collect(support_of)
     for handle in (fed, level.parts):

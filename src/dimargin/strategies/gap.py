@@ -1,16 +1,17 @@
 """Evaluation of the whole problem at given support vectors: margins, intercept and gap, across shards.
 
-The support vectors are sent to every shard, in float64, and sums are returned. With an intercept b the
-primal is minimised over it. The losses that have one are one-sided and in proportion to a row's weight.
-A positive row has a loss where ``b < t_i``, a negative one where ``b > t_i``, with ``t_i = y_i - f_i``
-and a slope that is constant or linear in ``b - t_i``. So the rows of a class whose ``t_i`` lie in the
-same interval act on every b outside it as one row at their mean: shards send sums over narrow
-intervals, and then over narrower ones around the best b.
+The support vectors are sent to every shard, in float64, and sums are returned. With an intercept b
+the primal is minimised over it. Losses that allow an intercept are one-sided and in proportion to a
+row's weight. A positive row has a loss where ``b < t_i``, a negative one where ``b > t_i``, with
+``t_i = y_i - f_i`` and a slope that is constant or linear in ``b - t_i``. So for every b outside an
+interval, only the number and the mean of the ``t_i`` of a class in it are needed: shards send sums
+over narrow intervals, and then over narrower ones around the best b.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -25,9 +26,6 @@ from dimargin.solvers.loop import Interrupted
 from dimargin.strategies.strategy import Facts
 from dimargin.system.arrays import Floats
 
-_VALUES_AT_ONCE = 10**8  # Cancellation is checked after every so many kernel values.
-_INTERVALS, _ZOOMS = 2048, 3  # Each zoom keeps three of the intervals: finally 2e-10 of the range.
-
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -38,6 +36,7 @@ class Evaluation:
     margins: Floats  # Margins do not include the intercept.
     errors: Floats  # Bounds of the rounding of the margins.
     evaluations: int
+    max_values_at_once: ClassVar[int] = 10**8  # Cancellation is checked after every so many kernel values.
 
     @property
     def kinks(self) -> Floats:
@@ -46,11 +45,21 @@ class Evaluation:
         return kinks
 
 
+@dataclass(frozen=True)
+class InterceptSearch:
+    """Settings of the search for the best intercept."""
+
+    n_intervals: int = 2048
+    """Number of intervals for which the shards send sums."""
+    n_zooms: int = 3
+    """Number of searches, each in three intervals of the last one: finally in 2e-10 of the range."""
+
+
 def whole_objectives(rows: Shards[Part], support: Part, facts: Facts, limits: Limits) -> tuple[Objectives, int]:
     """Return the objectives of the whole problem, and the number of kernel values computed.
 
-    `support` has the rows with nonzero coefficients, in the order of their keys. Of the limits only
-    cancellation is heeded.
+    `support` has the rows with nonzero coefficients, in the order of their keys. Only
+    `limits.cancelled` has an effect.
     """
     exact = DualProblem.of(support.problem, support.problem.kernel.in_float64())
     evaluated = rows.map(evaluate_from, (replace(support, problem=exact), rows.n_threads, limits))
@@ -72,7 +81,7 @@ def evaluate_from(part: Part, value: tuple[Part, int, Limits]) -> Evaluation:
         weights = kernel.weights(columns, signed)
         margins, errors = labels * kernel.scores(weights), kernel.score_errors(weights, columns, signed)
     else:
-        for some in row_chunks(part.n_rows, max(512, _VALUES_AT_ONCE // max(1, support.n_rows))):
+        for some in row_chunks(part.n_rows, max(512, Evaluation.max_values_at_once // max(1, support.n_rows))):
             if limits.cancelled.is_set():
                 raise Interrupted
             margins[:, some] = labels[:, some] * kernel.multiply(columns, signed, rows[some])
@@ -98,8 +107,8 @@ def _best_intercepts(evaluated: Shards[Evaluation], facts: Facts) -> Floats:
     ends = np.array(evaluated.collect(_kink_range))
     low, high = ends[:, 0].min(axis=0), ends[:, 1].max(axis=0)
     best: Floats = (low + high) / 2
-    for _ in range(_ZOOMS):
-        width = (high - low) / _INTERVALS
+    for _ in range(InterceptSearch.n_zooms):
+        width = (high - low) / InterceptSearch.n_intervals
         weights, moments = evaluated.aggregate(_binned, (low, width), wide=True)
         for output in range(len(best)):
             b = _best_of_means(weights[output], moments[output], facts)
@@ -115,11 +124,12 @@ def _kink_range(evaluated: Evaluation, _: None) -> tuple[Floats, Floats]:
 
 
 def _binned(evaluated: Evaluation, value: tuple[Floats, Floats]) -> Sums:
-    """Return weights and moments of rows by class and interval, of shape (n_outputs, 2, _INTERVALS + 2)."""
-    size, weights = _INTERVALS + 2, evaluated.losses.weights
+    """Return weights and moments of rows by class and interval, of shape (n_outputs, 2, n_intervals + 2)."""
+    n_intervals, weights = InterceptSearch.n_intervals, evaluated.losses.weights
+    size = n_intervals + 2
     sums: list[list[Floats]] = [[], []]
     for kinks, labels, low, width in zip(evaluated.kinks, evaluated.losses.labels, *value, strict=True):
-        interval = np.clip(np.floor((kinks - low) / (width or 1.0)), -1, _INTERVALS).astype(np.int64) + 1
+        interval = np.clip(np.floor((kinks - low) / (width or 1.0)), -1, n_intervals).astype(np.int64) + 1
         bins = interval + size * (labels > 0)
         for own, terms in zip(sums, (weights, weights * kinks), strict=True):
             own.append(np.bincount(bins, terms, 2 * size).reshape(2, size).astype(float))

@@ -27,7 +27,7 @@ from dimargin.solvers import solve
 from dimargin.solvers.balls.growing_core_set import GrowingCoreSet
 from dimargin.solvers.balls.spaces import MarginSpace
 from dimargin.strategies.exact import InOnePlace
-from dimargin.strategies.strategy import LevelModel, Outcome, Training
+from dimargin.strategies.strategy import LevelModel, Outcome, Training, level_entry
 from dimargin.system.arrays import Floats
 
 
@@ -53,22 +53,28 @@ class HardMargin(InOnePlace):
             solver = GrowingCoreSet(0.4 * limits.tol, training.random_state)
             found = solve(space, solver, start if start is not None and len(start) else None, limits)
             own[found.indices] = found.weights
-            passes, spent = passes + found.passes, spent + space.evaluations
-            if not reason or found.status != "converged":
-                status, reason = found.status, found.reason
+            passes, spent = passes + found.result.passes, spent + space.evaluations
+            if not reason or found.result.status != "converged":
+                status, reason = found.result.status, found.result.reason
         dual = separating(problem, weights, problem.margins(weights), status)
         objectives = problem.certified(dual)
         if status in ("converged", "precision"):  # These are for the tolerance of the ball, not for that of the gap.
             reason = f"relative gap {objectives.worst_gap:.2e}, tol={limits.tol:g}"
             status = "converged" if objectives.worst_gap <= limits.tol else "precision"
-        entry = {
-            "level": 0, "partitions": 1, "scope": "global", "seconds": time.perf_counter() - began,
-            "kernel_evaluations": spent, "objective": objectives.primal.tolist(),
-            "relative_gap": objectives.worst_gap, "core_set": int(np.count_nonzero(dual.any(axis=0))),
-        }  # fmt: skip
+        core_set = int(np.count_nonzero(dual.any(axis=0)))
+        entry = level_entry(objectives, time.perf_counter() - began, spent, core_set=core_set)
         model = LevelModel.of(part, dual, objectives.intercept)
         training.progress.level_end(entry, lambda: model)
-        return Outcome(model, objectives, "global", status, reason, passes, [entry])
+        return Outcome(
+            model=model,
+            scope="global",
+            objectives=objectives,
+            status=status,
+            reason=reason,
+            passes=passes,
+            kernel_evaluations=spent,
+            history=[entry],
+        )
 
 
 def separating(problem: DualProblem, weights: Floats, margins: Floats, status: Status) -> Floats:

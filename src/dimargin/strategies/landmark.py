@@ -31,9 +31,6 @@ from dimargin.strategies.exact import Exact
 from dimargin.strategies.strategy import LevelModel, Outcome, Strategy, Training, TreeShape, end_of_solve
 from dimargin.system.arrays import Floats
 
-_FIRST_THINNING, _START_TOL = 8, 1e-2
-"""The first solve uses one row in eight; this is the relative gap of solves that only provide a start."""
-
 
 @dataclass(eq=False, repr=False)
 class Landmark(Strategy):
@@ -47,9 +44,9 @@ class Landmark(Strategy):
         `dimargin.shards.partition.pivoted_cholesky`.
     polish : bool, default=False
         Whether an exact solve of the whole problem follows, with a global certificate. It starts from the
-        coefficients that the margins of the landmarks' machine imply, which saves work if few landmarks describe the
-        machine well: on 24,000 rows of SUSY (lam=1e5, gamma=0.5) it takes 3.1 n^2 kernel values with 300 landmarks,
-        3.6 without; on 20,000 of cod-rna, with a local kernel, 3.8 and 3.1 (bench/scripts/bench_cited.py).
+        coefficients that the margins of the landmarks' machine imply, which may save work if few landmarks describe
+        the machine well: on 24,000 rows of SUSY (lam=1e5, gamma=0.5) it took 3.6 to 4.5 n^2 kernel values with 300
+        landmarks, 3.6 without; on 20,000 of cod-rna, with a local kernel, 3.8 and 3.1 (bench/scripts/bench_cited.py).
 
     Examples
     --------
@@ -65,6 +62,8 @@ class Landmark(Strategy):
     uses = frozenset({"n_landmarks"})
     needs_smooth_loss = True
     max_landmarks: ClassVar[int] = 1000  # The default number of landmarks, if the estimator's is None.
+    first_thinning: ClassVar[int] = 8  # The first solve uses one row in so many.
+    start_tol: ClassVar[float] = 1e-2  # Relative gap of solves that only provide a start.
 
     landmark_choice: Literal["uniform", "greedy", "random"] = "uniform"
     polish: bool = False
@@ -76,7 +75,7 @@ class Landmark(Strategy):
 
     def n_levels(self, n_rows: int, shape: TreeShape) -> int:
         """Return the number of levels above 0: one on some of the rows if they are many, and one before a polish."""
-        return (n_rows // _FIRST_THINNING > 2 * (shape.n_landmarks or self.max_landmarks)) + self.polish
+        return (n_rows // self.first_thinning > 2 * (shape.n_landmarks or self.max_landmarks)) + self.polish
 
     def joins_all_rows(self, n_rows: int, shape: TreeShape) -> bool:
         """Return whether an exact solve follows that brings all rows together."""
@@ -103,9 +102,9 @@ class Landmark(Strategy):
             parameters[:, :-1], evaluations = newton.weights(products), evaluations + int(counted[0])
         prepared = time.perf_counter() - began, evaluations
         last, history, stopped = int(self.polish), list[dict[str, Any]](), False
-        stages = [(last, 1, max(training.limits.tol, _START_TOL) if self.polish else training.limits.tol)]
+        stages = [(last, 1, max(training.limits.tol, self.start_tol) if self.polish else training.limits.tol)]
         if not training.started and self.n_levels(facts.n_rows, training.shape) > last:
-            stages.insert(0, (last + 1, _FIRST_THINNING, max(training.limits.tol, _START_TOL)))
+            stages.insert(0, (last + 1, self.first_thinning, max(training.limits.tol, self.start_tol)))
         for level, one_in, tol in stages:
             training.progress.level_begin(level, None)
             # After a stop, this stage only evaluates its start.
@@ -126,9 +125,8 @@ class Landmark(Strategy):
             stopped |= end or solution.status == "stopped"
         history[0]["seconds"] += prepared[0]
         history[0]["kernel_evaluations"] += prepared[1]
-        status, reason = solution.status, solution.reason
-        outcome = Outcome(found, solution.objectives, "landmark", status, reason, len(history), history)
-        if not self.polish or status != "converged" or stopped:
+        outcome = replace(Outcome.of(solution, found, "landmark", history), passes=len(history))
+        if not self.polish or solution.status != "converged" or stopped:
             return outcome
         value = landmarks, (newton.coefficients(solution.weights), parameters[:, -1])
         return self._polish(replace(training, rows=training.rows.map(_with_implied_dual, value)), outcome)
@@ -137,11 +135,13 @@ class Landmark(Strategy):
         """Solve exactly from a start; if that does not converge, return the model with the lower objective."""
         coarse.history[-1]["kernel_evaluations"] += training.facts.n_rows * len(coarse.model.indices)
         exact = Exact().train(training)
+        kept, history = exact, [*coarse.history, *exact.history]
         if exact.status != "converged" and (exact.objectives.primal > coarse.objectives.primal).any():
             for cost in ("seconds", "kernel_evaluations"):
                 coarse.history[-1][cost] += sum(entry[cost] for entry in exact.history)
-            exact = replace(exact, model=coarse.model, objectives=coarse.objectives, scope=coarse.scope, history=[])
-        return replace(exact, history=[*coarse.history, *exact.history], passes=coarse.passes + exact.passes)
+            kept, history = coarse, coarse.history
+        ended = replace(exact, objectives=kept.objectives, passes=coarse.passes + exact.passes)
+        return Outcome.of(ended, kept.model, kept.scope, history)
 
     def _landmarks(self, training: Training) -> tuple[Part, Floats, int]:
         """Return linearly independent landmarks, the factor of their Gram matrix, and the evaluations."""

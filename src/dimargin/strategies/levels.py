@@ -20,7 +20,7 @@ from dimargin.solvers import Limits
 from dimargin.solvers.loop import ASKED_TO_STOP, INTERRUPTED, Verdict
 from dimargin.strategies.routing import Router
 from dimargin.strategies.solves import Summary, machine_of, solve_parts
-from dimargin.strategies.strategy import LevelModel, Outcome, Training
+from dimargin.strategies.strategy import LevelModel, Outcome, Training, level_entry
 
 
 def solve_level(
@@ -50,7 +50,7 @@ def average(level: Level[Summary], total: float) -> Objectives:
     Either is the sum of the objectives weighted by mass. The gap is the worst local one.
     """
     share = np.array([part.mass / total for part in level.results])
-    results = [part.objectives for part in level.results]
+    results = [part.result.objectives for part in level.results]
     return Objectives(
         primal=share @ np.array([r.primal for r in results]),
         dual=share @ np.array([r.dual for r in results]),
@@ -91,17 +91,16 @@ def model(level: Level[Summary], total: float, rule: KernelClusters | None = Non
 
 def history_entry(level: Level[Summary], total: float, seconds: float, evaluations: int) -> dict[str, Any]:
     """Return the entry of ``history_``; `evaluations` are those outside the solves (strata)."""
-    objectives = average(level, total)
-    return {
-        "level": level.level,
-        "partitions": len(level.results),
-        "scope": "partitioned" if level.level else "global",
-        "seconds": seconds,
-        "kernel_evaluations": evaluations + sum(s.kernel_evaluations for s in level.results),
-        "objective": objectives.primal.tolist(),
-        "relative_gap": objectives.worst_gap,
-        "passes": max(s.passes for s in level.results),
-    }
+    results = [part.result for part in level.results]
+    return level_entry(
+        average(level, total),
+        seconds,
+        evaluations + sum(result.kernel_evaluations for result in results),
+        level=level.level,
+        partitions=len(results),
+        scope="partitioned" if level.level else "global",
+        passes=max(result.passes for result in results),
+    )
 
 
 def seconds_for(training: Training, n_vectors: float, n_values: float, history: History) -> float:
@@ -126,10 +125,11 @@ def before_a_pass(training: Training, n_vectors: int, history: History) -> Limit
 
 def last_level(training: Training, level: Level[Summary], requested: bool) -> Verdict:
     """Return status and reason if this is the level `stop_level` or a stop was requested, else None."""
-    worst = max(level.results, key=lambda s: s.objectives.worst_gap)
+    results = [part.result for part in level.results]
     if level.level == training.shape.stop_level:
+        worst = max(results, key=lambda result: result.objectives.worst_gap)
         return worst.status, worst.reason
-    stopped = [(s.status, s.reason) for s in level.results if s.status == "stopped"]
+    stopped = [(result.status, result.reason) for result in results if result.status == "stopped"]
     if stopped:
         return stopped[0]
     return ASKED_TO_STOP if requested else None
@@ -194,5 +194,6 @@ def follow(
         status=status,
         reason=reason,
         passes=sum(entry["passes"] for entry in history),
+        kernel_evaluations=sum(entry["kernel_evaluations"] for entry in history),
         history=history,
     )

@@ -21,9 +21,6 @@ from dimargin.solvers.primal import PrimalSolver
 from dimargin.strategies.strategy import Options, Progress, end_of_solve
 from dimargin.system.arrays import Floats, Indices
 
-_MIN_SAMPLE_ROWS = 2**14
-"""The first solve uses at least this many rows, and is left out below eight times as many."""
-
 
 @dataclass(frozen=True)
 class LinearFacts:
@@ -127,10 +124,12 @@ class LinearNewton(LinearSolver):
     """
 
     hessian: Literal["auto", "explicit", "conjugate_gradients"] = "auto"
+    # The first solve uses at least this many rows, and is left out below eight times as many.
+    min_sample_rows: ClassVar[int] = 2**14
 
     def n_levels(self, n_rows: int) -> int:
         """Return 1 if there are enough rows to solve for a sample first, else 0."""
-        return int(n_rows >= 8 * _MIN_SAMPLE_ROWS)
+        return int(n_rows >= 8 * self.min_sample_rows)
 
     def train(self, training: LinearTraining) -> PrimalSolution:
         """Train on a sample of the rows, whose optimum is near, and then on all."""
@@ -139,7 +138,7 @@ class LinearNewton(LinearSolver):
         formed = cheap if self.hessian == "auto" else self.hessian == "explicit"
         newton = solvers.Newton(facts.n_features, facts.intercept, explicit=formed)
         if self.n_levels(facts.n_rows) and not training.start.any():
-            share = max(1 / 32, _MIN_SAMPLE_ROWS / facts.n_rows)
+            share = max(1 / 32, self.min_sample_rows / facts.n_rows)
             rows = training.rows.map(_sampled, (training.random_state, share, share * facts.mass))
             coarse = training.run(newton, rows, round(share * facts.n_rows), level=1)
             rows.release()

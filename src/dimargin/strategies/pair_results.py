@@ -1,4 +1,4 @@
-"""Machines of all pairs of classes: the best so far of every pair, and the final outcome."""
+"""Machines of all pairs of classes: the best so far of every pair, and the final result."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from dimargin.problems.class_pairs import ClassPairs
 from dimargin.problems.joined import JoinedProblems
 from dimargin.problems.objectives import Objectives
-from dimargin.problems.solution import History, Status
+from dimargin.problems.solution import SolveResult, Status
 from dimargin.solvers.loop import OUT_OF_TIME, Verdict, converged
+from dimargin.strategies.strategy import level_entry
 from dimargin.system.arrays import UNIT, Floats, Indices
 
 
@@ -25,30 +26,6 @@ class FoundPairs:
     objectives: Objectives
     evaluations: int  # Number of kernel values computed.
     passes: int = 1
-
-
-@dataclass(frozen=True)
-class PairsOutcome:
-    """Trained machines of all pairs, and their certificates."""
-
-    signed: Floats  # Coefficients times labels of all rows, of shape (n_classes - 1, n).
-    objectives: Objectives
-    status: Status
-    reason: str
-    passes: int  # The largest number of passes of any pair.
-    kernel_evaluations: int
-    seconds: float
-
-    @property
-    def history(self) -> History:
-        """The only entry of the history."""
-        return [
-            {
-                "level": 0, "partitions": len(self.objectives.primal), "scope": "global", "seconds": self.seconds,
-                "kernel_evaluations": self.kernel_evaluations, "objective": self.objectives.primal.tolist(),
-                "relative_gap": self.objectives.worst_gap, "passes": self.passes,
-            }
-        ]  # fmt: skip
 
 
 class PairResults:
@@ -123,12 +100,30 @@ class PairResults:
         else:
             self.ends.update(dict.fromkeys(numbers[gaps[numbers] > self._tol].tolist(), end))
 
-    def outcome(self, otherwise: tuple[Status, str], seconds: float) -> PairsOutcome:
-        """Return the machines of all pairs; `otherwise` is the status and reason of unfinished pairs."""
+    def result(self, otherwise: tuple[Status, str], seconds: float, shared_evaluations: int) -> SolveResult:
+        """Return the result of all pairs; its history has one entry, and its passes are the most of any pair.
+
+        Parameters
+        ----------
+        otherwise : tuple
+            Status and reason of unfinished pairs.
+        seconds : float
+        shared_evaluations : int
+            Number of kernel values that were computed for several pairs together.
+        """
         gaps = self.objectives.relative_gap
         missed = gaps > self._tol
         worst = int(np.lexsort((gaps, missed))[-1])
         status, reason = self.ends.get(worst, otherwise) if missed[worst] else converged(float(gaps[worst]), self._tol)
-        of = f"{missed.sum()} of {len(gaps)} pairs of classes missed the tolerance; the worst: " if missed.any() else ""
-        evaluations = int(self.evaluations.sum())
-        return PairsOutcome(self.signed, self.objectives, status, f"{of}{reason}", self.passes, evaluations, seconds)
+        if missed.any():
+            reason = f"{missed.sum()} of {len(gaps)} pairs of classes missed the tolerance; the worst: {reason}"
+        evaluations = int(self.evaluations.sum()) + shared_evaluations
+        entry = level_entry(self.objectives, seconds, evaluations, partitions=len(gaps), passes=self.passes)
+        return SolveResult(
+            objectives=self.objectives,
+            status=status,
+            reason=reason,
+            passes=self.passes,
+            kernel_evaluations=evaluations,
+            history=[entry],
+        )

@@ -15,21 +15,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from dimargin.problems.class_pairs import ClassPairs
+from dimargin.problems.solution import SolveResult
 from dimargin.shards.local_engine import LocalEngine
 from dimargin.solvers import ExactSolver, Interrupted, Limits, solve
 from dimargin.solvers.loop import INTERRUPTED, OUT_OF_TIME
-from dimargin.strategies.block_pairs import FEW_ROWS, LAST_ROWS, ROWS_AT_ONCE, VALUES_AT_ONCE, certified, solve_blocks
-from dimargin.strategies.pair_results import FoundPairs, PairResults, PairsOutcome
+from dimargin.strategies.block_pairs import PairSizes, certified, solve_blocks
+from dimargin.strategies.pair_results import FoundPairs, PairResults
 from dimargin.strategies.stored_pairs import StoredPairs, can_be_stored
 from dimargin.system.arrays import Floats, Indices
-
-_LARGE_PAIR_ROWS = 8192
-"""Pairs with more rows are solved one at a time: their blocks and passes keep all threads busy."""
 
 
 def train_pairs(
@@ -40,7 +38,7 @@ def train_pairs(
     random_state: int,
     memory: int,
     done: Callable[[int], None],
-) -> PairsOutcome:
+) -> tuple[Floats, SolveResult]:
     """Train the machine of every pair of classes.
 
     Parameters
@@ -57,6 +55,12 @@ def train_pairs(
     done : callable
         Called with the number of every pair whose solve has ended.
 
+    Returns
+    -------
+    signed : ndarray of shape (n_classes - 1, n)
+        Coefficients times labels of all rows.
+    result : SolveResult
+
     Raises
     ------
     Interrupted
@@ -66,47 +70,46 @@ def train_pairs(
     run = _Run(pairs, start, limits, engine, random_state, memory, done)
     run.solve()
     unsolved = INTERRUPTED if limits.interrupted.is_set() else OUT_OF_TIME
-    outcome = run.results.outcome(unsolved, time.perf_counter() - began)
-    return replace(outcome, kernel_evaluations=outcome.kernel_evaluations + run.shared_evaluations)
+    result = run.results.result(unsolved, time.perf_counter() - began, run.shared_evaluations)
+    return run.results.signed, result
 
 
+@dataclass
 class _Run:
     """Training of all pairs."""
 
-    def __init__(
-        self,
-        pairs: ClassPairs,
-        start: Floats | None,
-        limits: Limits,
-        engine: LocalEngine,
-        random_state: int,
-        memory: int,
-        done: Callable[[int], None],
-    ) -> None:
-        self._pairs, self._start, self._limits, self._random_state = pairs, start, limits, random_state
-        self._engine, self._memory, self._done = engine, memory, done
-        self._reported = np.zeros(len(pairs.pairs), dtype=bool)
-        # Coefficients from which the exact solver resumes, and the number of kernel values computed for them.
-        self._partial_solutions: dict[int, tuple[Floats, int]] = {}
-        self.results, self.shared_evaluations = PairResults(pairs, limits.tol), 0
+    pairs: ClassPairs
+    start: Floats | None
+    limits: Limits
+    engine: LocalEngine
+    random_state: int
+    memory: int
+    done: Callable[[int], None]
+    shared_evaluations: int = 0  # Kernel values computed for several pairs together.
+    # Coefficients from which the exact solver resumes, and the number of kernel values computed for them.
+    partial_solutions: dict[int, tuple[Floats, int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.results = PairResults(self.pairs, self.limits.tol)
+        self._reported = np.zeros(len(self.pairs.pairs), dtype=bool)
 
     def solve(self) -> None:
         """Solve the problems of all pairs, the largest first, as far as the limits allow."""
-        n_rows = self._pairs.n_rows
+        n_rows = self.pairs.n_rows
         waiting = np.argsort(-n_rows, kind="stable")
-        few = n_rows[waiting] <= 2 * FEW_ROWS  # These take no longer to solve than a rough machine does.
+        few = n_rows[waiting] <= 2 * PairSizes.few_rows  # These take no longer to solve than a rough machine does.
         waiting = np.concatenate([waiting[~few], self._solve_blocks(waiting[few])])
-        if self._limits.deadline is not None:
+        if self.limits.deadline is not None:
             self._solve_roughly()
-        large = n_rows[waiting] > _LARGE_PAIR_ROWS
+        large = n_rows[waiting] > PairSizes.large_pair_rows
         self._solve_alone(waiting, int(large.sum()), 1)
         waiting = self._solve_blocks(self._solve_stored(waiting[~large]))
-        self._solve_alone(waiting, len(waiting), self._engine.n_threads)
+        self._solve_alone(waiting, len(waiting), self.engine.n_threads)
         while not self._is_limit_reached():
             late = [number for number, end in self.results.ends.items() if end == OUT_OF_TIME]
             if not late:
                 break
-            self._solve_alone(np.array(late), len(late), self._engine.n_threads)
+            self._solve_alone(np.array(late), len(late), self.engine.n_threads)
         self._solve_roughly()
         for number in range(len(n_rows)):
             self._report(number)
@@ -114,23 +117,23 @@ class _Run:
     def _report(self, number: int) -> None:
         if not self._reported[number]:
             self._reported[number] = True
-            self._done(number)
+            self.done(number)
 
     def _is_limit_reached(self) -> bool:
         """Return whether a limit is reached; raises Interrupted if the fit has been cancelled."""
-        if self._limits.cancelled.is_set():
+        if self.limits.cancelled.is_set():
             raise Interrupted
-        return self._limits.reached
+        return self.limits.reached
 
     # ---- many in a call --------------------------------------------------------------------------------------------
 
     def _solve_blocks(self, numbers: Indices) -> Indices:
         """Solve the pairs that are blocks; return the pairs that still miss the tolerance."""
-        small = self._pairs.n_rows[numbers] <= ExactSolver.small
-        blocks = numbers[small & ~np.isin(numbers, list(self._partial_solutions))]
+        small = self.pairs.n_rows[numbers] <= ExactSolver.small
+        blocks = numbers[small & ~np.isin(numbers, list(self.partial_solutions))]
 
         def task(group: Indices, n_threads: int) -> None:
-            found = None if self._start is None else self._keep_start(group, n_threads)
+            found = None if self.start is None else self._keep_start(group, n_threads)
             for _ in range(3):
                 if found is not None:
                     group = group[~(found.objectives.unrounded <= 1e-12)]  # Blocks are solved to rounding.
@@ -138,29 +141,29 @@ class _Run:
                     return
                 start = None if found is None else self.results.signed
                 goes_on = found is not None
-                found = solve_blocks(self._pairs, group, start, n_threads)
+                found = solve_blocks(self.pairs, group, start, n_threads)
                 self.results.keep(found, goes_on=goes_on)
 
-        return self._solve_groups(numbers, self._groups(blocks), task, self._engine)
+        return self._solve_groups(numbers, self._groups(blocks), task, self.engine)
 
     def _solve_stored(self, numbers: Indices) -> Indices:
         """Solve pairs on stored kernel values; return the pairs that still miss the tolerance."""
-        pairs, tol = self._pairs, self._limits.tol
+        pairs, tol = self.pairs, self.limits.tol
         if pairs.bounds[-1] <= ExactSolver.small or not can_be_stored(pairs.kernel, pairs.loss, tol):
             return numbers
-        stored = None if self._is_limit_reached() else StoredPairs.within(self._memory, pairs, self._engine)
+        stored = None if self._is_limit_reached() else StoredPairs.within(self.memory, pairs, self.engine)
         if stored is None:
             return numbers
         self.shared_evaluations = stored.evaluations
 
         def task(group: Indices, n_threads: int) -> None:
-            self.results.keep(stored.solve(group, self._start, tol, n_threads))
+            self.results.keep(stored.solve(group, self.start, tol, n_threads))
 
         return self._solve_groups(numbers, stored.groups(numbers), task, stored.engine)
 
     def _groups(self, numbers: Indices) -> list[Indices]:
-        values = min(VALUES_AT_ONCE, self._memory // (16 * self._engine.n_threads))
-        return self._pairs.groups(numbers, values, ROWS_AT_ONCE)
+        values = min(PairSizes.values_at_once, self.memory // (16 * self.engine.n_threads))
+        return self.pairs.groups(numbers, values, PairSizes.rows_at_once)
 
     def _solve_groups(
         self, numbers: Indices, groups: list[Indices], task: Callable[[Indices, int], None], engine: LocalEngine
@@ -179,16 +182,16 @@ class _Run:
         tried = np.concatenate([numbers[:0], *groups])
         tried = tried[self.results.is_found[tried] & ~self.results.is_rough[tried]]
         for number in tried[~self.results.met(tried)].tolist():
-            dual = self._pairs.joined([number]).coefficients(self.results.signed)
-            self._partial_solutions[number] = dual[None], int(self.results.evaluations[number])
+            dual = self.pairs.joined([number]).coefficients(self.results.signed)
+            self.partial_solutions[number] = dual[None], int(self.results.evaluations[number])
         return numbers[~self.results.met(numbers)]
 
     def _keep_start(self, group: Indices, n_threads: int) -> FoundPairs:
         """Keep and return the machines of some pairs at the coefficients of the warm start."""
-        assert self._start is not None
-        kernel = self._pairs.precise.take(np.arange(self._pairs.bounds[-1]), n_threads)
-        problems = self._pairs.joined(group)
-        found = certified(group, problems, kernel, problems.coefficients(self._start))
+        assert self.start is not None
+        kernel = self.pairs.precise.take(np.arange(self.pairs.bounds[-1]), n_threads)
+        problems = self.pairs.joined(group)
+        found = certified(group, problems, kernel, problems.coefficients(self.start))
         self.results.keep(found)
         return found
 
@@ -196,42 +199,42 @@ class _Run:
         """Train pairs without a machine on few of their rows, or on fewer once a limit is reached."""
 
         def task(group: Indices, n_threads: int) -> None:
-            few = LAST_ROWS if self._is_limit_reached() else FEW_ROWS
-            self.results.keep(solve_blocks(self._pairs, group, None, n_threads, few), is_rough=True)
+            few = PairSizes.last_rows if self._is_limit_reached() else PairSizes.few_rows
+            self.results.keep(solve_blocks(self.pairs, group, None, n_threads, few), is_rough=True)
 
         missing = np.flatnonzero(~self.results.is_found)
-        self._engine.map(task, self._pairs.groups(missing, 2**62, ROWS_AT_ONCE))
+        self.engine.map(task, self.pairs.groups(missing, 2**62, PairSizes.rows_at_once))
 
     # ---- one by one ------------------------------------------------------------------------------------------------
 
     def _solve_alone(self, waiting: Indices, n: int, n_together: int) -> None:
         """Solve the first n waiting pairs, `n_together` in parallel, each within its share of the time."""
-        work = self._pairs.n_rows[waiting] ** 2.0
+        work = self.pairs.n_rows[waiting] ** 2.0
         left, n_together = np.cumsum(work[::-1])[::-1], max(1, min(n_together, n))
 
         def task(index: int, _: int) -> None:
             if not self._is_limit_reached():
-                limits = _with_time_share(self._limits, min(1.0, n_together * work[index] / left[index]))
-                self._solve_pair(int(waiting[index]), limits, max(1, self._engine.n_threads // n_together))
+                limits = _with_time_share(self.limits, min(1.0, n_together * work[index] / left[index]))
+                self._solve_pair(int(waiting[index]), limits, max(1, self.engine.n_threads // n_together))
 
         def ended(index: int, _: None) -> None:
             self._report(int(waiting[index]))
 
         if not self._is_limit_reached():
-            LocalEngine(n_together, self._engine.cancelled).map(task, range(n), ended)
+            LocalEngine(n_together, self.engine.cancelled).map(task, range(n), ended)
 
     def _solve_pair(self, number: int, limits: Limits, n_threads: int) -> None:
-        problem = self._pairs.problem(self._pairs.pairs[number], n_threads)
-        seed = int(np.random.SeedSequence([self._random_state, number]).generate_state(1)[0])
+        problem = self.pairs.problem(self.pairs.pairs[number], n_threads)
+        seed = int(np.random.SeedSequence([self.random_state, number]).generate_state(1)[0])
         # The solver's path depends on its memory, so pairs that are solved in parallel get a fixed
         # sixteenth of it, for any number of threads.
-        memory = self._memory if problem.n_rows > _LARGE_PAIR_ROWS else self._memory // 16
-        dual, spent = self._partial_solutions.get(number, (None, 0))
-        if dual is None and self._start is not None:
-            dual = self._pairs.joined([number]).coefficients(self._start)[None]
+        memory = self.memory if problem.n_rows > PairSizes.large_pair_rows else self.memory // 16
+        dual, spent = self.partial_solutions.get(number, (None, 0))
+        if dual is None and self.start is not None:
+            dual = self.pairs.joined([number]).coefficients(self.start)[None]
         solution = solve(problem, ExactSolver(memory, seed, memory), dual, limits)
         found = FoundPairs(
-            np.array([number]), self._pairs.joined([number]), solution.dual[0], solution.objectives,
+            np.array([number]), self.pairs.joined([number]), solution.dual[0], solution.objectives,
             spent + solution.kernel_evaluations, solution.passes,
         )  # fmt: skip
         self.results.keep(found, None if solution.status == "converged" else (solution.status, solution.reason))

@@ -15,7 +15,7 @@ from dimargin.shards.tree import Level
 from dimargin.strategies.across import solve_across, stay_in_shards
 from dimargin.strategies.levels import Step, before_a_pass, model
 from dimargin.strategies.passing import start_of
-from dimargin.strategies.solves import Plan, Solved, Summary, summarise
+from dimargin.strategies.solves import Plan, Solved, Summary, solve_part, summarise
 from dimargin.strategies.strategy import Training
 
 
@@ -27,8 +27,8 @@ def last_step(training: Training, rows: Shards[Part], n_support: int, history: H
     """
     training.progress.level_begin(0, None)
     if stay_in_shards(training):
-        across = solve_across(training, whole_of(rows.collect(start_of)))
-        yield Step(across.level, across.found)
+        step, _ = solve_across(training, whole_of(rows.collect(start_of)))
+        yield step
         return
     whole = rows.merge(whole_of, rows.n_shards)
     plan = Plan.of(training, whole, replace(training.limits, stop_requested=training.progress.check), 0)
@@ -47,13 +47,13 @@ def refined_and_solved(part: Part, plans: tuple[Plan | None, Plan]) -> Solved | 
     first, plan = plans
     spent = 0
     if first is not None:
-        alone = first.solve(part.take(part.support, part.problem.total))
+        alone = solve_part(part.take(part.support, part.problem.total), first).solution
         dual = np.zeros_like(part.coefficients)
         dual[:, part.support] = alone.dual
         part, spent = replace(part, dual=dual), alone.kernel_evaluations
     if plan.limits.interrupted.is_set():
         return None
-    solution = plan.solve(part)
+    solution = solve_part(part, plan).solution
     return Solved.of(part, replace(solution, kernel_evaluations=spent + solution.kernel_evaluations))
 
 

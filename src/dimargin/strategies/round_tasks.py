@@ -48,7 +48,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Standing:
+class ShardState:
     """State of a shard after some rounds, without its rows."""
 
     dual: Floats  # Coefficients of its rows, of shape (n_outputs, n).
@@ -64,7 +64,7 @@ class Standing:
         return (self.rounding + self.n_changes * UNIT) * self.travelled[:, None] * part.problem.kernel.row_sizes
 
 
-Shard = tuple[Part, Standing]
+Shard = tuple[Part, ShardState]
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class SampledErrors:
     bounds: Floats  # Bounds of the rounding of the margins.
 
 
-def placed(part: Part, double: bool) -> Part:
+def prepare_rows(part: Part, double: bool) -> Part:
     """Task that prepares the rows of a shard for rounds: sorted for a local kernel, in float64 if `double`."""
     problem = part.problem
     if problem.kernel.local:
@@ -88,50 +88,50 @@ def placed(part: Part, double: bool) -> Part:
     return replace(part, problem=problem, dual=np.zeros(problem.labels.shape))
 
 
-def begun(part: Part, _: None) -> Standing:
+def zero_state(part: Part, _: None) -> ShardState:
     """Task that returns the state of a shard with zero coefficients."""
     nothing = np.zeros(part.problem.labels.shape)
-    return Standing(nothing, nothing, np.zeros(len(nothing)))
+    return ShardState(nothing, nothing, np.zeros(len(nothing)))
 
 
-def changed(shard: Shard, value: tuple[Change, Question | None]) -> Standing:
+def apply_change(shard: Shard, value: tuple[Change, Question | None]) -> ShardState:
     """Task that updates the margins and coefficients of a shard after a change, and answers a question."""
-    (part, standing), (change, question) = shard, value
+    (part, state), (change, question) = shard, value
     rows, problem = change.rows, part.problem
     columns, every = np.arange(rows.n_rows), np.arange(part.n_rows)
     kernel = rows.problem.kernel.facing(problem.kernel, change.n_threads)
     by = rows.problem.labels * (rows.coefficients - change.before)
-    margins = standing.margins.copy()
+    margins = state.margins.copy()
     for some in row_chunks(part.n_rows, max(512, 10**8 // max(1, rows.n_rows))):
         if change.limits.cancelled.is_set():
             raise Interrupted
         margins[:, some] += problem.labels[:, some] * kernel.multiply(columns, by, every[some])
-    dual = standing.dual.copy()
+    dual = state.dual.copy()
     _, own, theirs = np.intersect1d(part.indices, rows.indices, assume_unique=True, return_indices=True)
     dual[:, own] = rows.coefficients[:, theirs]
-    after = Standing(
+    after = ShardState(
         dual,
         margins,
-        standing.travelled + kernel.product_sizes(columns, by),
-        max(standing.rounding, kernel.rounding(rows.n_rows)),
-        standing.n_changes + 1,
-        kernel.evaluations + (standing.evaluations if standing.answer is None else 0),
+        state.travelled + kernel.product_sizes(columns, by),
+        max(state.rounding, kernel.rounding(rows.n_rows)),
+        state.n_changes + 1,
+        kernel.evaluations + (state.evaluations if state.answer is None else 0),
     )
-    return answering(part, after, question)
+    return with_answer(part, after, question)
 
 
-def asked(shard: Shard, question: Question) -> Standing:
+def answer_question(shard: Shard, question: Question) -> ShardState:
     """Task that answers another question about the same coefficients."""
-    part, standing = shard
-    return answering(part, replace(standing, evaluations=0), question)
+    part, state = shard
+    return with_answer(part, replace(state, evaluations=0), question)
 
 
-def answering(part: Part, standing: Standing, question: Question | None) -> Standing:
+def with_answer(part: Part, state: ShardState, question: Question | None) -> ShardState:
     """If there is a question, evaluate the objectives and propose rows for the next round."""
     if question is None:
-        return standing
-    problem, dual, margins = part.problem, standing.dual, standing.margins
-    errors = standing.errors(part) if problem.kernel.double else None
+        return state
+    problem, dual, margins = part.problem, state.dual, state.margins
+    errors = state.errors(part) if problem.kernel.double else None
     sums = np.array([problem.objective_sums(dual, margins, tried, errors) for tried in question.intercepts])
     shifted = problem.shifted(margins, question.intercepts[0])
     violations = problem.labels * problem.conjugate.subgradient_distance(shifted, dual)
@@ -144,18 +144,18 @@ def answering(part: Part, standing: Standing, question: Question | None) -> Stan
         question.intercepts,
         sums,
         problem.reach(dual),
-        standing.evaluations,
+        state.evaluations,
         proposed,
         np.ascontiguousarray(margins[:, rows]),
         directions[rows],
     )
-    return replace(standing, answer=answer)
+    return replace(state, answer=answer)
 
 
-def answer_of(standing: Standing, _: None) -> Answer:
+def get_answer(state: ShardState, _: None) -> Answer:
     """Task that returns the answer of a shard."""
-    assert standing.answer is not None
-    return standing.answer
+    assert state.answer is not None
+    return state.answer
 
 
 def most_violating(directions: Floats, count: int) -> Indices:
@@ -170,10 +170,10 @@ def most_violating(directions: Floats, count: int) -> Indices:
     return np.sort(np.concatenate([rising[:half], falling[: count - half]]))
 
 
-def sampled(shard: Shard, value: tuple[Objectives, float, int]) -> SampledErrors | None:
+def draw_sample(shard: Shard, value: tuple[Objectives, float, int]) -> SampledErrors | None:
     """Task that draws rows on which float32 is compared with float64, if the shard has any."""
-    (part, standing), (objectives, share, seed) = shard, value
-    margins, bounds, part = standing.margins, standing.errors(part), replace(part, dual=standing.dual)
+    (part, state), (objectives, share, seed) = shard, value
+    margins, bounds, part = state.margins, state.errors(part), replace(part, dual=state.dual)
     if not part.n_rows:
         return None
     rng = np.random.default_rng([seed, part.first_index])
@@ -184,24 +184,24 @@ def sampled(shard: Shard, value: tuple[Objectives, float, int]) -> SampledErrors
     return SampledErrors(sample, part.take(sample.rows, part.problem.mass), margins, bounds)
 
 
-def beyond_first_order(shard: Shard, value: tuple[Floats, Floats, float]) -> Sums:
+def sum_beyond_first_order(shard: Shard, value: tuple[Floats, Floats, float]) -> Sums:
     """Task that sums the effects on the gap of margin errors beyond first order, and of float64 rounding.
 
     The value holds the intercepts, the largest errors relative to their bounds, and the rounding of a sum
     in float64.
     """
-    (part, standing), (intercepts, largest, rounding) = shard, value
-    problem, bounds, kernel = part.problem, standing.errors(part), part.problem.kernel.in_float64()
-    left = (rounding + kernel.rounding(1)) * standing.travelled[:, None] * kernel.row_sizes
+    (part, state), (intercepts, largest, rounding) = shard, value
+    problem, bounds, kernel = part.problem, state.errors(part), part.problem.kernel.in_float64()
+    left = (rounding + kernel.rounding(1)) * state.travelled[:, None] * kernel.row_sizes
     largest = largest * bounds + TINY
-    return (errors_beyond_first_order(problem, standing.dual, standing.margins, intercepts, largest, left),)
+    return (errors_beyond_first_order(problem, state.dual, state.margins, intercepts, largest, left),)
 
 
-def bounded(shard: Shard, intercepts: Floats) -> Sums:
+def sum_with_bounds(shard: Shard, intercepts: Floats) -> Sums:
     """Task that sums the objectives with bounds of the rounding of margins, and `DualProblem.reach`."""
-    (part, standing), problem = shard, shard[0].problem
-    sums = problem.objective_sums(standing.dual, standing.margins, intercepts, standing.errors(part))
-    return np.array(sums), problem.reach(standing.dual)
+    (part, state), problem = shard, shard[0].problem
+    sums = problem.objective_sums(state.dual, state.margins, intercepts, state.errors(part))
+    return np.array(sums), problem.reach(state.dual)
 
 
 def itself(sums: Sums, _: None) -> Sums:
@@ -209,7 +209,7 @@ def itself(sums: Sums, _: None) -> Sums:
     return sums
 
 
-def sums_of(answer: Answer) -> Sums:
+def answer_sums(answer: Answer) -> Sums:
     """Return the arrays of an answer that are added up over the shards."""
     return answer.sums, answer.reach, np.array([answer.evaluations], dtype=float)
 

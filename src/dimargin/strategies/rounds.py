@@ -10,7 +10,7 @@ block coordinate descent with very large blocks: with as many rows as there are 
 about ten rounds, with few rows it does not finish, so blocks double if four rounds do not halve the gap.
 No process holds all rows: shards have their own, the caller those of a round and the support vectors,
 which are those of the model. Gaps are those of the whole problem. Their error by float32 kernel values is
-bounded for every row or, for kernels whose rows all have the same size, measured on a sample
+sum_with_bounds for every row or, for kernels whose rows all have the same size, measured on a sample
 (`dimargin.solvers.single_precision`). If it is too large, the solve continues in float64 with
 recomputed margins.
 """
@@ -25,12 +25,11 @@ import numpy as np
 
 from dimargin.problems.inner import InnerProblem
 from dimargin.problems.objectives import Objectives, ObjectiveSums
-from dimargin.problems.solution import History, Status
+from dimargin.problems.solution import History, SolveResult, Status
 from dimargin.shards.parts import Part
-from dimargin.shards.shards import Node, Shards, tree_sum
+from dimargin.shards.shards import Shards
 from dimargin.solvers import DualSolver, ExactSolver, Limits, solve
 from dimargin.solvers.loop import Solver, Verdict, converged
-from dimargin.solvers.neighbours import along_neighbours
 from dimargin.solvers.progress import Progress, rounding_verdict
 from dimargin.solvers.single_precision import (
     FLOAT64_COST,
@@ -41,47 +40,21 @@ from dimargin.solvers.single_precision import (
     largest_part,
     rounding_of,
 )
-from dimargin.solvers.stopwatch import Stopwatch
 from dimargin.strategies.gap import evaluate_from
+from dimargin.strategies.round_iterate import Evaluated, ShardedIterate, supporting
 from dimargin.strategies.round_tasks import (
-    Answer,
-    Change,
     Question,
     SampledErrors,
-    Standing,
-    answer_of,
-    asked,
-    begun,
-    beyond_first_order,
-    bounded,
-    changed,
+    ShardState,
+    draw_sample,
+    get_answer,
     itself,
     most_violating,
-    objective_sums,
-    placed,
-    sampled,
-    sums_of,
+    sum_beyond_first_order,
+    sum_with_bounds,
 )
 from dimargin.strategies.strategy import Facts
 from dimargin.system.arrays import TINY, UNIT, Floats
-
-_COLUMNS_AT_ONCE = 65_536  # Most support vectors that one job adds to margins.
-# Margins are recomputed after this many changes, because lost shards are rebuilt from their rows and all
-# changes since, which every task carries.
-_MAX_CHANGES = 24
-
-
-@dataclass(frozen=True)
-class AcrossShards:
-    """Solution of a solve across shards."""
-
-    support: Part  # Rows with nonzero coefficients, in the order of their keys.
-    objectives: Objectives
-    status: Status
-    reason: str
-    passes: int  # Number of rounds.
-    kernel_evaluations: int
-    history: History
 
 
 @dataclass(frozen=True)
@@ -90,7 +63,7 @@ class Best:
 
     support: Part | None
     objectives: Objectives
-    standings: Shards[Standing]
+    states: Shards[ShardState]
     is_counted: bool = False  # Whether the objectives include errors by float32.
 
 
@@ -99,41 +72,32 @@ class State:
     """State of a solve across shards."""
 
     limits: Limits
-    rows: Shards[Part]
-    placed: Shards[Part]  # Rows prepared for rounds.
-    standings: Shards[Standing]
-    support: Part | None  # Rows with nonzero coefficients.
+    iterate: ShardedIterate
     intercepts: Floats  # Candidates, of shape (n_tries, n_outputs).
     size: int  # Number of rows of a round.
-    double: bool = False  # Whether kernel values are in float64.
-    answers: list[Answer] = field(default_factory=list)
-    objectives: Objectives | None = None  # Objectives of the current coefficients.
-    sums: tuple[Floats, Floats] | None = None  # Sums of the current coefficients by class.
-    reach: Floats | None = None
-    travelled: Floats | None = None
+    evaluated: Evaluated | None = None  # Answers about the iterate, None before a check.
     best: Best | None = None
     is_accurate: bool = False  # Whether errors of the best coefficients by float32 were small enough.
-    unchecked: bool = True
     refresh: bool = False  # Whether to recompute margins, in float64.
     nothing_moves: bool = False  # Whether no row violates its optimality condition.
-    n_changes: int = 0  # Number of changes since margins were computed from scratch.
-    earlier: list[Shards[Standing]] = field(default_factory=list)  # Released once the current ones are computed.
     rounds: int = 0
     evaluations: int = 0
-    stopwatch: Stopwatch = field(default_factory=Stopwatch)  # Measures the jobs that update margins.
-    pending_values: int = 0  # Kernel values that the next of these jobs computes, in all shards.
-    seconds_in_rounds: float = 0.0  # Time of these jobs, without those before the first round, which may read rows.
     gaps: list[float] = field(default_factory=list)  # Smallest gaps after every round with the current block size.
     progress: Progress = field(default_factory=Progress)  # Of rounds.
 
     @property
+    def double(self) -> bool:
+        """Return whether kernel values are in float64."""
+        return self.iterate.is_double
+
+    @property
     def seconds_of_round(self) -> float:
         """Mean seconds of a round."""
-        return self.seconds_in_rounds / max(1, self.rounds)
+        return self.iterate.times.seconds_in_rounds / max(1, self.rounds)
 
 
 @dataclass(frozen=True)
-class Rounds(Solver[Shards[Part], State, AcrossShards]):
+class Rounds(Solver[Shards[Part], State, tuple[Part, SolveResult]]):
     """Exact solver across shards, from a given start; coefficients of the shards' rows are ignored.
 
     Parameters
@@ -160,13 +124,12 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
 
     def init(self, problem: Shards[Part], start: Part | None, limits: Limits) -> State:
         """Return the state at a start, given by its support vectors; computing its margins takes a job."""
-        here, size = problem.map(placed, False), min(self.working_set, self.about.n_rows)
-        intercepts = np.zeros((1, self.about.n_outputs))
-        state = State(limits, problem, here, here.map(begun), None, intercepts, size)
+        iterate = ShardedIterate.at_zero(self.about, limits, problem)
         if start is not None and start.n_rows:
-            losses = start.problem
-            state.support = _supporting(replace(start, dual=losses.feasible(start.coefficients)))
-        self._recompute_margins(state)
+            iterate.support = supporting(replace(start, dual=start.problem.feasible(start.coefficients)))
+        intercepts = np.zeros((1, self.about.n_outputs))
+        state = State(limits, iterate, intercepts, min(self.working_set, self.about.n_rows))
+        iterate.recompute_margins(self._question(state))
         return state
 
     def evaluations(self, state: State) -> int:
@@ -175,22 +138,15 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
 
     def check(self, state: State) -> Objectives | None:
         """Return the objectives of the best coefficients so far, after one job on the shards."""
-        if not state.unchecked:
-            return None
-        state.unchecked = False
-        began = time.perf_counter()
-        state.answers = state.standings.collect(answer_of)
-        self._sum_answers(state)
-        if state.pending_values:
-            seconds = time.perf_counter() - began
-            state.stopwatch.add(seconds, state.pending_values)
-            state.seconds_in_rounds += seconds if state.rounds else 0.0
-            state.pending_values = 0
-        objectives = state.objectives
-        assert objectives is not None
+        iterate, began = state.iterate, time.perf_counter()
+        answers = iterate.states.collect(get_answer)
+        state.evaluated = Evaluated.from_answers(answers)
+        state.evaluations += state.evaluated.evaluations
+        iterate.times.add(time.perf_counter() - began, is_round=state.rounds > 0)
+        objectives = state.evaluated.objectives
         if state.best is None or objectives.unrounded.max() < state.best.objectives.unrounded.max():
-            state.best = Best(state.support, objectives, state.standings)
-        self._release_earlier(state)
+            state.best = Best(iterate.support, objectives, iterate.states)
+        iterate.release_earlier(state.best.states)
         self._note_progress(state, state.best.objectives.unrounded.max())
         if state.best.objectives.worst_gap <= state.limits.tol and not state.double:
             self._count_rounding(state)
@@ -215,7 +171,7 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
             state.refresh = bool(near or inaccurate or stalled)
             if state.refresh and not limits.allow(self._seconds_in_float64(state)):
                 return "max_time", "the time limit does not allow computing all margins in float64"
-        elif met and self._updates_are_large(state):
+        elif met and state.evaluated is not None and state.iterate.updates_are_large(state.evaluated.reach):
             state.refresh = True
         elif met or stalled:
             return rounding_verdict(objectives, tol, has_stalled=not met)
@@ -223,7 +179,6 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
 
     def step(self, state: State) -> None:
         """Do a round: solve for its rows and update all shards; or switch to float64."""
-        state.unchecked = True
         if state.refresh:
             state.refresh = False
             self._switch_to_float64(state)
@@ -238,37 +193,30 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
         if len(moved):
             total = self.about.total
             before, after = rows.take(moved, total), replace(rows, dual=solution).take(moved, total)
-            self._apply_change(state, after, before.coefficients, self._question(state))
-            state.support = _merged(state.support, after)
-            if state.n_changes >= _MAX_CHANGES and state.support is not None:
-                self._recompute_margins(state)
+            state.iterate.change(after, before.coefficients, self._question(state))
         else:  # The intercepts may have changed.
-            self._query_shards(state)
+            state.iterate.query(self._question(state))
 
-    def finish(self, state: State, status: Status, reason: str, history: History) -> AcrossShards:
-        """Return the coefficients with the smallest gap."""
-        assert state.best is not None
+    def finish(self, state: State, status: Status, reason: str, history: History) -> tuple[Part, SolveResult]:
+        """Return the support vectors with the smallest gap, and the result."""
+        assert state.best is not None and state.evaluated is not None
         if not state.double and not state.best.is_counted:
             self._count_rounding(state)
         support, objectives = state.best.support, state.best.objectives
-        for standings in (*state.earlier, state.standings):
-            standings.release()
-        state.placed.release()
+        state.iterate.release()
         if support is None:
-            support = state.answers[0].proposed.take(np.empty(0, dtype=np.int64), self.about.total)
-        return AcrossShards(support, objectives, status, reason, max(1, state.rounds), state.evaluations, history)
+            support = state.evaluated.answers[0].proposed.take(np.empty(0, dtype=np.int64), self.about.total)
+        result = SolveResult(
+            objectives=objectives,
+            status=status,
+            reason=reason,
+            passes=max(1, state.rounds),
+            kernel_evaluations=state.evaluations,
+            history=history,
+        )
+        return support, result
 
     # ---- parts of a round ----------------------------------------------------------------------------------------
-
-    def _sum_answers(self, state: State) -> None:
-        """Compute the objectives from the answers of the shards, with the best of the candidate intercepts."""
-        intercepts = state.answers[0].intercepts
-        nodes = (Node(0, index, sums_of(answer)) for index, answer in enumerate(state.answers))
-        sums, reach, evaluations = tree_sum(nodes, len(state.answers)).sums
-        tried = np.nanargmin(sums[:, 0], axis=0)
-        own = objective_sums(sums, tried)
-        state.objectives, state.reach = own.objectives(intercepts[tried, np.arange(len(tried))], reach), reach
-        state.sums, state.evaluations = (own.positive, own.negative), state.evaluations + int(evaluations[0])
 
     def _note_progress(self, state: State, gap: float) -> None:
         state.gaps.append(gap)
@@ -278,8 +226,9 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
 
     def _rows_of_round(self, state: State) -> tuple[Part | None, Floats]:
         """Return the rows of the next round and their margins, or None if no row violates its conditions."""
-        answers = [answer for answer in state.answers if answer.proposed.n_rows]
-        state.answers = []
+        assert state.evaluated is not None
+        answers = [answer for answer in state.evaluated.answers if answer.proposed.n_rows]
+        state.evaluated = replace(state.evaluated, answers=[])  # This frees the memory of the proposed rows.
         if not answers:
             return None, np.empty((self.about.n_outputs, 0))
         directions = np.concatenate([answer.directions for answer in answers])
@@ -295,15 +244,15 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
 
     def _solve_round(self, state: State, rows: Part, margins: Floats) -> Floats:
         """Return the coefficients of the rows of a round, solved to a fraction of the gap of all rows."""
-        objectives, limits = state.objectives, state.limits
-        assert objectives is not None and state.sums is not None
+        assert state.evaluated is not None
+        objectives, limits = state.evaluated.objectives, state.limits
         problem, dual = rows.with_threads(self.n_threads).problem, rows.coefficients
-        inner = InnerProblem.within(problem, dual, margins, state.sums, objectives.reached)
+        inner = InnerProblem.within(problem, dual, margins, state.evaluated.sums, objectives.reached)
         seed = np.random.SeedSequence([self.random_state, 0, state.rounds]).generate_state(1)[0]
         tol = max(0.15 * float(objectives.unrounded.max()), 0.3 * limits.tol)
         own = replace(limits.earlier(1.5 * state.seconds_of_round), tol=tol, stop_requested=lambda entry: False)
         solution = solve(inner, self.solver(self.cache, int(seed), 0, False), dual, own)
-        state.evaluations += problem.kernel.evaluations + solution.kernel_evaluations
+        state.evaluations += solution.kernel_evaluations
         if self.about.intercept:
             now, last = solution.objectives.intercept, objectives.intercept
             # The candidates are on either side, at up to twice the last change of the intercept.
@@ -314,79 +263,19 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
     def _question(self, state: State) -> Question:
         return Question(state.intercepts, state.size / self.about.n_rows)
 
-    def _query_shards(self, state: State) -> None:
-        """Send all shards a question about the current coefficients."""
-        self._set_standings(state, state.placed.zip(state.standings, asked, self._question(state)), state.n_changes)
-
-    def _apply_change(self, state: State, after: Part, before: Floats, question: Question | None) -> None:
-        """Update all shards after a change of coefficients, and send them a question."""
-        kernel = after.problem.kernel
-        if kernel.local:  # Neighbouring rows side by side let products skip tiles of negligible values.
-            order = along_neighbours(kernel)
-            after, before = after.take(order, self.about.total), before[:, order]
-        change = Change(after, before, state.standings.n_threads, state.limits)
-        standings = state.placed.zip(state.standings, changed, (change, question))
-        self._set_standings(state, standings, state.n_changes + 1)
-        moved = after.problem.kernel.product_sizes(np.arange(after.n_rows), after.coefficients - before)
-        state.travelled = moved if state.travelled is None else state.travelled + moved
-        state.pending_values += after.n_rows * self.about.n_rows
-
-    def _release_earlier(self, state: State) -> None:
-        """Release the earlier states of the shards except the best."""
-        assert state.best is not None
-        for standings in state.earlier:
-            if standings is not state.best.standings:
-                standings.release()
-        state.earlier = [standings for standings in state.earlier if standings is state.best.standings]
-
     def _switch_to_float64(self, state: State) -> None:
         """Continue from the best coefficients, with margins recomputed on float64 kernel values."""
         assert state.best is not None
-        state.double, state.support, state.best = True, state.best.support, None
+        support, state.best = state.best.support, None
         state.gaps, state.progress = [], Progress(state.rounds)
-        if state.support is not None:
-            problem = state.support.problem
-            state.support = replace(state.support, problem=problem.with_kernel(problem.kernel.in_float64()))
-        state.placed.release()
-        state.placed = state.rows.map(placed, True)
-        self._recompute_margins(state)
-
-    def _recompute_margins(self, state: State) -> None:
-        """Compute margins from scratch at the current coefficients."""
-        state.travelled = None
-        self._set_standings(state, state.placed.map(begun), 0)
-        if state.support is not None:
-            self._add_support(state)
-        else:
-            self._query_shards(state)
-
-    def _add_support(self, state: State) -> None:
-        """Add the current coefficients to margins that are zero."""
-        support = state.support
-        assert support is not None
-        for first in range(0, support.n_rows, _COLUMNS_AT_ONCE):
-            index = np.arange(first, min(first + _COLUMNS_AT_ONCE, support.n_rows))
-            piece = support.take(index, self.about.total)
-            question = self._question(state) if index[-1] == support.n_rows - 1 else None
-            self._apply_change(state, piece, np.zeros_like(piece.coefficients), question)
-
-    def _set_standings(self, state: State, standings: Shards[Standing], n_changes: int) -> None:
-        """Set the current states of the shards, `n_changes` changes after margins were zero."""
-        state.earlier.append(state.standings)
-        state.standings, state.n_changes = standings, n_changes
+        state.iterate.switch_to_float64(support, self._question(state))
 
     def _seconds_in_float64(self, state: State) -> float:
         """Estimate the seconds needed to recompute margins on float64 kernel values."""
-        n_support = 0 if state.support is None else state.support.n_rows
-        return FLOAT64_COST * state.stopwatch.seconds_for(self.about.n_rows * n_support) + state.seconds_of_round
+        values = self.about.n_rows * state.iterate.n_support
+        return FLOAT64_COST * state.iterate.times.stopwatch.seconds_for(values) + state.seconds_of_round
 
     # ---- rounding ------------------------------------------------------------------------------------------------
-
-    def _updates_are_large(self, state: State) -> bool:
-        """Return whether the summed updates of margins exceed twice the size of the coefficients."""
-        if state.travelled is None or state.reach is None:
-            return False
-        return bool((state.travelled > 2 * state.reach).any())
 
     def _count_rounding(self, state: State) -> None:
         """Add the error by float32 to the gap of the best objectives.
@@ -398,10 +287,12 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
         assert best is not None
         if best.is_counted:
             return
-        is_stationary = state.support is None or state.support.problem.kernel.transform.kernel.stationary
+        support = state.iterate.support
+        is_stationary = support is None or support.problem.kernel.transform.kernel.stationary
         errors = self._sampled_errors(state, best) if is_stationary else None
         if errors is None:
-            (sums, reach) = state.placed.zip(best.standings, bounded, best.objectives.intercept).aggregate(itself)
+            shards = state.iterate.prepared.zip(best.states, sum_with_bounds, best.objectives.intercept)
+            sums, reach = shards.aggregate(itself)
             rounded = ObjectiveSums(*sums).objectives(best.objectives.intercept, reach)
             state.is_accurate = is_trusted(rounded.raised(), tol, is_bound=True)
             rounded = rounded.raised() if state.is_accurate else rounded
@@ -422,7 +313,7 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
         share, seed = SAMPLE / self.about.n_rows, self.random_state
         exact = replace(support, problem=support.problem.with_kernel(support.problem.kernel.in_float64()))
         found: list[tuple[SampledErrors, Floats]] = []
-        samples = state.placed.zip(best.standings, sampled, (best.objectives, share, seed)).collect()
+        samples = state.iterate.prepared.zip(best.states, draw_sample, (best.objectives, share, seed)).collect()
         for shard in (sample for sample in samples if sample is not None):
             evaluated = evaluate_from(shard.part, (exact, self.n_threads, state.limits))
             state.evaluations += evaluated.evaluations
@@ -437,19 +328,6 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
             slopes.append(shard.sample.slopes(own.problem, own.coefficients, shard.margins, intercepts, errors, size))
         estimates, variances = (np.sum(values, axis=0) for values in zip(*slopes, strict=True))
         left = exact.problem.kernel.rounding(exact.n_rows)
-        (rest,) = state.placed.zip(best.standings, beyond_first_order, (intercepts, largest, left)).aggregate(itself)
+        shards = state.iterate.prepared.zip(best.states, sum_beyond_first_order, (intercepts, largest, left))
+        (rest,) = shards.aggregate(itself)
         return rounding_of(estimates, variances, rest)
-
-
-def _supporting(part: Part) -> Part | None:
-    """Return the rows with nonzero coefficients, in the order of their keys, or None without any."""
-    support = part.support
-    return part.take(support, part.problem.mass).in_order() if len(support) else None
-
-
-def _merged(support: Part | None, changes: Part) -> Part | None:
-    """Return the rows with nonzero coefficients after a change."""
-    if support is None:
-        return _supporting(changes)
-    kept = np.flatnonzero(~np.isin(support.indices, changes.indices, assume_unique=True))
-    return _supporting(Part.joined([support.take(kept, support.problem.mass), changes], changes.problem.mass))

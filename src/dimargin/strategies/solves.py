@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from dimargin.problems.dual import DualProblem
-from dimargin.problems.objectives import Objectives
-from dimargin.problems.solution import History, Solution, Status
+from dimargin.problems.solution import Solution, SolveResult
 from dimargin.shards.parts import Part, first_of_groups
 from dimargin.shards.shards import Shards
 from dimargin.shards.tree import Level
@@ -56,13 +55,6 @@ class Plan:
         seed = np.random.SeedSequence([self.random_state, *self.index, *number]).generate_state(1)[0]
         return self.exact(self.cache, int(seed), self.gram)
 
-    def solve(self, part: Part) -> Solution:
-        """Solve a part, starting from its coefficients."""
-        problem, exact = part.with_threads(self.n_threads).problem, self.solver(part.first_index)
-        if self.mass is not None:
-            problem = replace(problem, mass=self.mass)
-        return solve(problem, self.wrap_solver(exact) if self.wrap_solver else exact, part.dual, self.limits)
-
 
 @dataclass(frozen=True)
 class Solved:
@@ -84,7 +76,7 @@ class Solved:
 
 @dataclass(frozen=True)
 class Summary:
-    """Summary of a solved part for the caller: see `Part` and `Solution`.
+    """Summary of a solved part for the caller.
 
     Only the machine grows with the rows. It is included if the caller always needs the model of the
     level, which saves a job.
@@ -94,12 +86,7 @@ class Summary:
     mass: float  # Weight of the rows that the part represents.
     weight: float  # Weight of its own rows.
     n_support: int  # Number of rows with a nonzero coefficient.
-    objectives: Objectives
-    status: Status
-    reason: str
-    passes: int
-    kernel_evaluations: int
-    history: History
+    result: SolveResult
     machine: LevelModel | None = None
 
 
@@ -122,8 +109,12 @@ def solve_parts(
 
 
 def solve_part(part: Part, plan: Plan) -> Solved:
-    """Task that solves a part."""
-    return Solved.of(part, plan.solve(part))
+    """Task that solves a part, starting from its coefficients."""
+    problem, exact = part.with_threads(plan.n_threads).problem, plan.solver(part.first_index)
+    if plan.mass is not None:
+        problem = replace(problem, mass=plan.mass)
+    solver = exact if plan.wrap_solver is None else plan.wrap_solver(exact)
+    return Solved.of(part, solve(problem, solver, part.dual, plan.limits))
 
 
 def summarise(solved: Solved, total: float | None) -> Summary:
@@ -134,12 +125,7 @@ def summarise(solved: Solved, total: float | None) -> Summary:
         part.problem.mass,
         float(part.problem.weights.sum()),
         len(part.support),
-        solution.objectives,
-        solution.status,
-        solution.reason,
-        solution.passes,
-        solution.kernel_evaluations,
-        solution.history,
+        solution.bare(),
         None if total is None else machine_of(solved, total),
     )
 

@@ -21,12 +21,9 @@ from dimargin.kernels.pieces import Pieces
 from dimargin.problems.class_pairs import ClassPairs
 from dimargin.problems.losses import Loss
 from dimargin.shards.local_engine import LocalEngine
-from dimargin.strategies.block_pairs import ROWS_AT_ONCE, VALUES_AT_ONCE, certified
+from dimargin.strategies.block_pairs import PairSizes, certified
 from dimargin.strategies.pair_results import FoundPairs
 from dimargin.system.arrays import Floats, Indices
-
-MAX_ROWS = 4096
-"""Most rows of a pair that is solved on stored kernel values, which then take 64 MiB."""
 
 
 class StoredPairs:
@@ -60,21 +57,21 @@ class StoredPairs:
         This does not depend on the number of threads, so that results do not. The solver's engine has as
         many threads as there is memory for.
         """
-        small = pairs.n_rows[pairs.n_rows <= MAX_ROWS]
+        small = pairs.n_rows[pairs.n_rows <= PairSizes.max_stored_rows]
         if not len(small):
             return None
         sizes, largest = np.diff(pairs.bounds).tolist(), int(small.max())
         left = memory - 4 * sum(sizes[number] ** 2 for number in _classes_of_small_pairs(pairs.classes))
         # A thread needs memory for a pair, for values between classes, and for arrays of rows.
-        each = 4 * int(_core.class_pair_scratch(largest)) + 2 * max(largest**2, VALUES_AT_ONCE)
+        each = 4 * int(_core.class_pair_scratch(largest)) + 2 * max(largest**2, PairSizes.values_at_once)
         if left < each:
             return None
         return cls(pairs, LocalEngine(min(engine.n_threads, left // each), engine.cancelled))
 
     def groups(self, numbers: Indices) -> list[Indices]:
         """Return the small ones of some pairs, in groups for one call of `solve` each."""
-        small = numbers[self._pairs.n_rows[numbers] <= MAX_ROWS]
-        return self._pairs.groups(small, VALUES_AT_ONCE, ROWS_AT_ONCE)
+        small = numbers[self._pairs.n_rows[numbers] <= PairSizes.max_stored_rows]
+        return self._pairs.groups(small, PairSizes.values_at_once, PairSizes.rows_at_once)
 
     def solve(self, numbers: Indices, start: Floats | None, tol: float, n_threads: int = 1) -> FoundPairs:
         """Solve some small pairs, from coefficients of all pairs times labels, or from zero.
@@ -110,8 +107,8 @@ def can_be_stored(kernel: KernelMatrix, loss: Loss, tol: float) -> bool:
 
 
 def _classes_of_small_pairs(classes: Sequence[slice]) -> list[int]:
-    """Return the numbers of the classes that occur in pairs of at most `MAX_ROWS` rows, the largest first."""
+    """Return the numbers of the classes that occur in small pairs, the largest first."""
     sizes = [rows.stop - rows.start for rows in classes]
     order = sorted(range(len(sizes)), key=lambda number: -sizes[number])
     smallest = order[-1]
-    return [c for c in order if sizes[c] + sizes[smallest if c != smallest else order[-2]] <= MAX_ROWS]
+    return [c for c in order if sizes[c] + sizes[smallest if c != smallest else order[-2]] <= PairSizes.max_stored_rows]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, Self, get_args, get_origin, get_type_hints
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -15,7 +16,7 @@ from sklearn.base import BaseEstimator
 from dimargin.problems.losses import Loss
 from dimargin.problems.margin_losses import MarginLosses
 from dimargin.problems.objectives import Objectives
-from dimargin.problems.solution import History, Status
+from dimargin.problems.solution import History, SolveResult
 from dimargin.shards.parts import Part
 from dimargin.shards.shards import Shards
 from dimargin.solvers import CACHE, DualSolver, ExactSolver, Limits
@@ -24,6 +25,7 @@ from dimargin.system.arrays import Floats, Indices
 from dimargin.system.plain_numbers import PlainNumbers
 
 Scope = Literal["global", "partitioned", "landmark"]
+MovedOptions = Mapping[str, tuple[object, str]]
 
 ROWS_IN_ONE_PLACE = 65_536
 """Most remote rows that level 0 brings together: a solve of these on one core is as fast as rounds on several."""
@@ -126,16 +128,41 @@ class Training:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Outcome(SolveResult):
     """Trained model and its certificate."""
 
     model: LevelModel
-    objectives: Objectives  # Objectives of the problem named by `scope`, with the intercepts.
-    scope: Scope
-    status: Status
-    reason: str
-    passes: int
-    history: History
+    scope: Scope  # Problem that the objectives refer to.
+
+    @classmethod
+    def of(cls, result: SolveResult, model: LevelModel, scope: Scope, history: History) -> Outcome:
+        """Return the outcome of a fit of which the last solve had this result."""
+        evaluations = sum(entry["kernel_evaluations"] for entry in history)
+        own = vars(result.bare()) | {"history": history, "kernel_evaluations": evaluations}
+        return cls(model, scope, **own)
+
+
+def level_entry(
+    objectives: Objectives,
+    seconds: float,
+    evaluations: int,
+    *,
+    level: int = 0,
+    partitions: int = 1,
+    scope: Scope = "global",
+    **others: Any,
+) -> dict[str, Any]:
+    """Return the entry of ``history_`` for a level that is reported at its end."""
+    return {
+        "level": level,
+        "partitions": partitions,
+        "scope": scope,
+        "seconds": seconds,
+        "kernel_evaluations": evaluations,
+        "objective": objectives.primal.tolist(),
+        "relative_gap": objectives.worst_gap,
+        **others,
+    }
 
 
 def end_of_solve(
@@ -159,7 +186,24 @@ class Options(PlainNumbers, BaseEstimator):
 
     Subclasses are dataclasses without generated comparison and repr, which scikit-learn provides, unless
     the parameters are in an order that a dataclass cannot give.
+
+    Attributes
+    ----------
+    moved_options : dict
+        Options of earlier versions that saved models may hold, with their default and the class that has them now.
     """
+
+    moved_options: ClassVar[MovedOptions] = {}
+
+    @classmethod
+    def from_saved(cls, parameters: Mapping[str, Any]) -> Self:
+        """Return the options of a saved model, without those that have moved; warn if these were in use."""
+        known = dict(parameters)
+        for name, (default, home) in cls.moved_options.items():
+            value = known.pop(name, default)
+            if value != default:
+                warnings.warn(f"{home} has {cls.__name__}({name}={value!r}) now; loaded without it", stacklevel=2)
+        return cls(**known)
 
     def validate(self) -> None:
         """Raise ValueError for an option out of its range, or not among the values of its `Literal`."""

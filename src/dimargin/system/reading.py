@@ -9,8 +9,6 @@ from typing import Any, BinaryIO
 
 from dimargin.system.memory import memory_of_process
 
-_MAX_JSON_BYTES = 32 * 2**20  # The decoded objects take up to twenty times as many bytes.
-
 
 def read_file(path: str | os.PathLike[str], max_bytes: int) -> bytes:
     """Return the content of a file; raise ValueError if it exceeds `max_bytes`, or OSError."""
@@ -29,9 +27,12 @@ def read_rest(file: BinaryIO, times: int) -> bytes:
     return file.read(size)
 
 
-def read_json(path: Path) -> Any:
-    """Decode a JSON file; raise OSError, or ValueError if it is invalid, too long or too deep."""
+def read_json(path: Path, max_bytes: int = 32 * 2**20) -> Any:
+    """Decode a JSON file; raise OSError, or ValueError if it is invalid, too long or too deep.
+
+    The decoded objects take up to twenty times as many bytes as the file.
+    """
     try:
-        return json.loads(read_file(path, _MAX_JSON_BYTES))
+        return json.loads(read_file(path, max_bytes))
     except RecursionError:
         raise ValueError("it is nested too deeply") from None

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from dimargin.display.report.curves import POINTS, class_curves, reliability, thinned
+from dimargin.display.report.curves import class_curves, reliability, thinned
 from dimargin.display.report.predictions import Predictions
 
 
@@ -19,12 +19,12 @@ def test_a_curve_of_few_points_looks_like_that_of_many():
     x = np.sort(rng.uniform(size=100_000)) ** 30  # few rows have large values
     y = np.arange(len(x)) / (len(x) - 1)
     few_x, few_y = thinned(x, y)
-    assert 2 < len(few_x) <= POINTS and (few_x[0], few_x[-1], few_y[-1]) == (x[0], x[-1], 1.0)
-    assert np.abs(np.interp(x, few_x, few_y) - y).max() < 2 / POINTS
-    assert np.diff(few_x).max() < 4 / POINTS
+    assert 2 < len(few_x) <= 400 and (few_x[0], few_x[-1], few_y[-1]) == (x[0], x[-1], 1.0)
+    assert np.abs(np.interp(x, few_x, few_y) - y).max() < 2 / 400
+    assert np.diff(few_x).max() < 4 / 400
     assert thinned(x[:5], y[:5]) == (pytest.approx(x[:5]), pytest.approx(y[:5]))
     flat = np.zeros(1000)
-    assert len(thinned(np.linspace(0, 1, 1000), flat)[0]) <= POINTS
+    assert len(thinned(np.linspace(0, 1, 1000), flat)[0]) <= 400
 
 
 def test_the_area_is_the_chance_that_a_row_of_the_class_comes_first():

@@ -26,7 +26,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder
 
 import dimargin as dm
-from dimargin.display.report import Source, importances, write_report
+from dimargin.display.report import Source, write_report
+from dimargin.display.report.importances import Budget, importances
 from dimargin.display.report.model_facts import relation_to_training
 
 NAMES = np.array(["ham", "spam", "eggs"])
@@ -87,23 +88,22 @@ def test_scores_are_those_of_scikit_learn(written):
         assert row == [classes[k], str(count), *map(percent, (precision, recall, f1)), *(f"{v:.3f}" for v in ranked)]
 
 
-def test_importances_of_a_sample(monkeypatch):
-    monkeypatch.setattr(importances, "MAX_ROWS", 50)
+def test_importances_of_a_sample():
     X, y = moons(300, 0)
     model = dm.SVMClassifier(random_state=0).fit(X, y)
-    scores = [importances.importances(model, X, y, seed).score for seed in (0, 0, 1, 2)]
+    scores = [importances(model, X, y, seed, Budget(max_rows=50)).score for seed in (0, 0, 1, 2)]
     assert scores[0] == scores[1] and len({*scores}) > 1  # of other rows, with another seed
-    monkeypatch.setattr(importances, "_MAX_MULTIPLICATIONS", 1.0)
-    assert importances.importances(model, X, y, 0).n_rows == 50
-    monkeypatch.setattr(importances, "MAX_ROWS", 200)
-    assert importances.importances(model, X, y, 0).n_rows == importances.MIN_ROWS == 100
+    assert importances(model, X, y, 0, Budget(max_rows=50, max_multiplications=1.0)).n_rows == 50
+    assert importances(model, X, y, 0, Budget(max_rows=200, max_multiplications=1.0)).n_rows == 100
 
 
 def test_votes_of_many_pairs_are_work():
     y = np.arange(200) % 100
     X = np.random.default_rng(0).normal(size=(200, 3)) + y[:, None]
     pairs, rest = (dm.SVMClassifier(multi_class=way).fit(X, y) for way in ("one_vs_one", "one_vs_rest"))
-    assert importances._work_of_row(pairs, X) > 4950 * 40 > 5 * importances._work_of_row(rest, X)
+    budget = Budget(repeats=1, min_rows=1, max_multiplications=3 * 4950 * 40 * 150)  # for 150 rows of many pairs
+    n_rows = [importances(machine, X, y, 0, budget).n_rows for machine in (pairs, rest)]
+    assert n_rows[0] < 150 < n_rows[1] == 200
 
 
 def test_importances_are_those_of_scikit_learn(written):
@@ -146,9 +146,8 @@ def test_the_model_and_its_certificate(written):
     assert '<div class="changed"><dt>random_state</dt>' in page.source and "<div><dt>lam</dt>" in page.source
 
 
-def test_the_same_seed_gives_the_same_page(tmp_path, monkeypatch):
-    monkeypatch.setattr(importances, "MAX_ROWS", 50)
-    (X, y), pages = moons(300, 0), []
+def test_the_same_seed_gives_the_same_page(tmp_path):
+    (X, y), pages = moons(1200, 0), []  # importances are those of a sample
     model = dm.SVMClassifier(random_state=0).fit(X[:150], y[:150])
     for seed in (3, 3, 4):
         write_report(tmp_path / "page.html", model, X, y, random_state=seed)

@@ -10,6 +10,7 @@ from sklearn.datasets import make_moons
 from sklearn.metrics import get_scorer
 
 from dimargin import LinearODMClassifier, ODMClassifier
+from dimargin.estimators.kernel_parameters import row_transform_of
 from dimargin.estimators.search.folds import ExactTrainer, Fold, Sample, SpaceTrainer, nested_order
 from dimargin.estimators.validated_data import training_data
 from dimargin.problems.losses import ODMLoss
@@ -40,7 +41,7 @@ def test_on_all_rows_the_exact_trainer_is_the_estimator(classes):
     weights = np.where(np.arange(900) < 600, np.random.default_rng(0).uniform(0.5, 2, 900), 1e-9)
     sample = sample_of(600, weights, classes)
     machine = ODMClassifier(gamma=1.0, lam=500.0, multi_class="one_vs_rest", tol=1e-8)
-    transform = machine._row_transform(sample.data.X, sample.data.weights)
+    transform = row_transform_of(machine, sample.data.X, sample.data.weights)
     trainer = ExactTrainer(sample, transform, False)
     trainer.values(ODMLoss(20.0, 0.5, 0.3), LIMITS)  # a warm start changes nothing
     values = trainer.values(ODMLoss(500.0, 0.5, 0.3), LIMITS)
@@ -52,7 +53,7 @@ def test_on_all_rows_the_exact_trainer_is_the_estimator(classes):
 
 def test_all_rows_as_landmarks_are_the_exact_trainer():
     sample, machine = sample_of(300), ODMClassifier(gamma=1.0)
-    transform = machine._row_transform(sample.data.X, sample.data.weights)
+    transform = row_transform_of(machine, sample.data.X, sample.data.weights)
     loss = ODMLoss(50.0, 0.5, 0.3)
     exact = ExactTrainer(sample, transform, False).values(loss, LIMITS)
     space = SpaceTrainer.of_landmarks(sample, transform, 300, False)
@@ -76,7 +77,7 @@ def test_rows_themselves_are_the_linear_machine(sparse, intercept):
 def test_a_row_keeps_its_weight_in_a_part():
     """A third of the rows with the mass of all: as if lam were a third."""
     part, machine = sample_of(300), ODMClassifier(gamma=1.0, lam=300.0, tol=1e-8)
-    values = ExactTrainer(part, machine._row_transform(part.data.X, part.data.weights), False).values(
+    values = ExactTrainer(part, row_transform_of(machine, part.data.X, part.data.weights), False).values(
         ODMLoss(900.0, 0.5, 0.3), LIMITS
     )
     machine.fit(X[:300], Y[:300])

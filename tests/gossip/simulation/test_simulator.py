@@ -7,8 +7,8 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from dimargin.gossip.messages import Array, Message, MessageError
-from dimargin.gossip.program import Report, Send, SiteProgram, Stop, Wake
+from dimargin.gossip.messages import Array, Message
+from dimargin.gossip.program import Send, SiteProgram, Stop, Wake
 from dimargin.gossip.simulation.conditions import Conditions, LinkFaults, NetworkSplit, Outage
 from dimargin.gossip.simulation.simulator import Simulator
 from dimargin.gossip.topology import make_graph
@@ -171,29 +171,6 @@ def test_a_run_ends_when_all_have_stopped_and_can_be_watched():
     assert simulator.programs["a"].count == 7
 
 
-class Talker(Diary):
-    """Answers timers of several names; those set again count once."""
-
-    def start(self, now, neighbours):
-        yield from (Wake(3.0, "late"), Wake(1.0, "early"), Wake(2.0, "late"))
-
-    def wake(self, now, name):
-        self.diary.append((now, name))
-        yield Report("woken", {"name": name})
-        if now > 5:
-            yield Stop("enough")
-        yield Wake(2.0, "late")
-
-
-def test_timers_are_replaced_by_name():
-    simulator = Simulator({"a": Talker}, make_graph("complete", 1))
-    simulator.run()
-    assert simulator.sites["a"].last.diary == [(1.0, "early"), (3.0, "late"), (5.0, "late"), (7.0, "late")]
-    assert [(now, name, report.facts["name"]) for now, name, report in simulator.reports][:2] == [
-        (1.0, "a", "early"), (3.0, "a", "late")
-    ]  # fmt: skip
-
-
 def test_what_cannot_be_is_refused():
     with pytest.raises(ValueError, match="sites that do not exist: z"):
         run(conditions=Conditions(joins={"z": 1.0}))
@@ -203,25 +180,3 @@ def test_what_cannot_be_is_refused():
         LinkFaults(loss=2)
     with pytest.raises(ValueError, match="delay must be two finite numbers"):
         LinkFaults(delay=(1.0, 0.5))
-    names = {"a": lambda: Diary(size=1000), "b": Diary}
-    with pytest.raises(MessageError, match=r"a sends a message of 80.. bytes, expected at most 1000"):
-        Simulator(names, make_graph("complete", 2), largest=1000).run(until=3)
-
-
-def test_what_a_site_does_not_understand_never_reaches_it():
-    class Other(Diary):
-        messages: ClassVar = ()
-
-    class Foreign(Message, frozen=True, tag="foreign"):
-        text: str
-
-    class Stranger(Diary):
-        def wake(self, now, name):
-            yield Send("b", Foreign("hello"))
-            yield Wake(1.0)
-
-    simulator = Simulator({"a": Stranger, "b": Diary}, make_graph("complete", 2))
-    simulator.run(until=3.75)
-    assert simulator.counts["undecodable"] == 3 and not heard(simulator, "b", "a")
-    facts = next(report.facts for _, name, report in simulator.reports if name == "b")
-    assert facts["sender"] == "a" and "foreign" in facts["reason"]

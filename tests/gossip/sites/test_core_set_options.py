@@ -6,7 +6,8 @@ import networkx as nx
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.datasets import load_iris
+import site_files
+from site_files import deal, sites, write_libsvm
 from sklearn.preprocessing import MinMaxScaler
 from text_files import write_csv
 
@@ -14,23 +15,12 @@ import dimargin
 from dimargin.gossip.simulation.conditions import Conditions, LinkFaults, Outage
 from dimargin.gossip.simulation.simulator import Simulator
 from dimargin.gossip.sites.core_set_options import CoreSetOptions
-from dimargin.gossip.sites.learning_site import LearningSite
 from dimargin.gossip.sites.site_folder import SiteFolder
 from dimargin.gossip.topology import make_graph
 from dimargin.io.data.growing_file import GrowingFile
-from dimargin.io.models.model_values import content_of_site
 
 FAST = {"interval": 1.0, "lease": 5.0, "settle": 3.0, "poll": 2.0}
 DETECTORS = {"svdd": dimargin.CoreSetSVDD, "one-class": dimargin.OneClassCoreSetSVM}
-
-
-def sites(tmp_path, parts, options, suffix="csv"):
-    def make(name):
-        (tmp_path / name).mkdir(exist_ok=True)
-        data = GrowingFile(tmp_path / f"{name}.{suffix}", needs_label=options.uses_labels)
-        return LearningSite(name, data, SiteFolder(tmp_path / name), options, content_of_site)
-
-    return {name: lambda name=name: make(name) for name in parts}
 
 
 def run(tmp_path, parts, options, until=200, topology="ring", conditions=None, suffix="csv"):
@@ -57,9 +47,7 @@ def names(simulator, output=0):
 
 @pytest.fixture
 def flowers():
-    X, y = load_iris(return_X_y=True)
-    order = np.random.default_rng(0).permutation(150)
-    return X[order], np.array(["setosa", "versicolor", "virginica"])[y[order]]
+    return site_files.flowers()
 
 
 @pytest.mark.slow_after(1)
@@ -106,12 +94,7 @@ def test_the_classifier_is_that_of_all_rows_though_each_site_has_one_class(tmp_p
 )
 def test_detectors_need_no_labels(tmp_path, flowers, kind, kernel, C, suffix):
     X = flowers[0]
-    for k, name in enumerate("abc"):
-        if suffix == "csv":
-            write_csv(tmp_path / f"{name}.csv", X[k::3])
-        else:
-            lines = (f"0 {' '.join(f'{j + 1}:{v!r}' for j, v in enumerate(row))}\n" for row in X[k::3].tolist())
-            (tmp_path / f"{name}.libsvm").write_text("".join(lines))
+    deal(tmp_path, "abc", X, suffix=suffix)
     simulator = run(tmp_path, "abc", CoreSetOptions(kind=kind, kernel=kernel, C=C, tol=1e-4, **FAST), suffix=suffix)
     model = machine_of(tmp_path, "b")
     scaled, detector = model[0].transform(X), model[-1]
@@ -125,8 +108,7 @@ def test_detectors_need_no_labels(tmp_path, flowers, kind, kernel, C, suffix):
 
 def test_what_leaves_is_counted_and_logged(tmp_path, flowers):
     X, y = flowers
-    for k, name in enumerate("abc"):
-        write_csv(tmp_path / f"{name}.csv", X[k::3], y[k::3])
+    deal(tmp_path, "abc", X, y)
     simulator = run(tmp_path, "abc", CoreSetOptions(**FAST))
     for name in "abc":
         said = [facts.facts for _, who, facts in simulator.reports if who == name and facts.what == "rows shared"]
@@ -141,8 +123,7 @@ def test_what_leaves_is_counted_and_logged(tmp_path, flowers):
 @pytest.mark.slow
 def test_rows_appended_and_a_site_that_is_killed(tmp_path, flowers):
     X, y = flowers
-    for k, name in enumerate("abc"):
-        write_csv(tmp_path / f"{name}.csv", X[k:90:3], y[k:90:3])
+    deal(tmp_path, "abc", X[:90], y[:90])
     # one that never comes keeps the simulation going when all others have finished
     conditions = Conditions(joins={"never": 999.0}, outages=(Outage("b", 40.2, 60.2),))
     options, graph = CoreSetOptions(scale=False, **FAST), nx.complete_graph(3)
@@ -211,9 +192,7 @@ def test_the_hard_margin_machine_and_rows_that_have_none(tmp_path, flowers):
     for folder, others in (("hard", y != "none"), ("none", y != "setosa")):
         (tmp_path / folder).mkdir()
         labels = np.where(y == "setosa", "yes", "no") if folder == "hard" else y
-        for k, name in enumerate("abc"):
-            mine = np.flatnonzero(others)[k::3]
-            write_csv(tmp_path / folder / f"{name}.csv", X[mine], labels[mine])
+        deal(tmp_path / folder, "abc", X[others], labels[others])
     run(tmp_path / "hard", "abc", options)
     scaled, labels = MinMaxScaler().fit_transform(X), np.where(y == "setosa", "yes", "no")
     whole = dimargin.CoreSetSVMClassifier(np.inf, kernel="linear", tol=1e-6, random_state=0).fit(scaled, labels)
@@ -234,8 +213,7 @@ def test_the_hard_margin_machine_and_rows_that_have_none(tmp_path, flowers):
 
 def test_sites_of_other_terms_refuse_each_other(tmp_path, flowers):
     X, y = flowers
-    for k, name in enumerate("ab"):
-        write_csv(tmp_path / f"{name}.csv", X[k::2], y[k::2])
+    deal(tmp_path, "ab", X, y)
     programs = sites(tmp_path, "a", CoreSetOptions(C=1.0, **FAST)) | sites(tmp_path, "b", CoreSetOptions(C=2.0, **FAST))
     simulator = Simulator(programs, make_graph("complete", 2))
     simulator.run(until=30)
@@ -249,21 +227,12 @@ def test_whoever_has_all_rows_can_certify_the_model(tmp_path, flowers, suffix):
     """Rows come twice, some with another label, and in another order than the sites had them."""
     X, y = flowers
     X, y = np.concatenate([X, X[:20]]), np.concatenate([y, np.roll(y[:20], 1)])
-    for k, name in enumerate("abc"):
-        if suffix == "csv":
-            write_csv(tmp_path / f"{name}.csv", X[k::3], y[k::3])
-        else:
-            codes = np.unique(y, return_inverse=True)[1]
-            lines = (
-                f"{code} {' '.join(f'{j + 1}:{v!r}' for j, v in enumerate(row))}\n"
-                for code, row in zip(codes[k::3], X[k::3].tolist(), strict=True)
-            )
-            (tmp_path / f"{name}.libsvm").write_text("".join(lines))
+    labels = y if suffix == "csv" else np.unique(y, return_inverse=True)[1]
+    deal(tmp_path, "abc", X, labels, suffix)
     run(tmp_path, "abc", CoreSetOptions(C=0.5, **FAST), suffix=suffix)
     scaler, machine = machine_of(tmp_path, "b").named_steps.values()
     order = np.random.default_rng(1).permutation(len(y))
-    rows, labels = scaler.transform(X[order]), y[order]
-    labels = labels if suffix == "csv" else np.unique(labels, return_inverse=True)[1]
+    rows, labels = scaler.transform(X[order]), labels[order]
     before, scores = np.array(machine.dual_objective_), machine.decision_function(rows)
     given = rows if suffix == "csv" else sp.csr_array(rows)
     machine.certify(given, labels)
@@ -288,11 +257,7 @@ def test_many_features_stay_sparse(tmp_path):
     X[np.arange(120), y] = 1.0
     X = X.tocsr()
     for name, part in {"a": slice(0, 60), "b": slice(60, 118), "c": slice(118, 120)}.items():
-        with open(tmp_path / f"{name}.libsvm", "w") as file:
-            for k in range(*part.indices(120)):
-                row = X[[k]]
-                pairs = " ".join(f"{j + 1}:{v!r}" for j, v in zip(row.indices, row.data.tolist(), strict=True))
-                file.write(f"{y[k]} {pairs}\n")
+        write_libsvm(tmp_path / f"{name}.libsvm", X[part].toarray(), y[part])
     options = CoreSetOptions(kernel="linear", C=2.0, tol=1e-4, **FAST)
     run(tmp_path, "abc", options, suffix="libsvm")
     scaler, machine = machine_of(tmp_path, "c").named_steps.values()
@@ -307,8 +272,7 @@ def test_many_features_stay_sparse(tmp_path):
 
 def test_a_model_that_is_as_it_was_is_not_written_again(tmp_path, flowers):
     X, y = flowers
-    for k, name in enumerate("ab"):
-        write_csv(tmp_path / f"{name}.csv", X[k::2], y[k::2])
+    deal(tmp_path, "ab", X, y)
     simulator = run(tmp_path, "ab", CoreSetOptions(**FAST))
     site, model = simulator.programs["a"], tmp_path / "a" / "model.dimargin"
     before = model.stat().st_ino

@@ -1,6 +1,14 @@
 import pytest
 from data_files import small_chunks
 
+from dimargin.io.data import growing_file
+
+
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch):
+    """No wait for other writers of a file that may grow."""
+    monkeypatch.setattr(growing_file, "_QUIET_SECONDS", 0)
+
 
 @pytest.fixture
 def written(tmp_path):

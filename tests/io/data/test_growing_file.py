@@ -7,48 +7,28 @@ import sys
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
-from data_files import COMPRESS, DENSE, LABELS, csv_text, finite, libsvm_text, same_file
+from data_files import (
+    COMPRESS,
+    DENSE,
+    LABELS,
+    as_dense,
+    assert_same,
+    csv_text,
+    fault_of_all,
+    finite,
+    libsvm_text,
+    same_file,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dimargin.io.data import DataFileError, GrowingFile, growing_file, read_data
 from dimargin.io.data.chunks import check_classes
 
-SPARSE = sp.random_array((60, 30), density=0.1, rng=0, format="csr")
-
-
-@pytest.fixture(autouse=True)
-def no_pause(monkeypatch):
-    monkeypatch.setattr(growing_file, "_QUIET_SECONDS", 0)
-
-
-@pytest.fixture(params=[40, None], ids=lambda size: f"chunks of {size or 'default'} bytes")
-def chunk(request, monkeypatch):
-    if request.param:
-        monkeypatch.setattr(growing_file, "CHUNK", request.param)
-    return request.param
-
 
 def append(path, text):
     with open(path, "ab") as file:
         file.write(text.encode(errors="surrogateescape") if isinstance(text, str) else text)
-
-
-def as_dense(X):
-    return X.toarray() if sp.issparse(X) else X
-
-
-def assert_same(data, expected):
-    """All that the reader of whole files gives, but for zeros that are stored in one chunk and not in another."""
-    assert type(data.X) is type(expected.X) and data.X.dtype == expected.X.dtype == np.float64
-    if sp.issparse(data.X):
-        assert data.X.indices.dtype == data.X.indptr.dtype == np.int32 and data.X.has_canonical_format
-    np.testing.assert_array_equal(as_dense(data.X), as_dense(expected.X))
-    np.testing.assert_array_equal(data.y, expected.y)
-    assert data.y.dtype == expected.y.dtype
-    for name in ("feature_names", "label", "zero_based"):
-        assert getattr(data, name) == getattr(expected, name)
 
 
 def assert_read_alike(path, *args, **kwargs):
@@ -76,28 +56,7 @@ def grown(path, parts, **options):
 # ---- whole files -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("suffix", COMPRESS)
-@pytest.mark.parametrize("X", [DENSE, SPARSE], ids=["dense", "sparse"])
-def test_libsvm_is_read_as_by_read_data(X, suffix, written, chunk):
-    path = written("rows.svm" + suffix, COMPRESS[suffix](libsvm_text(X, LABELS)))
-    assert assert_read_alike(path) is None
-    assert assert_read_alike(path, n_features=40, zero_based=True) is None
-
-
-@pytest.mark.parametrize("suffix", COMPRESS)
-@pytest.mark.parametrize("sep", [",", ";", "\t"], ids=["comma", "semicolon", "tab"])
-@pytest.mark.parametrize("header", [True, False])
-def test_csv_is_read_as_by_read_data(header, sep, suffix, written, chunk):
-    path = written("rows.csv" + suffix, COMPRESS[suffix](csv_text(DENSE, LABELS, sep, header).encode()))
-    assert assert_read_alike(path, label=None if header else 2) is None
-
-
 LIBSVM = [
-    "1 1:2 3:4\n-1 2:5 3:1\n",
-    "1 1:2 3:4\n-1 2:5 3:1",
-    "1 1:2 3:4\r\n-1 2:5 3:1\r\n",
-    "# a comment\n\n1 1:2 3:4 # the first\n\n  \n-1 2:5 3:1\n# end",
-    "+1  1:2\t3:4 \n-1.0 2:5 3:1\n",
     "1 qid:7 1:2 3:4\n-1 qid:8 2:5 3:1\n2 qid:1\n",
     "1 0:2 3:4\n",
     "1 5:0 7:0\n2\n3 1:-0.0\n",
@@ -106,23 +65,10 @@ LIBSVM = [
     # refused
     "1.5 +1:10 2:.5e-3\n",
     "1.5 +1:1_0 2:.5e-3\n",
-    "1 1:2 x\n",
     "1 qid 1:1\n",
-    "ham 1:2\n",
-    "1 2:1 1:1\n",
-    "1 2:1 2:1\n",
-    "1 1:1\n1 -1:1\n",
-    "1 1:\n",
     "1 1:2:3\n",
-    "1 1:ham\r\n",
-    "1 1:\udcff\n",
     "1 1.0:1\n",
-    "1 1:nan\n",
-    "1 1:1 2:-inf\n",
-    "nan 1:1\n",
-    "1 1:1e999\n",
     "1\n2\n",
-    "a,b,c\n",
 ]
 
 
@@ -130,7 +76,7 @@ LIBSVM = [
 @pytest.mark.parametrize("before", ["", "3 1:1\n" * 20 + "\n# comment\n"])
 def test_libsvm_lines(text, before, written, chunk):
     refused = assert_read_alike(written("rows", (before + text).encode(errors="surrogateescape")))
-    assert (refused is None) == (text in LIBSVM[:10] or (bool(before) and text == "1\n2\n"))
+    assert (refused is None) == (text in LIBSVM[:5] or (bool(before) and text == "1\n2\n"))
     if refused:  # in brackets stands what the parser says
         assert refused[0].partition("(")[0] == refused[1].partition("(")[0]
 
@@ -149,42 +95,15 @@ def test_sites_take_features_of_32_bits(feature, written):
         GrowingFile(path).read()
 
 
-@pytest.mark.parametrize("text", ["1 99999999999999999999:1\n"])
-def test_numbers_of_features_beyond_all_bounds(text, written):
-    ours, expected = assert_read_alike(written("rows", "1 1:1\n" + text))
-    assert ours.partition("(")[0] == expected.partition("(")[0] and "line 2" in ours
-
-
 CSV = [
-    "a,label,b\n1,x,2\n3,y,4\n",
-    "a,label,b\n1,x,2\n3,y,4",
-    "a,label,b\r\n1,x,2\r\n3,y,4\r\n",
-    "a,label,b\r1,x,2\r3,y,4\r",
-    "\ufeffa,label,b\n1,x,2\n3,y,4\n",
-    "a,label,b\n\n1,x,2\n\n3,y,4\n\n",
-    '"a","label","b"\n"1","x","2"\n"3","y","4"\n',
-    "a,label,b\n 1 , x,+2.0\n3e0,y ,4.\n",
     '"a, b, c";label\n1;"x;y"\n2;"say ""no"""\n',
     "a,y\n1,1.0\n2,-1\n",
     "a,y\n1,0.0\n2,1.0\n",
     "a,y\n.5e-3,inf\n0.1000000000000000055511151231257827,ä\n",
     "a,y\n1,1_0\n2,2\n",
     # refused
-    "a,label,b\n1,x\n",
-    "a,label,b\n1,x,2,3\n",
-    "a,label,b\n1,x,ham\n",
-    "a,label,b\n,x,1\n",
-    "a,label,b\n1,x,nan\n",
-    "a,label,b\n1,x,1e999\n",
-    "a,label,b\n-inf,x,1\n",
-    "a,label,b\n1,x,1_0\n",
-    "a,label,b\n1,x,\u0661\n",
-    "a,label,b\n1,,2\n",
-    "a,label,b\n1, ,2\n",
-    "a,label,b\n1,NaN,2\n",
     "a,label,b\n1,0,2\n1,1,2\n1,NA,2\n",
     "a,y\n1,0.5\n2,0.50\n",
-    "a,label,b\n1,\udcff,2\n",
     "a,label,b\n1,x,1 2\n",
     'a,y\n1,2\n1,"2\n' + "2,3\n" * 5,
     "a,b\n1,2\n",
@@ -290,9 +209,7 @@ def test_libsvm_that_grows(tmp_path, groups, size, end):
 def test_names_that_are_repeated_with_other_quotes(tmp_path, names, repeated):
     path = tmp_path / "rows.csv"
     path.write_text(f"{names}\nx\t1\n{repeated}\n")
-    for read in (read_data, lambda *args, **given: GrowingFile(*args, **given).read()):
-        with pytest.raises(DataFileError, match="line 3: the column names are repeated"):
-            read(path, label=0, header=True)
+    assert "line 3: the column names are repeated" in fault_of_all(path, label=0, header=True)
 
 
 def test_a_long_fraction_is_shortened(tmp_path):
@@ -330,9 +247,7 @@ def test_letters_of_another_encoding_in_a_column_that_is_left_out(tmp_path, widt
     for data in (GrowingFile(path, label="label").read(), read_data(path, label="label")):
         assert data.X.shape == (4, width) and data.y.tolist() == [0, 1, 0, 1]
     path.write_bytes(f"label,{names}\ncaf\xe9,{values}\ntea,{values}\n".encode("latin-1"))
-    for read in (read_data, lambda *args, **given: GrowingFile(*args, **given).read()):
-        with pytest.raises(DataFileError, match="line 2: not UTF-8 text; name its encoding"):
-            read(path, label="label")
+    assert "line 2: not UTF-8 text; name its encoding" in fault_of_all(path, label="label")
 
 
 texts = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Zs", "Zl", "Zp"]), min_size=1, max_size=5)

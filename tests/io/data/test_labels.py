@@ -7,10 +7,10 @@ from decimal import Decimal
 import numpy as np
 import pandas as pd
 import pytest
+from data_files import grown, read_mixed
 
 from dimargin.io.data import DataFileError, DataFileWarning, GrowingFile, read_data
 from dimargin.io.data.labels import is_number, known_labels, label_values
-from dimargin.io.data.mixed import read_mixed
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_a_label_that_says_it_is_missing_is_refused_among_numbers(odd, suffix, p
     message = (
         f"{path}, {place}: the label in column 'y' is '{odd}', which is not a label; remove rows without a label from"
     )
-    readers = [read_data, read_mixed, *([lambda path: GrowingFile(path).read()] if suffix == ".csv" else [])]
+    readers = [read_data, read_mixed, *([grown] if suffix == ".csv" else [])]
     for read in readers:
         with pytest.raises(DataFileError, match=re.escape(message)):
             read(path)
@@ -135,7 +135,7 @@ def test_a_label_that_may_be_missing_is_a_class_among_texts_with_one_warning(odd
     assert [str(warning.message).startswith(message) for warning in caught] == [True]
     assert [remark.startswith(message) for remark in read_mixed(path).remarks] == [True]
     if suffix == ".csv":
-        assert [remark.startswith(message) for remark in GrowingFile(path).read().remarks] == [True]
+        assert [remark.startswith(message) for remark in grown(path).remarks] == [True]
 
 
 @pytest.mark.parametrize(("suffix", "place"), [(".csv", "line 8"), (".parquet", "row 6")])
@@ -173,7 +173,7 @@ def test_a_fraction_is_no_class_and_its_place_is_known(name, content, said, writ
     said = f"{path}, {said}; classes must be whole numbers or texts, and regression is not supported"
     assert read_data(path).fraction == said
     with pytest.raises(DataFileError, match=re.escape(said)):
-        GrowingFile(path).read()
+        grown(path)
 
 
 @pytest.mark.parametrize("labels", [[0, 0.5], [Decimal("0.0"), Decimal("0.5")], ["0", "0.5"]])

@@ -6,18 +6,27 @@ import re
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from data_files import COMPRESS, DENSE, LABELS, fault, finite, libsvm_text, same_file, small_chunks
+from data_files import (
+    COMPRESS,
+    DENSE,
+    LABELS,
+    as_dense,
+    assert_same,
+    fault,
+    fault_of_all,
+    finite,
+    grown,
+    libsvm_text,
+    same_file,
+    small_chunks,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import load_svmlight_file
 
-from dimargin.io.data import DataFileError, GrowingFile, read_data
+from dimargin.io.data import DataFileError, read_data
 
 SPARSE = sp.random_array((60, 30), density=0.1, rng=0, format="csr")
-
-
-def as_dense(X):
-    return X.toarray() if sp.issparse(X) else X
 
 
 @pytest.mark.parametrize("suffix", COMPRESS)
@@ -32,8 +41,9 @@ def test_libsvm_is_read_as_by_scikit_learn(X, suffix, written, chunk):
     assert data.y.dtype == np.int64 and data.X.dtype == np.float64
     assert data.zero_based is False and data.feature_names is None
     assert sp.issparse(data.X) == (X is SPARSE)
-    if X is SPARSE:
-        assert data.X.indices.dtype == data.X.indptr.dtype == np.int32 and data.X.has_canonical_format
+    assert_same(grown(path), data)
+    options = {"n_features": 40, "zero_based": True}
+    assert_same(grown(path, **options), read_data(path, **options))
 
 
 @pytest.mark.parametrize(
@@ -48,8 +58,10 @@ def test_libsvm_is_read_as_by_scikit_learn(X, suffix, written, chunk):
     ],
 )
 def test_libsvm_lines(text, written, chunk):
-    data = read_data(written("rows.txt", text))
+    path = written("rows.txt", text)
+    data = read_data(path)
     assert as_dense(data.X).tolist() == [[2, 0, 4], [0, 5, 1]] and data.y.tolist() == [1, -1]
+    assert_same(grown(path), data)
 
 
 @pytest.mark.parametrize(
@@ -150,7 +162,7 @@ def test_features_beyond_32_bits(largest, written, chunk):
 def test_malformed_libsvm_line_is_named(line, message, n_before, written, chunk):
     text = "1 1:1\n" * n_before + "# comment\n\n" + line + "\n" + "2 1:3\n" * 20
     expected = f"FILE, line {n_before + 3}: "
-    found = fault(written("rows", text.encode("latin-1")), format="libsvm")
+    found = fault_of_all(written("rows", text.encode("latin-1")), format="libsvm")
     assert found.startswith(expected) and message in found and len(found) < 500
 
 
@@ -207,7 +219,7 @@ def test_labels_that_are_not_needed_need_not_be_there(start, written, chunk):
     text = f"{start}1:2 3:4 # x\n" * 9 + "0 2:1\n" * 9
     data = read_data(written("rows", text), needs_label=False)
     assert as_dense(data.X).tolist() == [[2, 0, 4]] * 9 + [[0, 1, 0]] * 9 and data.y is None
-    assert GrowingFile(written("grows", text), needs_label=False).read().X.shape == (18, 3)
+    assert grown(written("grows", text), needs_label=False).X.shape == (18, 3)
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,12 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from data_files import read_mixed
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dimargin.io.data import DataFileError, csv_text
-from dimargin.io.data.mixed import NOTHING, read_mixed
+from dimargin.io.data.mixed import NOTHING
 
 CSV = "age,job,since,y\n31,nurse,2020-01-31,in\nNA,,2021-02-28,out\n 1e1 ,?,null,in\n-nan,,,in\n"
 

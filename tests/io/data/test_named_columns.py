@@ -11,7 +11,20 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from data_files import COMPRESS, DENSE, LABELS, csv_text, fault, finite, parquet, same_file, small_chunks
+from data_files import (
+    COMPRESS,
+    DENSE,
+    LABELS,
+    assert_same,
+    csv_text,
+    fault,
+    fault_of_all,
+    finite,
+    grown,
+    parquet,
+    same_file,
+    small_chunks,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -42,6 +55,7 @@ def test_csv_is_read_as_by_polars(header, sep, suffix, written, chunk):
     np.testing.assert_array_equal(data.y, frame[label].to_numpy())
     assert data.feature_names == (list("abcde") if header else None)
     assert data.y.dtype == np.int64 and data.zero_based is None
+    assert_same(grown(path, None if header else 2), data)
 
 
 @pytest.mark.parametrize(
@@ -58,8 +72,10 @@ def test_csv_is_read_as_by_polars(header, sep, suffix, written, chunk):
     ],
 )
 def test_csv_lines(text, written):
-    data = read_data(written("rows.csv", text))
+    path = written("rows.csv", text)
+    data = read_data(path)
     assert data.X.tolist() == [[1, 2], [3, 4]] and data.y.tolist() == ["x", "y"] and data.feature_names == ["a", "b"]
+    assert_same(grown(path), data)
 
 
 def test_quoted_delimiters_are_text(written):
@@ -223,7 +239,7 @@ def test_the_label_of_predictions_may_be_named(written):
 @pytest.mark.parametrize("n_before", [0, 60])
 def test_malformed_csv_line_is_named(line, message, n_before, written, chunk):
     text = "a,label,b\n" + "1,x,2\n" * n_before + "\n" + line + "\n" + "3,y,4\n" * 20
-    found = fault(written("rows.csv", text.encode(errors="surrogateescape")))
+    found = fault_of_all(written("rows.csv", text.encode(errors="surrogateescape")))
     assert found.startswith(f"FILE, line {n_before + 3}: ") and message in found
 
 

@@ -12,10 +12,9 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
-from data_files import fault
+from data_files import fault, grown, read_mixed
 
 from dimargin.io.data import DataFileError, GrowingFile, opening, read_data
-from dimargin.io.data.mixed import read_mixed
 from dimargin.io.data.opening import FileOptions, copied, regular
 
 TEXT = "gr\u00f6\u00dfe,b,label\n" + "1.5,2,caf\u00e9\n2.5,3,th\u00e9\n" * 200
@@ -34,8 +33,8 @@ def test_text_in_other_encodings(encoding, compress, written, chunk):
     mixed = read_mixed(path, options=FileOptions(encoding=encoding))
     assert mixed.X.column_names == data.feature_names and mixed.y.tolist() == data.y.tolist()
     if "16" not in encoding:
-        grown = GrowingFile(path, encoding=encoding).read()
-        assert grown.feature_names == data.feature_names and grown.y.tolist() == data.y.tolist()
+        growing = grown(path, encoding=encoding)
+        assert growing.feature_names == data.feature_names and growing.y.tolist() == data.y.tolist()
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
@@ -46,8 +45,8 @@ def test_a_byte_order_mark_names_the_encoding(encoding, text, written):
         data = read_data(written("t", content))
         assert data.X.tolist() == expected.X.tolist() and data.y.tolist() == expected.y.tolist()
     with pytest.raises(DataFileError, match=f"text in {encoding} can be read only as a whole on one computer"):
-        GrowingFile(written("t", text.encode(encoding))).read()
-    assert GrowingFile(written("t", b"\xef\xbb\xbf" + text.encode())).read().X.tolist() == expected.X.tolist()
+        grown(written("t", text.encode(encoding)))
+    assert grown(written("t", b"\xef\xbb\xbf" + text.encode())).X.tolist() == expected.X.tolist()
     with pytest.raises(DataFileError, match="can be read only as a whole on one computer"):
         GrowingFile(written("t", text), encoding=encoding)
 
@@ -79,14 +78,14 @@ def test_utf16_that_is_cut_within_a_letter(written):
 # ---- other kinds of files --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("start", opening._UNREAD_KINDS)
+@pytest.mark.parametrize("start", opening.UNREAD_KINDS)
 @pytest.mark.parametrize("name", ["t.csv", "t.parquet", "t"])
 def test_kinds_that_are_not_read_are_named(start, name, written):
     path = written(name, start + bytes(60))
     said = fault(path)
     assert said.startswith("FILE is ") and ("; " in said or "expected" in said)
     with pytest.raises(DataFileError, match="is "):
-        GrowingFile(path).read() if name != "t.parquet" else GrowingFile(path)
+        grown(path) if name != "t.parquet" else GrowingFile(path)
 
 
 @pytest.mark.parametrize("compress", [gzip.compress, bz2.compress])
@@ -123,7 +122,7 @@ def test_text_that_is_not_read_is_named_unless_its_format_is_given(text, said, c
     path = written(name, compress(text.encode()))
     assert fault(path).startswith(f"FILE{', decompressed,' if compress is gzip.compress else ''} is {said}")
     with pytest.raises(DataFileError, match=f" is {said}"):
-        GrowingFile(path).read()
+        grown(path)
     try:
         read_data(path, format="csv", header=False, label=0)
     except DataFileError as error:
@@ -165,7 +164,7 @@ def test_a_file_of_stata_is_named(tmp_path):
 @pytest.mark.parametrize("compress", [bytes, gzip.compress])
 def test_names_of_columns_are_no_kinds(name, compress, written):
     path = written("t.csv", compress(f"{name},b,y\n1,2,x\n3,4,z\n".encode()))
-    assert read_data(path).feature_names == GrowingFile(path).read().feature_names == [name, "b"]
+    assert read_data(path).feature_names == grown(path).feature_names == [name, "b"]
 
 
 def test_an_archive_names_the_command_that_helps(tmp_path):

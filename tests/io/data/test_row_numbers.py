@@ -4,11 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from data_files import libsvm_text
+from data_files import libsvm_text, read_file, read_mixed
 
-from dimargin.io.data import DataFileWarning, GrowingFile, growing_file, read_data
-from dimargin.io.data.mixed import read_mixed
-from dimargin.io.data.whole_file import read_file
+from dimargin.io.data import DataFileWarning, GrowingFile, read_data
 
 FRAME = pd.DataFrame(np.random.default_rng(0).normal(size=(30, 2)), columns=["a", "b"]).assign(label=[0, 1] * 15)
 
@@ -75,8 +73,7 @@ def test_empty_columns_at_the_end(names, rows, tmp_path):
 
 @pytest.mark.parametrize("first", [0, 1])
 @pytest.mark.parametrize("kind", ["csv", "parquet", "libsvm", "sparse"])
-def test_a_feature_that_numbers_the_rows_is_warned_of(first, kind, tmp_path, monkeypatch):
-    monkeypatch.setattr(growing_file, "_QUIET_SECONDS", 0)
+def test_a_feature_that_numbers_the_rows_is_warned_of(first, kind, tmp_path):
     path, numbers = tmp_path / f"t.{kind}", np.arange(first, first + 30)
     if kind in ("csv", "parquet"):
         frame = FRAME.assign(id=numbers, other=numbers[::-1])

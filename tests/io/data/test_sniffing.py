@@ -6,24 +6,19 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from data_files import fault
+from data_files import fault, fault_of_all, grown, read_mixed
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 
-from dimargin.io.data import DataFileError, GrowingFile, growing_file, read_data, sniffing
+from dimargin.io.data import DataFileError, read_data, sniffing
 from dimargin.io.data.csv_rows import BLANKS
 from dimargin.io.data.csv_text import CsvLayout
 from dimargin.io.data.lines import blocks_of_lines
-from dimargin.io.data.mixed import read_mixed
+from dimargin.io.data.named_columns import WantedColumns
 from dimargin.io.data.opening import FileOptions
 from dimargin.io.data.sniffing import separator, text_format
 
 RNG = np.random.default_rng(0)
 SIDES = np.resize(["left", "right"], 40)
-
-
-@pytest.fixture(autouse=True)
-def no_pause(monkeypatch):
-    monkeypatch.setattr(growing_file, "_QUIET_SECONDS", 0)
 
 
 # ---- formats ---------------------------------------------------------------------------------------------------------
@@ -94,7 +89,7 @@ def test_parquet_of_any_name(name, tmp_path):
 def test_tables_of_any_name_and_separator(name, sep, written):
     rows = [("a", "b", "label"), ("1.5", "-2", "x"), ("3", "4", "y")]
     path = written(name, "".join(sep.join(row) + "\n" for row in rows))
-    for data in (read_data(path), GrowingFile(path).read()):
+    for data in (read_data(path), grown(path)):
         assert data.X.tolist() == [[1.5, -2], [3, 4]] and data.y.tolist() == ["x", "y"]
         assert data.feature_names == ["a", "b"]
 
@@ -142,10 +137,11 @@ def test_what_separates_columns(text, expected):
 # ---- names -----------------------------------------------------------------------------------------------------------
 
 
-def names_of(frame, header, **options):
+def names_of(frame, header, **wanted):
     """The names that a table written with these names is found to have; None for none, or the message of an error."""
     try:
-        layout = CsvLayout.of_start("t.csv", frame.to_csv(index=False, header=header).encode(), **options)
+        start = frame.to_csv(index=False, header=header).encode()
+        layout = CsvLayout.of_start("t.csv", start, wanted=WantedColumns(**wanted))
     except DataFileError as error:
         return str(error)
     return layout.names if layout.header else None
@@ -188,14 +184,11 @@ def test_an_odd_cell_in_the_first_row_makes_no_names():
 def test_what_cannot_be_told_is_asked(written):
     text = "0,1,2\n0,2,5\n0,1,11\n1,0,10\n1,0,18\n2,2,10\n"  # a row, or names of pandas?
     path = written("t.csv", text)
-    for read in (
-        lambda **options: read_data(path, 2, **options),
-        lambda **options: GrowingFile(path, 2, **options).read(),
-    ):
-        with pytest.raises(DataFileError, match="line 1: '0, 1, 2' may be column names or values; choose --head"):
-            read()
-        assert read(header=True).feature_names == ["0", "1"] and read(header=True).X.shape == (5, 2)
-        assert read(header=False).feature_names is None and read(header=False).X.shape == (6, 2)
+    assert "line 1: '0, 1, 2' may be column names or values; choose --head" in fault_of_all(path, 2)
+    for read in (read_data, grown):
+        assert read(path, 2, header=True).feature_names == ["0", "1"]
+        assert read(path, 2, header=True).X.shape == (5, 2)
+        assert read(path, 2, header=False).feature_names is None and read(path, 2, header=False).X.shape == (6, 2)
     assert "may be column names" in fault(written("t.csv", "0,1,2,3\n"), 3)
 
 
@@ -217,10 +210,8 @@ def test_rows_that_repeat_the_names_are_refused(written, monkeypatch):
         with pytest.raises(DataFileError, match=expected):
             read_mixed(path)
         monkeypatch.setattr("dimargin.io.data.csv_text._WIDE_COLUMNS", 1)
-        assert expected in fault(path)
+        assert expected in fault_of_all(path)
         monkeypatch.undo()
-        with pytest.raises(DataFileError, match=expected):
-            GrowingFile(path).read()
 
 
 @pytest.mark.parametrize(
@@ -232,21 +223,20 @@ def test_blank_lines_and_comments_may_stand_before_the_table(before, n_before, n
     text = before + names + "1.5,2,x\n\n" + "3.5,4,y\n"
     label = None if names else 2
     path = written("t.csv", text)
-    for data in (read_data(path, label), GrowingFile(path, label).read()):
+    for data in (read_data(path, label), grown(path, label)):
         assert data.X.tolist() == [[1.5, 2], [3.5, 4]] and data.y.tolist() == ["x", "y"]
-    bad = written("t.csv", text + "1,ham,x\n")
-    for read in (read_data, lambda *args: GrowingFile(*args).read()):
-        with pytest.raises(DataFileError, match=f"line {n_before + bool(names) + 4}: column '?(b|column 1)'? is 'ham'"):
-            read(bad, label)
+    found = fault_of_all(written("t.csv", text + "1,ham,x\n"), label)
+    name = "b" if names else "column 1"
+    assert found.startswith(f"FILE, line {n_before + bool(names) + 4}: column '{name}' is 'ham'")
 
 
 @pytest.mark.parametrize("title", ["Report of 2020", "Report of 2020,,", ",,"])
 def test_a_title_before_the_table_is_named(title, written):
     path = written("t.csv", f"{title}\na,b,label\n" + "1,2,x\n3,4,y\n" * 9)
     said = "line 1: 1 column name, but the lines below have 3 fields; lines before the table must begin with #"
-    for read in (read_data, read_mixed, lambda path: GrowingFile(path).read()):
-        with pytest.raises(DataFileError, match=said):
-            read(path)
+    assert said in fault_of_all(path)
+    with pytest.raises(DataFileError, match=said):
+        read_mixed(path)
 
 
 def test_a_comment_that_has_as_many_fields_is_the_line_of_names(written):
@@ -259,7 +249,7 @@ def test_names_are_stripped_as_cells_are(written):
     data = read_data(path, label=" Salary", drop=["age"])
     assert data.feature_names == ["hours"] and data.label == "Salary" and data.X.tolist() == [[2], [4]]
     assert read_data(path, "Salary", columns=[" hours", "age"]).feature_names == ["hours", "age"]  # of an older model
-    assert GrowingFile(path, label="Salary").read().feature_names == ["age", "hours"]
+    assert grown(path, label="Salary").feature_names == ["age", "hours"]
     assert "the columns 0 and 1, counted from 0, are all called 'a'" in fault(written("t.csv", "a, a,y\n1,2,3\n"))
 
 
@@ -279,7 +269,7 @@ def test_what_is_looked_at_does_not_depend_on_the_blocks(size, end, monkeypatch)
 def test_only_so_much_is_looked_at(written, monkeypatch):
     monkeypatch.setattr(sniffing, "SAMPLE_BYTES", 30)
     path = written("t.csv", "0,1,y\n" + "0.5,1.5,x\n" * 500)
-    assert read_data(path).X.shape == GrowingFile(path).read().X.shape == (500, 2)
+    assert read_data(path).X.shape == grown(path).X.shape == (500, 2)
 
 
 @pytest.mark.parametrize(

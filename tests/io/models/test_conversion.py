@@ -209,23 +209,14 @@ def attributes(header):
 
 
 LIES = {
-    "longer coefficients": lambda h, a: a.update({"odmclassifier.dual_coef_": np.ones((1, 9999))}),
-    "fewer vectors": lambda h, a: a.update({"odmclassifier.support_vectors_": a["odmclassifier.support_vectors_"][:3]}),
-    "wider vectors": lambda h, a: a.update({"odmclassifier.support_vectors_": np.ones((40, 3))}),
-    "integers": lambda h, a: a.update({"odmclassifier.support_vectors_": np.ones((40, 2), dtype=np.int64)}),
-    "short centre": lambda h, a: a.update({"odmclassifier._transform.center": np.ones(1)}),
     "short scaler": lambda h, a: a.update({"minmaxscaler.scale_": np.ones(1)}),
-    "no transform": lambda h, a: attributes(h).update({"_transform": 3}),
-    "a number for an array": lambda h, a: attributes(h).update({"dual_coef_": 3}),
     "a method": lambda h, a: attributes(h).update({"predict": "x"}),
     "an unknown class": lambda h, a: h["steps"][1].update({"class": "Popen"}),
     "an unknown parameter": lambda h, a: h["steps"][1]["parameters"].update({"command": "x"}),
     "an unknown strategy": lambda h, a: h["steps"][1]["parameters"].update(
         {"strategy": {"strategy": "Popen", "parameters": {"dict": []}}}
     ),
-    "an unknown kernel": lambda h, a: attributes(h)["_transform"]["row_transform"]["kernel"].update({"name": "x"}),
     "an unknown value": lambda h, a: attributes(h).update({"classes_": {"pickle": "x"}}),
-    "one class": lambda h, a: a.update({"odmclassifier.classes_": np.array([1])}),
     "a missing array": lambda h, a: a.pop("odmclassifier.dual_coef_"),
     "no steps": lambda h, a: h.update({"steps": []}),
     "no machine": lambda h, a: h["steps"].pop(),
@@ -235,10 +226,8 @@ LIES = {
         h["steps"][0]["attributes"].update({"n_features_in_": 3}),
         a.update({name: np.ones(3) for name in a if name.startswith("minmaxscaler.")}),
     ),
-    "a huge number": lambda h, a: attributes(h)["_transform"]["row_transform"].update({"size": 10**400}),
     "steps of text": lambda h, a: h.update({"steps": "abc"}),
     "no attributes": lambda h, a: attributes(h).clear(),
-    "infinite coefficients": lambda h, a: a["odmclassifier.dual_coef_"].fill(np.inf),
 }
 
 
@@ -247,22 +236,6 @@ def test_a_file_that_lies_is_refused(saved, lie):
     tampered(saved, LIES[lie])
     with pytest.raises(ModelFileError, match="not a valid model"):
         dm.load(saved)
-
-
-def test_a_sparse_array_that_lies_is_refused(tmp_path):
-    X, y = moons(40)
-    path = tmp_path / "m"
-    dm.save(dm.ODMClassifier().fit(sp.csr_array(X), y), path)
-    for name, value in (("indices", 7), ("indices", -1), ("indptr", 10**6)):
-
-        def change(header, arrays, name=name, value=value):
-            arrays[f"machine.support_vectors_.{name}"][-1] = value
-
-        content = path.read_bytes()
-        tampered(path, change)
-        with pytest.raises(ModelFileError, match="not a valid model"):
-            dm.load(path)
-        path.write_bytes(content)
 
 
 @pytest.mark.parametrize("version", [2, 0, -1, 10**9])

@@ -31,63 +31,84 @@ def routed(request, tmp_path):
     return tmp_path / "m"
 
 
-def put(name, value, index=-1):
-    """Write into an array of the router."""
+def array_of(name, make):
+    """Another array for one of the first step."""
 
-    def lie(arrays):
-        arrays[f"machine._router.{name}"][index] = value
+    def lie(header, arrays):
+        own = f"{header['steps'][0]['name']}.{name}"
+        arrays[own] = np.ascontiguousarray(make(arrays[own]))
+
+    return lie
+
+
+def entry_of(name, value, index=-1):
+    """Another entry of an array of the first step."""
+
+    def lie(header, arrays):
+        arrays[f"{header['steps'][0]['name']}.{name}"].flat[index] = value
 
     return lie
 
 
-def swap(name, make):
-    """Another array for one of the router."""
+def told(**values):
+    """Other attributes than those of the first step; None takes one away."""
 
-    def lie(arrays):
-        arrays[f"machine._router.{name}"] = np.ascontiguousarray(make(arrays[f"machine._router.{name}"]))
+    def lie(header, arrays):
+        attributes = header["steps"][0]["attributes"]
+        for name, value in values.items():
+            attributes.pop(name, None)
+            if value is not None:
+                attributes[name] = value
 
     return lie
+
+
+def refuse(path, lie):
+    """Check that a file is refused once its content lies, although its checksum is right."""
+    tampered(path, lie)
+    with pytest.raises(ModelFileError, match="not a valid model"):
+        dm.load(path)
 
 
 LIES = {
-    "a vector of a cluster that there is not": put("clusters", 10**6),
-    "a vector of a negative cluster": put("clusters", -1),
-    "too few clusters of vectors": swap("clusters", lambda a: a[:-1]),
-    "clusters of another type": swap("clusters", lambda a: a.astype(np.int32)),
-    "clusters of fractions": swap("clusters", lambda a: a.astype(np.float64)),
-    "two columns of clusters": swap("clusters", lambda a: np.stack([a, a])),
-    "a target beyond the clusters": put("splits.0.targets", 2**60),
-    "a target beyond the splits": put("splits.0.targets", -(10**6)),
-    "a split that leads to itself": put("splits.1.targets", -2),
-    "a split that leads back": put("splits.2.targets", -2),
-    "targets of another type": swap("splits.0.targets", lambda a: a.astype(np.int16)),
-    "too few targets": swap("splits.0.targets", lambda a: a[:-1]),
-    "a bound beyond the vectors": put("splits.0.bounds", 10**9),
-    "a negative bound": put("splits.0.bounds", -1, 0),
-    "bounds that do not rise": put("splits.0.bounds", 0, 1),
-    "bounds that end early": swap("splits.0.bounds", lambda a: np.r_[a[:-1], a[-1] - 1]),
-    "bounds that begin late": put("splits.0.bounds", 1, 0),
-    "bounds of fractions": swap("splits.0.bounds", lambda a: a.astype(np.float64)),
-    "too few bounds": swap("splits.0.bounds", lambda a: a[[0, -1]]),
-    "too few shares": swap("splits.0.shares", lambda a: a[:-1]),
-    "shares of whole numbers": swap("splits.0.shares", lambda a: a.astype(np.int64)),
-    "an infinite share": put("splits.0.shares", np.inf),
-    "a norm that is no number": put("splits.0.norms", np.nan),
-    "too few norms": swap("splits.0.norms", lambda a: a[:-1]),
+    "a vector of a cluster that there is not": entry_of("_router.clusters", 10**6),
+    "a vector of a negative cluster": entry_of("_router.clusters", -1),
+    "too few clusters of vectors": array_of("_router.clusters", lambda a: a[:-1]),
+    "clusters of another type": array_of("_router.clusters", lambda a: a.astype(np.int32)),
+    "clusters of fractions": array_of("_router.clusters", lambda a: a.astype(np.float64)),
+    "two columns of clusters": array_of("_router.clusters", lambda a: np.stack([a, a])),
+    "a target beyond the clusters": entry_of("_router.splits.0.targets", 2**60),
+    "a target beyond the splits": entry_of("_router.splits.0.targets", -(10**6)),
+    "a split that leads to itself": entry_of("_router.splits.1.targets", -2),
+    "a split that leads back": entry_of("_router.splits.2.targets", -2),
+    "targets of another type": array_of("_router.splits.0.targets", lambda a: a.astype(np.int16)),
+    "too few targets": array_of("_router.splits.0.targets", lambda a: a[:-1]),
+    "a bound beyond the vectors": entry_of("_router.splits.0.bounds", 10**9),
+    "a negative bound": entry_of("_router.splits.0.bounds", -1, 0),
+    "bounds that do not rise": entry_of("_router.splits.0.bounds", 0, 1),
+    "bounds that end early": array_of("_router.splits.0.bounds", lambda a: np.r_[a[:-1], a[-1] - 1]),
+    "bounds that begin late": entry_of("_router.splits.0.bounds", 1, 0),
+    "bounds of fractions": array_of("_router.splits.0.bounds", lambda a: a.astype(np.float64)),
+    "too few bounds": array_of("_router.splits.0.bounds", lambda a: a[[0, -1]]),
+    "too few shares": array_of("_router.splits.0.shares", lambda a: a[:-1]),
+    "shares of whole numbers": array_of("_router.splits.0.shares", lambda a: a.astype(np.int64)),
+    "an infinite share": entry_of("_router.splits.0.shares", np.inf),
+    "a norm that is no number": entry_of("_router.splits.0.norms", np.nan),
+    "too few norms": array_of("_router.splits.0.norms", lambda a: a[:-1]),
 }
 DENSE = {
-    "wider vectors": swap("splits.0.vectors", lambda a: np.c_[a, a]),
-    "fewer vectors": swap("splits.0.vectors", lambda a: a[:-1]),
-    "vectors of whole numbers": swap("splits.0.vectors", lambda a: a.astype(np.int64)),
-    "deep vectors": swap("splits.0.vectors", lambda a: a[..., None]),
-    "flat vectors": swap("splits.0.vectors", np.ravel),
-    "a short centre": swap("transform.center", lambda a: a[:1]),
+    "wider vectors": array_of("_router.splits.0.vectors", lambda a: np.c_[a, a]),
+    "fewer vectors": array_of("_router.splits.0.vectors", lambda a: a[:-1]),
+    "vectors of whole numbers": array_of("_router.splits.0.vectors", lambda a: a.astype(np.int64)),
+    "deep vectors": array_of("_router.splits.0.vectors", lambda a: a[..., None]),
+    "flat vectors": array_of("_router.splits.0.vectors", np.ravel),
+    "a short centre": array_of("_router.transform.center", lambda a: a[:1]),
 }
 SPARSE = {
-    "a column beyond the last": put("splits.0.vectors.indices", 2),
-    "a negative column": put("splits.0.vectors.indices", -1),
-    "an offset beyond the data": put("splits.0.vectors.indptr", 10**6),
-    "fewer offsets": swap("splits.0.vectors.indptr", lambda a: a[:-1]),
+    "a column beyond the last": entry_of("_router.splits.0.vectors.indices", 2),
+    "a negative column": entry_of("_router.splits.0.vectors.indices", -1),
+    "an offset beyond the data": entry_of("_router.splits.0.vectors.indptr", 10**6),
+    "fewer offsets": array_of("_router.splits.0.vectors.indptr", lambda a: a[:-1]),
 }
 
 
@@ -97,9 +118,7 @@ SPARSE = {
     indirect=["routed"],
 )
 def test_a_router_that_lies_is_refused(routed, lie):
-    tampered(routed, lambda header, arrays: (LIES | DENSE | SPARSE)[lie](arrays))
-    with pytest.raises(ModelFileError, match="not a valid model"):
-        dm.load(routed)
+    refuse(routed, (LIES | DENSE | SPARSE)[lie])
 
 
 def router(header):
@@ -120,20 +139,18 @@ HEADERS = {
 
 @pytest.mark.parametrize("lie", sorted(HEADERS))
 def test_a_header_that_lies_about_the_router_is_refused(routed, lie):
-    tampered(routed, lambda header, arrays: HEADERS[lie](router(header)))
-    with pytest.raises(ModelFileError, match="not a valid model"):
-        dm.load(routed)
+    refuse(routed, lambda header, arrays: HEADERS[lie](router(header)))
 
 
 @pytest.mark.parametrize(
     "lie",
     [
-        swap("slopes", lambda a: a[:-1]),
-        swap("slopes", lambda a: np.c_[a, a]),
-        swap("slopes", lambda a: a.astype(np.int64)),
-        put("slopes", np.nan),
-        swap("prior", lambda a: np.r_[a, a]),
-        put("prior", np.inf),
+        array_of("_router.slopes", lambda a: a[:-1]),
+        array_of("_router.slopes", lambda a: np.c_[a, a]),
+        array_of("_router.slopes", lambda a: a.astype(np.int64)),
+        entry_of("_router.slopes", np.nan),
+        array_of("_router.prior", lambda a: np.r_[a, a]),
+        entry_of("_router.prior", np.inf),
     ],
 )
 def test_a_committee_that_lies_is_refused(tmp_path, lie):
@@ -141,9 +158,7 @@ def test_a_committee_that_lies_is_refused(tmp_path, lie):
     machine = dm.SVMClassifier(strategy=dm.DivideAndConquer(prediction="bcm"), n_levels=1, stop_level=1)
     dm.save(machine.fit(X, y), tmp_path / "m")
     assert np.array_equal(dm.load(tmp_path / "m").decision_function(X), machine.decision_function(X))
-    tampered(tmp_path / "m", lambda header, arrays: lie(arrays))
-    with pytest.raises(ModelFileError, match="not a valid model"):
-        dm.load(tmp_path / "m")
+    refuse(tmp_path / "m", lie)
 
 
 def test_a_rule_for_rows_of_the_other_storage_is_refused(routed, tmp_path):
@@ -172,32 +187,21 @@ def paired(tmp_path):
     return tmp_path / "m"
 
 
-def other(name, make):
-    """Another array for one of the machine's."""
-
-    def lie(arrays):
-        arrays[f"machine.{name}"] = np.ascontiguousarray(make(arrays[f"machine.{name}"]))
-
-    return lie
-
-
 PAIRS = {
-    "too few coefficients": other("dual_coef_", lambda a: a[:2]),
-    "too few vectors": other("dual_coef_", lambda a: a[:, 1:]),
-    "intercepts of one class against the rest": other("intercept_", lambda a: a[:4]),
-    "an intercept that is no number": other("intercept_", lambda a: a * np.nan),
-    "vectors that no class has": other("n_support_", lambda a: a - 1),
-    "vectors of too many classes": other("n_support_", lambda a: np.r_[a, 0].astype(a.dtype)),
-    "a negative number of vectors": other("n_support_", lambda a: a + np.array([-2000, 2000, 0, 0], dtype=a.dtype)),
-    "half a vector": other("n_support_", lambda a: a.astype(np.float64)),
+    "too few coefficients": array_of("dual_coef_", lambda a: a[:2]),
+    "too few vectors": array_of("dual_coef_", lambda a: a[:, 1:]),
+    "intercepts of one class against the rest": array_of("intercept_", lambda a: a[:4]),
+    "an intercept that is no number": array_of("intercept_", lambda a: a * np.nan),
+    "vectors that no class has": array_of("n_support_", lambda a: a - 1),
+    "vectors of too many classes": array_of("n_support_", lambda a: np.r_[a, 0].astype(a.dtype)),
+    "a negative number of vectors": array_of("n_support_", lambda a: a + np.array([-2000, 2000, 0, 0], dtype=a.dtype)),
+    "half a vector": array_of("n_support_", lambda a: a.astype(np.float64)),
 }
 
 
 @pytest.mark.parametrize("lie", PAIRS)
 def test_pairs_that_lie_are_refused(paired, lie):
-    tampered(paired, lambda header, arrays: PAIRS[lie](arrays))
-    with pytest.raises(ModelFileError, match="not a valid model"):
-        dm.load(paired)
+    refuse(paired, PAIRS[lie])
 
 
 # ---- detectors -------------------------------------------------------------------------------------------------------
@@ -221,19 +225,6 @@ def detector(request, tmp_path):
     return tmp_path / "m"
 
 
-def told(**values):
-    """Other attributes than those of the detector; None takes one away."""
-
-    def lie(header, arrays):
-        attributes = header["steps"][0]["attributes"]
-        for name, value in values.items():
-            del attributes[name]
-            if value is not None:
-                attributes[name] = value
-
-    return lie
-
-
 def kernel(**values):
     return lambda h, a: h["steps"][0]["attributes"]["_transform"]["row_transform"]["kernel"].update(values)
 
@@ -242,33 +233,17 @@ def transform(**values):
     return lambda h, a: h["steps"][0]["attributes"]["_transform"]["row_transform"].update(values)
 
 
-def made(name, make):
-    """Another array for one of the detector."""
-
-    def lie(header, arrays):
-        arrays[f"machine.{name}"] = np.ascontiguousarray(make(arrays[f"machine.{name}"]))
-
-    return lie
-
-
-def written(name, value, index=-1):
-    def lie(header, arrays):
-        arrays[f"machine.{name}"].flat[index] = value
-
-    return lie
-
-
 OF_ALL = {
-    "longer coefficients": made("dual_coef_", lambda a: np.ones((1, 9999))),
-    "fewer coefficients": made("dual_coef_", lambda a: a[:, :-1]),
-    "flat coefficients": made("dual_coef_", np.ravel),
-    "coefficients of two outputs": made("dual_coef_", lambda a: np.r_[a, a]),
-    "whole coefficients": made("dual_coef_", lambda a: a.astype(np.int64)),
-    "an infinite coefficient": written("dual_coef_", np.inf),
-    "a place beyond the rows": written("support_", 60),
-    "a negative place": written("support_", -1, 0),
-    "too few places": made("support_", lambda a: a[:-1]),
-    "places of fractions": made("support_", lambda a: a.astype(np.float64)),
+    "longer coefficients": array_of("dual_coef_", lambda a: np.ones((1, 9999))),
+    "fewer coefficients": array_of("dual_coef_", lambda a: a[:, :-1]),
+    "flat coefficients": array_of("dual_coef_", np.ravel),
+    "coefficients of two outputs": array_of("dual_coef_", lambda a: np.r_[a, a]),
+    "whole coefficients": array_of("dual_coef_", lambda a: a.astype(np.int64)),
+    "an infinite coefficient": entry_of("dual_coef_", np.inf),
+    "a place beyond the rows": entry_of("support_", 60),
+    "a negative place": entry_of("support_", -1, 0),
+    "too few places": array_of("support_", lambda a: a[:-1]),
+    "places of fractions": array_of("support_", lambda a: a.astype(np.float64)),
     "places of text": told(support_={"labels": ["a"], "dtype": "<U1"}),
     "no places": told(support_=None),
     "an offset that is no number": told(offset_=float("nan")),
@@ -308,36 +283,36 @@ OF_KERNEL = {
     "no kernel": told(_transform={"precomputed_kernel": True}),
 }
 OF_DENSE = {
-    "wider vectors": made("support_vectors_", lambda a: np.c_[a, a]),
-    "fewer vectors": made("support_vectors_", lambda a: a[:-1]),
-    "no vectors": made("support_vectors_", lambda a: a[:0]),
-    "whole vectors": made("support_vectors_", lambda a: a.astype(np.int64)),
+    "wider vectors": array_of("support_vectors_", lambda a: np.c_[a, a]),
+    "fewer vectors": array_of("support_vectors_", lambda a: a[:-1]),
+    "no vectors": array_of("support_vectors_", lambda a: a[:0]),
+    "whole vectors": array_of("support_vectors_", lambda a: a.astype(np.int64)),
     "nothing at all": lambda h, a: a.update(
         {f"machine.{name}": a[f"machine.{name}"][..., :0] for name in ("dual_coef_", "support_")}
         | {"machine.support_vectors_": np.zeros((0, 3))}
     ),
-    "flat vectors": made("support_vectors_", np.ravel),
-    "deep vectors": made("support_vectors_", lambda a: a[..., None]),
-    "a vector that is no number": written("support_vectors_", np.nan),
+    "flat vectors": array_of("support_vectors_", np.ravel),
+    "deep vectors": array_of("support_vectors_", lambda a: a[..., None]),
+    "a vector that is no number": entry_of("support_vectors_", np.nan),
 }
 OF_CENTRE = {
-    "a short centre": made("_transform.center", lambda a: a[:1]),
-    "a whole centre": made("_transform.center", lambda a: a.astype(np.int64)),
-    "a centre that is no number": written("_transform.center", np.nan),
+    "a short centre": array_of("_transform.center", lambda a: a[:1]),
+    "a whole centre": array_of("_transform.center", lambda a: a.astype(np.int64)),
+    "a centre that is no number": entry_of("_transform.center", np.nan),
 }
 OF_SPARSE = {
-    "a column beyond the last": written("support_vectors_.indices", 3),
-    "a negative column": written("support_vectors_.indices", -1),
-    "an offset beyond the data": written("support_vectors_.indptr", 10**6),
-    "offsets that fall": written("support_vectors_.indptr", 0, 2),
-    "fewer offsets": made("support_vectors_.indptr", lambda a: a[:-1]),
-    "offsets that end with zero": written("support_vectors_.indptr", 0),
-    "offsets below zero": written("support_vectors_.indptr", -5),
-    "offsets of fractions": made("support_vectors_.indptr", lambda a: a.astype(np.float64)),
-    "fewer numbers": made("support_vectors_.data", lambda a: a[:-1]),
-    "whole numbers": made("support_vectors_.data", lambda a: a.astype(np.int64)),
+    "a column beyond the last": entry_of("support_vectors_.indices", 3),
+    "a negative column": entry_of("support_vectors_.indices", -1),
+    "an offset beyond the data": entry_of("support_vectors_.indptr", 10**6),
+    "offsets that fall": entry_of("support_vectors_.indptr", 0, 2),
+    "fewer offsets": array_of("support_vectors_.indptr", lambda a: a[:-1]),
+    "offsets that end with zero": entry_of("support_vectors_.indptr", 0),
+    "offsets below zero": entry_of("support_vectors_.indptr", -5),
+    "offsets of fractions": array_of("support_vectors_.indptr", lambda a: a.astype(np.float64)),
+    "fewer numbers": array_of("support_vectors_.data", lambda a: a[:-1]),
+    "whole numbers": array_of("support_vectors_.data", lambda a: a.astype(np.int64)),
     "a centre": lambda h, a: (a.update(centre=np.zeros(3)), transform(center={"array": "centre"})(h, a)),
-    "an infinite number": written("support_vectors_.data", np.inf),
+    "an infinite number": entry_of("support_vectors_.data", np.inf),
 }
 OF_BALL = {
     "a negative radius": told(radius_=-1.0),
@@ -347,11 +322,11 @@ OF_BALL = {
     "a middle of text": told(center_="here"),
 }
 OF_MIDDLE = {
-    "a short middle": made("center_", lambda a: a[:1]),
-    "a middle that is no number": written("center_", np.nan),
+    "a short middle": array_of("center_", lambda a: a[:1]),
+    "a middle that is no number": entry_of("center_", np.nan),
 }
 OF_VALUES = {
-    "vectors of values": made("support_vectors_", lambda a: np.ones((len(a), 3))),
+    "vectors of values": array_of("support_vectors_", lambda a: np.ones((len(a), 3))),
     "a kernel of rows that there are not": told(
         _transform={
             "row_transform": {
@@ -382,9 +357,7 @@ OF = {
 @pytest.mark.parametrize(("detector", "lie"), [(kind, lie) for kind in OF for lie in OF[kind]], indirect=["detector"])
 def test_a_detector_that_lies_is_refused(detector, lie, request):
     kind = request.node.callspec.params["detector"]
-    tampered(detector, OF[kind][lie])
-    with pytest.raises(ModelFileError, match="not a valid model"):
-        dm.load(detector)
+    refuse(detector, OF[kind][lie])
 
 
 JUNK = st.sampled_from([None, True, 0, -1, 0.5, 1e300, 10**400, float("nan"), "x", [], {}, {"list": []}, {"tuple": []}])
@@ -445,26 +418,6 @@ def set_parameter(**values):
     return lambda h, a: h["steps"][0]["parameters"].update(values)
 
 
-def named(names):
-    return lambda h, a: h["steps"][0]["attributes"].update(feature_names_in_=names)
-
-
-def left_out(*names):
-    def lie(header, arrays):
-        for name in names:
-            del header["steps"][0]["attributes"][name]
-
-    return lie
-
-
-def array_of(name, make):
-    def lie(header, arrays):
-        name_of_step = header["steps"][0]["name"]
-        arrays[f"{name_of_step}.{name}"] = np.ascontiguousarray(make(arrays[f"{name_of_step}.{name}"]))
-
-    return lie
-
-
 def kept(name, **values):
     """Something else in the columns that are kept of an array."""
 
@@ -480,13 +433,13 @@ def labels(*values, dtype="|O"):
 
 
 OF_STEPS = {
-    "no width": left_out("n_features_in_"),
+    "no width": told(n_features_in_=None),
     "a width of text": told(n_features_in_="2"),
     "a width that is true": told(n_features_in_=True),
     "half a width": told(n_features_in_=2.0),
-    "one name of two": named(labels("a")),
-    "names that are numbers": named(labels(1, 2)),
-    "a list of names": named({"list": ["a", "b"]}),
+    "one name of two": told(feature_names_in_=labels("a")),
+    "names that are numbers": told(feature_names_in_=labels(1, 2)),
+    "a list of names": told(feature_names_in_={"list": ["a", "b"]}),
 }
 OF_CLASSIFIERS = OF_STEPS | {
     "threads of text": set_parameter(n_jobs="many"),
@@ -528,9 +481,9 @@ OF_CLASSES = {
     },
     "minmax": OF_STEPS
     | {
-        "no scale": left_out("scale_"),
-        "no minimum": left_out("min_"),
-        "nothing at all": left_out("scale_", "min_", "data_min_", "data_max_", "data_range_"),
+        "no scale": told(scale_=None),
+        "no minimum": told(min_=None),
+        "nothing at all": told(scale_=None, min_=None, data_min_=None, data_max_=None, data_range_=None),
         "a scale of text": told(scale_="wide"),
         "a scale that is no number": array_of("scale_", lambda a: a * np.nan),
         "one range": array_of("scale_", lambda a: a[:1]),
@@ -538,8 +491,8 @@ OF_CLASSES = {
     },
     "standard": OF_STEPS
     | {
-        "no mean": left_out("mean_"),
-        "no scale": left_out("scale_"),
+        "no mean": told(mean_=None),
+        "no scale": told(scale_=None),
         "a mean of none": told(mean_={"tuple": []}),
         "whole means": array_of("mean_", lambda a: a.astype(np.int64)),
         "a copy of text": set_parameter(copy="some"),
@@ -569,8 +522,8 @@ OF_CLASSES = {
     },
     "sparse": OF_STEPS
     | {
-        "no scale": left_out("scale_"),
-        "no columns": left_out("columns_"),
+        "no scale": told(scale_=None),
+        "no columns": told(columns_=None),
         "another method": set_parameter(method="quantile"),
         "a method that is a number": set_parameter(method=1),
         "one scale": array_of("scale_", lambda a: a[:1]),
@@ -582,7 +535,7 @@ OF_CLASSES = {
         "columns of 32 bits": array_of("columns_", lambda a: a.astype(np.int32)),
         "a scale of text": told(scale_="x"),
     },
-    "maxabs": OF_STEPS | {"no scale": left_out("scale_"), "two scales": array_of("scale_", lambda a: np.stack([a, a]))},
+    "maxabs": OF_STEPS | {"no scale": told(scale_=None), "two scales": array_of("scale_", lambda a: np.stack([a, a]))},
 }
 
 
@@ -599,9 +552,7 @@ def test_a_step_that_lies_is_refused(kind, lie, trained_files, tmp_path):
     path = tmp_path / "m"
     path.write_bytes((trained_files / kind).read_bytes())
     dm.load(path)
-    tampered(path, OF_CLASSES[kind][lie])
-    with pytest.raises(ModelFileError, match="not a valid model"):
-        dm.load(path)
+    refuse(path, OF_CLASSES[kind][lie])
 
 
 @pytest.mark.parametrize(
@@ -610,14 +561,12 @@ def test_a_step_that_lies_is_refused(kind, lie, trained_files, tmp_path):
 def test_notes_that_commands_cannot_read_are_refused(notes, trained_files, tmp_path):
     path = tmp_path / "m"
     path.write_bytes((trained_files / "odm").read_bytes())
-    tampered(path, lambda header, arrays: header.update(notes=notes))
-    with pytest.raises(ModelFileError, match="not a valid model"):
-        dm.load(path)
+    refuse(path, lambda header, arrays: header.update(notes=notes))
 
 
 def test_a_scaler_needs_only_what_it_scales_by(tmp_path):
     scaler = StandardScaler(with_mean=False)
     model = make_pipeline(scaler, dm.LinearODMClassifier()).fit(sp.csr_array(MOONS[0]), MOONS[1])
     dm.save(model, tmp_path / "m")
-    tampered(tmp_path / "m", left_out("mean_") if hasattr(scaler, "mean_") and scaler.mean_ is not None else left_out())
+    tampered(tmp_path / "m", told(mean_=None) if hasattr(scaler, "mean_") and scaler.mean_ is not None else told())
     assert dm.load(tmp_path / "m").predict(MOONS[0]).shape == (40,)

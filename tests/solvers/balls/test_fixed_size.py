@@ -21,7 +21,7 @@ def test_all_points_are_within_one_and_epsilon(n, d, size, seed, on_a_grid):
     rng = np.random.default_rng(seed)
     X = rng.integers(-2, 3, size=(n, d)).astype(float) if on_a_grid else rng.normal(size=(n, d))
     found, exact = ball(X, FixedSizeCoreSet(size, 1 / size)), ball(X, GrowingCoreSet(0.0))
-    assert found.status == "converged" and len(found.indices) <= size + 1
+    assert found.result.status == "converged" and len(found.indices) <= size + 1
     assert found.squared_radius <= exact.squared_radius * (1 + 1e-9)
     distances = np.linalg.norm(X - found.weights @ X[found.indices], axis=1)
     assert distances.max() <= (1 + 1 / size) * found.squared_radius**0.5 * (1 + 1e-9) + 1e-12
@@ -33,13 +33,13 @@ def test_all_points_are_within_one_and_epsilon(n, d, size, seed, on_a_grid):
 def test_one_point_more_where_the_theorem_needs_it(size):
     """Corners of a simplex, where sqrt((k + 1) / (k - 1)) times the radius is more than 1 + 1 / k times."""
     found = ball(simplex(200), FixedSizeCoreSet(size, 1 / size))
-    assert found.status == "converged" and len(found.indices) == size + 1
+    assert found.result.status == "converged" and len(found.indices) == size + 1
     assert found.ratio == pytest.approx(((size + 2) / size) ** 0.5)
 
 
 def test_radii_grow_with_every_exchange():
     found = ball(np.random.default_rng(0).normal(size=(2000, 40)), FixedSizeCoreSet(8, 1 / 8))
-    radii = np.array([entry["objective"][0] * (1 - entry["relative_gap"]) for entry in found.history])
+    radii = np.array([entry["objective"][0] * (1 - entry["relative_gap"]) for entry in found.result.history])
     assert len(radii) > 8 and (np.diff(radii[:-1]) > 0).all()
 
 

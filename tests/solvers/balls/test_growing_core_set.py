@@ -44,7 +44,7 @@ def test_balls_in_the_space_of_a_kernel(name, epsilon):
     x[found.indices] = found.weights
     distances = values.diagonal() - 2 * values @ x + x @ values @ x
     best = quadratic_optimum(values, values.diagonal())
-    assert found.status == "converged"
+    assert found.result.status == "converged"
     assert found.farthest == pytest.approx(distances.max(), rel=1e-9)
     assert distances.max() <= found.squared_radius * (1 + epsilon) ** 2 * (1 + 1e-9)
     assert found.squared_radius <= best * (1 + 1e-6) <= distances.max() * (1 + 2e-6)
@@ -66,14 +66,14 @@ def test_many_points(make, epsilon):
     found = grown(space, epsilon)
     dense = np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)
     distances = np.linalg.norm(dense - found.weights @ dense[found.indices], axis=1)
-    assert found.status == "converged"
+    assert found.result.status == "converged"
     assert distances.max() <= found.squared_radius**0.5 * (1 + epsilon + 1e-9)
     np.testing.assert_allclose(
         space.centre(found.indices, found.weights), found.weights @ dense[found.indices], atol=1e-12
     )
     core = dense[found.indices] - dense[found.indices].mean(axis=0)
     assert found.squared_radius == pytest.approx(quadratic_optimum(core @ core.T, (core**2).sum(axis=1)), rel=1e-6)
-    assert found.passes <= 10
+    assert found.result.passes <= 10
 
 
 def test_softness_is_a_coordinate_of_its_own():
@@ -104,9 +104,10 @@ def test_a_weight_of_two_is_a_point_given_twice():
 
 def test_radii_bound_the_optimum_after_every_pass():
     found = grown(FeatureSpace(unit_sphere(20_000, 40)), 0.0)
-    radii = [entry["objective"][0] * (1 - entry["relative_gap"]) for entry in found.history]
+    history = found.result.history
+    radii = [entry["objective"][0] * (1 - entry["relative_gap"]) for entry in history]
     assert len(radii) > 1
-    assert max(radii) <= found.squared_radius * (1 + 1e-9) <= min(e["objective"][0] for e in found.history) * (1 + 2e-9)
+    assert max(radii) <= found.squared_radius * (1 + 1e-9) <= min(e["objective"][0] for e in history) * (1 + 2e-9)
 
 
 def test_no_point_may_be_farther_than_asked_for():
@@ -119,13 +120,13 @@ def test_no_point_may_be_farther_than_asked_for():
 def test_limits_end_with_a_certificate():
     X = unit_sphere(5000, 20)
     first = grown(FeatureSpace(X), 0.0, max_iter=1)
-    assert first.status == "max_iter" and first.ratio > 1
+    assert first.result.status == "max_iter" and first.ratio > 1
     late = grown(FeatureSpace(X), 0.0, deadline=time.perf_counter())
     interrupted = Event()
     interrupted.set()
     stopped = grown(FeatureSpace(X, np.ones(5000)), 0.0, interrupted=interrupted)
     for found, status, soft in ((late, "max_time", 0.0), (stopped, "stopped", 1.0)):
-        assert found.status == status and found.squared_radius == 0
+        assert found.result.status == status and found.squared_radius == 0
         distances = ((X - found.weights @ X[found.indices]) ** 2).sum(axis=1) + soft
         assert found.farthest >= distances.max() - 1e-12
 

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from dimargin.display.report import figures, model_facts, notable_rows
 from dimargin.display.report.curves import ClassCurves, Reliability, class_curves, reliability
-from dimargin.display.report.importances import REPEATS, importances
+from dimargin.display.report.importances import Budget, importances
 from dimargin.display.report.predictions import Predictions, interval, predictions_of
 from dimargin.display.report.words import bound, plain
 from dimargin.display.unwrap import innermost
@@ -79,7 +79,7 @@ def _of_classes(model: Any, X: Any, y: Any, names: Callable[[int], str], random_
         "theta": theta,
         "importances": column_importances,
         "importance_rows": [(names(int(column)), mean, width) for column, mean, width in triples][:20],
-        "repeats": REPEATS,
+        "repeats": Budget.repeats,
         "least_certain": notable_rows.least_certain(found, X, names, column_importances.columns),
         "most_wrong": notable_rows.most_wrong(found, X, names, column_importances.columns),
         "seconds": found.seconds,
@@ -91,14 +91,13 @@ def _of_outliers(model: Any, X: Any, names: Callable[[int], str]) -> dict[str, A
     began = time.perf_counter()
     values = np.asarray(model.decision_function(X))
     seconds = time.perf_counter() - began
-    none = np.empty(0, dtype=np.int64)
     n_outliers = int((values < 0).sum())
     return {
         "n_outliers": n_outliers,
         "interval": interval(n_outliers, len(values)),
         "histogram": figures.histogram(values),
-        "outlying": notable_rows.by_score(values, X, names, none),
-        "nearest": notable_rows.by_score(np.abs(values), X, names, none, values),
+        "outlying": notable_rows.by_score(values, X, names),
+        "nearest": notable_rows.by_score(np.abs(values), X, names, values),
         "seconds": seconds,
         "speed": _speed(model, X),
     }

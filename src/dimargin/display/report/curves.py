@@ -11,8 +11,6 @@ from sklearn.metrics import auc, average_precision_score, precision_recall_curve
 from dimargin.display.report.predictions import Predictions, interval
 from dimargin.system.arrays import Floats
 
-POINTS = 400  # More points would not change how a curve looks.
-
 
 @dataclass(frozen=True)
 class ClassCurves:
@@ -49,8 +47,11 @@ class Reliability:
     brier: float | None
 
 
-def thinned(x: Floats, y: Floats, points: int = POINTS) -> tuple[Floats, Floats]:
-    """Thin a curve to at most `points` evenly spaced points, with both ends."""
+def thinned(x: Floats, y: Floats, points: int = 400) -> tuple[Floats, Floats]:
+    """Thin a curve to at most `points` evenly spaced points, with both ends.
+
+    More points than by default would not change how a curve looks.
+    """
     if len(x) <= points:
         return x, y
     steps = np.zeros(len(x))

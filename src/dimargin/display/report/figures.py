@@ -19,8 +19,6 @@ from dimargin.display.unwrap import innermost
 from dimargin.system.arrays import Floats
 
 MAX_CURVES = 5  # More curves in one picture are hard to distinguish.
-_MAX_NAME_LENGTH = 24
-_UNIT_SQUARE = {"xlim": (-0.03, 1.03), "ylim": (-0.03, 1.03)}
 
 
 def can_draw() -> bool:
@@ -73,11 +71,9 @@ def roc(curves: Sequence[ClassCurves], classes: Sequence[Any]) -> str:
         ax.plot([0, 1], [0, 1], linestyle=":", linewidth=1, color="#808080")
         # With two classes, one curve is the mirror image of the other.
         drawn = curves[-1:] if len(classes) == 2 else worst(curves, [c.area for c in curves])
-        for curve in drawn:
-            ax.plot(*curve.roc, label=f"{plain(classes[curve.index], _MAX_NAME_LENGTH)}: {curve.area:.3f}")
-        ax.set(xlabel="false positive rate", ylabel="true positive rate", **_UNIT_SQUARE)
+        areas = _plot_curves(ax, [(classes[c.index], *c.roc, c.area) for c in drawn])
+        ax.set(xlabel="false positive rate", ylabel="true positive rate")
         _legend(ax, "ROC area", "lower right")
-        areas = ", ".join(f"{plain(classes[c.index], _MAX_NAME_LENGTH)} {c.area:.3f}" for c in drawn)
         return inline(figure, "roc", f"Receiver operating characteristic; areas: {areas}")
 
 
@@ -87,13 +83,19 @@ def precision_recall(curves: Sequence[ClassCurves], classes: Sequence[Any]) -> s
     with page_style(names=True):
         figure, (ax,) = _axes()
         drawn = worst(curves, [c.average_precision for c in curves])
-        for curve in drawn:
-            label = f"{plain(classes[curve.index], _MAX_NAME_LENGTH)}: {curve.average_precision:.3f}"
-            ax.plot(*curve.precision_recall, label=label)
-        ax.set(xlabel="recall", ylabel="precision", **_UNIT_SQUARE)
+        averages = _plot_curves(ax, [(classes[c.index], *c.precision_recall, c.average_precision) for c in drawn])
+        ax.set(xlabel="recall", ylabel="precision")
         _legend(ax, "average precision", "lower left")
-        averages = ", ".join(f"{plain(classes[c.index], _MAX_NAME_LENGTH)} {c.average_precision:.3f}" for c in drawn)
         return inline(figure, "precision-recall", f"Precision against recall; average precision: {averages}")
+
+
+def _plot_curves(ax: Any, curves: Sequence[tuple[Any, Floats, Floats, float]]) -> str:
+    """Plot a curve per class in the unit square; return the names of the classes with their measures."""
+    measured = [(plain(name, 24), measure) for name, _, _, measure in curves]
+    for (name, measure), (_, x, y, _) in zip(measured, curves, strict=True):
+        ax.plot(x, y, label=f"{name}: {measure:.3f}")
+    ax.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03))
+    return ", ".join(f"{name} {measure:.3f}" for name, measure in measured)
 
 
 @_drawn

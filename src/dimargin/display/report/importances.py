@@ -20,9 +20,28 @@ from dimargin.estimators.wide_attributes import kept_of, on
 from dimargin.kernels.column_statistics import narrowed, on_columns, stored_columns
 from dimargin.system.arrays import Floats, Indices
 
-REPEATS = 5
-MAX_COLUMNS, MAX_ROWS, MIN_ROWS = 40, 1000, 100
-_MAX_MULTIPLICATIONS = 5e10  # This many multiplications take about ten seconds on two cores.
+
+@dataclass(frozen=True)
+class Budget:
+    """Limits of the work for permutation importances.
+
+    Attributes
+    ----------
+    repeats : int
+        Permutations of each column; five show whether an importance differs from zero.
+    max_columns : int
+        Columns of an array that are shuffled.
+    min_rows, max_rows : int
+        Sampled rows. More than 1,000 would hardly change the order of the columns.
+    max_multiplications : float
+        The sample is smaller if it would take more; these take ten seconds on two cores.
+    """
+
+    repeats: int = 5
+    max_columns: int = 40
+    min_rows: int = 100
+    max_rows: int = 1000
+    max_multiplications: float = 5e10
 
 
 @dataclass(frozen=True)
@@ -33,7 +52,7 @@ class Importances:
     ----------
     columns : ndarray of int of shape (n_columns,)
     means, deviations : ndarray of shape (n_columns,)
-        Mean and standard deviation, over `REPEATS` permutations, of the loss in balanced accuracy.
+        Mean and standard deviation, over the permutations, of the loss in balanced accuracy.
     score : float
         Balanced accuracy without shuffling.
     n_rows : int
@@ -47,17 +66,18 @@ class Importances:
     n_rows: int
 
 
-def importances(model: Any, X: Any, y: NDArray[Any], random_state: int) -> Importances:
+def importances(model: Any, X: Any, y: NDArray[Any], random_state: int, budget: Budget = Budget()) -> Importances:
     """Compute permutation importances.
 
     Parameters
     ----------
     model : fitted classifier
     X : ndarray, CSR array, data frame or table of shape (n, n_features)
-        An array with more than `MAX_COLUMNS` columns is reduced to those with the largest variance
+        An array with more than `budget.max_columns` columns is reduced to those with the largest variance
         after preprocessing (for a linear machine, times its squared coefficients). Tables keep all.
     y : ndarray of shape (n,)
     random_state : int
+    budget : Budget
 
     Returns
     -------
@@ -65,16 +85,16 @@ def importances(model: Any, X: Any, y: NDArray[Any], random_state: int) -> Impor
     """
     rng = np.random.default_rng(random_state)
     n, width = X.shape
-    n_columns = width if is_table(X) else min(width, MAX_COLUMNS)
-    affordable = int(_MAX_MULTIPLICATIONS / (n_columns * REPEATS * _work_of_row(model, X)))
-    n_rows = min(n, MAX_ROWS, max(MIN_ROWS, affordable))
+    n_columns = width if is_table(X) else min(width, budget.max_columns)
+    affordable = int(budget.max_multiplications / (n_columns * budget.repeats * _work_of_row(model, X)))
+    n_rows = min(n, budget.max_rows, max(budget.min_rows, affordable))
     chosen = np.sort(rng.choice(n, n_rows, replace=False))
     rows, labels = _safe_indexing(X, chosen), np.asarray(y)[chosen]
     columns = np.arange(width) if n_columns == width else _most_varying_columns(model, rows, n_columns)
     wrapped = _WithShuffledColumns(model, rows, columns)
     own = np.tile(np.arange(n_rows)[:, None], len(columns))  # Shuffling these indices shuffles the values.
     found = permutation_importance(
-        wrapped, own, labels, scoring=_balanced_accuracy, n_repeats=REPEATS, random_state=random_state
+        wrapped, own, labels, scoring=_balanced_accuracy, n_repeats=budget.repeats, random_state=random_state
     )
     order = np.argsort(-found.importances_mean, kind="stable")
     score = float(_balanced_accuracy(wrapped, own, labels))

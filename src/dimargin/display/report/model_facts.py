@@ -74,7 +74,7 @@ def certificate_of(model: Any) -> Certificate:
         meaning = "The model has no certificate: there is no bound on its distance from the optimal objective."
         return Certificate(None, None, status, tol, meaning, ending)
     gap = float(gap)
-    advice = machine._advice() if isinstance(machine, MarginClassifier) else ""
+    advice = machine.advice() if isinstance(machine, MarginClassifier) else ""
     return Certificate(gap, scope, status, tol, meaning.format(gap=bound(gap)), ending, advice)
 
 
@@ -121,7 +121,7 @@ def relation_to_training(model: Any, X: Any) -> tuple[bool, str]:
             "on training rows are better than on new rows."
         )
     inside = model[:-1].transform(X) if isinstance(model, Pipeline) and len(model) > 1 else X
-    if not is_table(inside) and machine._can_resume_on(inside):
+    if not is_table(inside) and machine.can_resume_on(inside):
         return True, (
             "The model was trained on these rows: they hold its support vectors at the same positions. The scores "
             "below describe the fit to the training rows; expect worse scores on new rows."

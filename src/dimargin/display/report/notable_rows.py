@@ -15,9 +15,6 @@ from dimargin.display.report.predictions import Predictions
 from dimargin.display.report.words import number, plain
 from dimargin.system.arrays import Floats, Indices
 
-SHOWN = 10  # A list has at most this many rows.
-VALUES = 8  # A row is shown with at most this many values.
-
 
 @dataclass(frozen=True)
 class ShownRow:
@@ -33,49 +30,48 @@ class ShownRow:
 
 def least_certain(found: Predictions, X: Any, names: Callable[[int], str], first: Indices) -> list[ShownRow]:
     """Return the rows whose predictions are least certain, whether or not they are correct."""
-    indices = np.argsort(found.certainty, kind="stable")[:SHOWN]
-    return _shown(found, X, names, first, indices, found.certainty)
+    return _shown(np.argsort(found.certainty, kind="stable"), found.certainty, X, names, first, found)
 
 
 def most_wrong(found: Predictions, X: Any, names: Callable[[int], str], first: Indices) -> list[ShownRow]:
     """Return the wrong predictions that the model was most certain of."""
     wrong = np.flatnonzero(found.predicted != found.true)
-    indices = wrong[np.argsort(-found.certainty[wrong], kind="stable")[:SHOWN]]
-    return _shown(found, X, names, first, indices, found.certainty)
+    order = wrong[np.argsort(-found.certainty[wrong], kind="stable")]
+    return _shown(order, found.certainty, X, names, first, found)
 
 
-def by_score(
-    score: Floats, X: Any, names: Callable[[int], str], first: Indices, shown_score: Floats | None = None
-) -> list[ShownRow]:
+def by_score(score: Floats, X: Any, names: Callable[[int], str], shown_score: Floats | None = None) -> list[ShownRow]:
     """Return the rows with the smallest scores, shown with `shown_score` if it is given."""
-    indices = np.argsort(score, kind="stable")[:SHOWN]
-    shown = score if shown_score is None else shown_score
-    return [
-        ShownRow(int(i) + 1, None, None, float(shown[i]), values, left_out)
-        for i, (values, left_out) in zip(indices, values_of(X, names, first, indices), strict=True)
-    ]
+    none = np.empty(0, dtype=np.int64)
+    return _shown(np.argsort(score, kind="stable"), score if shown_score is None else shown_score, X, names, none)
 
 
 def _shown(
-    found: Predictions, X: Any, names: Callable[[int], str], first: Indices, indices: Indices, score: Floats
+    order: Indices,
+    score: Floats,
+    X: Any,
+    names: Callable[[int], str],
+    first: Indices,
+    found: Predictions | None = None,
+    max_rows: int = 10,
 ) -> list[ShownRow]:
+    """Return the first rows in an order, with labels if there are predictions."""
+    indices = order[:max_rows]
+
+    def label(codes: Indices, row: int) -> Any:
+        return None if found is None else plain(found.classes[codes[row]])
+
+    true, predicted = (indices, indices) if found is None else (found.true, found.predicted)
     return [
-        ShownRow(
-            place=int(i) + 1,
-            true=plain(found.classes[found.true[i]]),
-            predicted=plain(found.classes[found.predicted[i]]),
-            score=float(score[i]),
-            values=values,
-            n_left_out=left_out,
-        )
+        ShownRow(int(i) + 1, label(true, i), label(predicted, i), float(score[i]), values, left_out)
         for i, (values, left_out) in zip(indices, values_of(X, names, first, indices), strict=True)
     ]
 
 
 def values_of(
-    X: Any, names: Callable[[int], str], first: Indices, indices: Indices
+    X: Any, names: Callable[[int], str], first: Indices, indices: Indices, max_values: int = 8
 ) -> list[tuple[list[tuple[str, str]], int]]:
-    """Return names and formatted values for some rows, and how many values are left out.
+    """Return names and at most `max_values` formatted values for some rows, and how many are left out.
 
     Columns in `first` come before others. Zeros of sparse rows are neither shown nor counted.
     """
@@ -87,9 +83,9 @@ def values_of(
             here = rows[[k]].tocsr()
             columns, values = here.indices, here.data
         else:
-            columns = np.concatenate([first, np.setdiff1d(np.arange(X.shape[1]), first)])[:VALUES]
+            columns = np.concatenate([first, np.setdiff1d(np.arange(X.shape[1]), first)])[:max_values]
             values = [value_of(rows, k, int(j)) for j in columns] if is_table(rows) else rows[k, columns]
-        chosen = np.argsort([place.get(int(j), len(place) + int(j)) for j in columns], kind="stable")[:VALUES]
+        chosen = np.argsort([place.get(int(j), len(place) + int(j)) for j in columns], kind="stable")[:max_values]
         shown = [(names(int(columns[j])), _value(values[j])) for j in chosen]
         total = len(columns) if sp.issparse(rows) else X.shape[1]
         texts.append((shown, total - len(shown)))

@@ -15,8 +15,6 @@ from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 from dimargin.display.margin_values import margins_of
 from dimargin.system.arrays import Floats, Indices
 
-CONFIDENCE = 0.95
-
 
 @dataclass(frozen=True)
 class Predictions:
@@ -95,7 +93,7 @@ class Predictions:
 
 def interval(n_right: int, n_rows: int) -> tuple[float, float]:
     """Return Wilson's 95% interval for the share of independently drawn rows that are correct."""
-    found = binomtest(int(n_right), int(n_rows)).proportion_ci(CONFIDENCE, method="wilson")
+    found = binomtest(int(n_right), int(n_rows)).proportion_ci(0.95, method="wilson")
     return float(found.low), float(found.high)
 
 

@@ -6,38 +6,47 @@ import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from io import StringIO
 from typing import Any
 from xml.etree import ElementTree
 
-# Figures are drawn in these colours. `inline` replaces them with CSS variables of the page, which
-# has a light and a dark scheme. Grey and white are the values that the displays use.
-_INK, _PALE, _GREY, _WHITE = "#010203", "#a0a1a2", "#808080", "#ffffff"
-_SERIES_COLORS = ("#1f5fa8", "#c2500a", "#0b7a5c", "#8b4fa3", "#8f6c00")
-_CSS_VARIABLES = {_INK: "var(--ink)", _PALE: "var(--line)", _GREY: "var(--muted)", _WHITE: "var(--paper)"}
-_CSS_VARIABLES |= {color: f"var(--series-{k})" for k, color in enumerate(_SERIES_COLORS, 1)}
-_MATPLOTLIB_STYLE = {
-    "svg.fonttype": "none",  # Text stays text and is shown in the reader's fonts.
-    "svg.hashsalt": "dimargin",  # A fixed salt makes the bytes of a picture reproducible.
-    "font.size": 10,
-    "axes.titlesize": 10,
-    "text.color": _INK,
-    "axes.labelcolor": _INK,
-    "axes.edgecolor": _GREY,
-    "xtick.color": _GREY,
-    "ytick.color": _GREY,
-    "xtick.labelcolor": _INK,
-    "ytick.labelcolor": _INK,
-    "grid.color": _PALE,
-    "legend.facecolor": _WHITE,
-    "legend.edgecolor": _PALE,
-    "axes.facecolor": _WHITE,
-    "figure.facecolor": "none",
-    "savefig.facecolor": "none",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "lines.linewidth": 1.6,
-}
+
+@dataclass(frozen=True)
+class PageColors:
+    """Colours that figures are drawn in, which `inline` replaces with CSS variables of the page.
+
+    The page has a light and a dark scheme. Grey and white are the values that the displays use.
+    """
+
+    ink: str = "#010203"
+    line: str = "#a0a1a2"
+    muted: str = "#808080"
+    paper: str = "#ffffff"
+    series: tuple[str, ...] = ("#1f5fa8", "#c2500a", "#0b7a5c", "#8b4fa3", "#8f6c00")
+
+    @property
+    def css_variables(self) -> dict[str, str]:
+        """CSS variable of each colour."""
+        named = {getattr(self, name): f"var(--{name})" for name in ("ink", "line", "muted", "paper")}
+        return named | {color: f"var(--series-{k})" for k, color in enumerate(self.series, 1)}
+
+    @property
+    def matplotlib_style(self) -> dict[str, Any]:
+        """Settings of matplotlib."""
+        return {
+            "svg.fonttype": "none",  # Text stays text and is shown in the reader's fonts.
+            "svg.hashsalt": "dimargin",  # A fixed salt makes the bytes of a picture reproducible.
+            "font.size": 10,
+            "axes.titlesize": 10,
+            **dict.fromkeys(("text.color", "axes.labelcolor", "xtick.labelcolor", "ytick.labelcolor"), self.ink),
+            **dict.fromkeys(("axes.edgecolor", "xtick.color", "ytick.color"), self.muted),
+            **dict.fromkeys(("grid.color", "legend.edgecolor"), self.line),
+            **dict.fromkeys(("legend.facecolor", "axes.facecolor"), self.paper),
+            **dict.fromkeys(("figure.facecolor", "savefig.facecolor"), "none"),
+            **dict.fromkeys(("axes.spines.top", "axes.spines.right"), False),
+            "lines.linewidth": 1.6,
+        }
 
 
 @contextmanager
@@ -49,12 +58,12 @@ def page_style(names: bool = False) -> Iterator[None]:
     import matplotlib.style
     from matplotlib.rcsetup import cycler
 
-    lines = cycler(color=_SERIES_COLORS) + cycler(linestyle=["-", "--", "-.", ":", (0, (6, 2))])
+    colors = PageColors()
+    lines = cycler(color=colors.series) + cycler(linestyle=["-", "--", "-.", ":", (0, (6, 2))])
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from")  # The browser has its own fonts.
-        with matplotlib.style.context(
-            ["default", {**_MATPLOTLIB_STYLE, "axes.prop_cycle": lines, "text.parse_math": not names}], after_reset=True
-        ):
+        settings = {**colors.matplotlib_style, "axes.prop_cycle": lines, "text.parse_math": not names}
+        with matplotlib.style.context(["default", settings], after_reset=True):
             yield
 
 
@@ -101,4 +110,5 @@ def _page_value(key: str, value: str, name: str) -> str:
     if key == "href":
         return f"#{name}-{value[1:]}"
     value = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", value)
-    return re.sub(r"#[0-9a-f]{6}\b", lambda found: _CSS_VARIABLES.get(found[0], found[0]), value)
+    variables = PageColors().css_variables
+    return re.sub(r"#[0-9a-f]{6}\b", lambda found: variables.get(found[0], found[0]), value)

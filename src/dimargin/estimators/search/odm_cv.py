@@ -6,6 +6,7 @@ import numbers
 import time
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from threading import Event
 from typing import Any, ClassVar, Self
 
@@ -16,12 +17,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clo
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import ParameterGrid, StratifiedGroupKFold, StratifiedKFold, check_cv
-from sklearn.utils import check_random_state, column_or_1d
+from sklearn.utils import column_or_1d
 from sklearn.utils.metadata_routing import UNUSED, MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_is_fitted
 
 from dimargin.estimators import (
-    KernelMarginClassifier,
     LinearODMClassifier,
     MarginClassifier,
     MulticlassKernelClassifier,
@@ -29,7 +29,7 @@ from dimargin.estimators import (
     SVMClassifier,
 )
 from dimargin.estimators.diagram import CertificateDiagram, visual_block
-from dimargin.estimators.fit_progress import Monitor
+from dimargin.estimators.fit_progress import Monitor, monitor_of, observed
 from dimargin.estimators.margin_classifier import no_probabilities, unchanged_on_failure
 from dimargin.estimators.search.folds import Fold, nested_order
 from dimargin.estimators.search.halving import plan, successive_halving
@@ -43,13 +43,14 @@ from dimargin.estimators.validated_data import (
     training_data,
     with_class_weight,
 )
-from dimargin.estimators.validation import check_number
+from dimargin.estimators.validation import check_number, seed_of
 from dimargin.shards.local_engine import LocalEngine
 from dimargin.system.arrays import Floats
 from dimargin.system.plain_numbers import PlainNumbers
 from dimargin.system.threads import effective_n_threads, single_threaded_blas
 
 
+@dataclass(eq=False, repr=False)
 class ODMClassifierCV(
     PlainNumbers, CertificateDiagram, CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixin, BaseEstimator
 ):
@@ -140,35 +141,19 @@ class ODMClassifierCV(
     # Groups are routed to the splitter instead.
     __metadata_request__fit: ClassVar[dict[str, str]] = {"groups": UNUSED}
 
-    def __init__(
-        self,
-        estimator: MarginClassifier | None = None,
-        param_grid: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
-        cv: Any = 3,
-        factor: float = 3.0,
-        finalists: int = 2,
-        min_rows: int = 1000,
-        max_rows: int = 10_000,
-        search_tol: float = 0.2,
-        scoring: Any = None,
-        max_time: float | None = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.estimator = estimator
-        self.param_grid = param_grid
-        self.cv = cv
-        self.factor = factor
-        self.finalists = finalists
-        self.min_rows = min_rows
-        self.max_rows = max_rows
-        self.search_tol = search_tol
-        self.scoring = scoring
-        self.max_time = max_time
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    estimator: MarginClassifier | None = None
+    param_grid: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None
+    cv: Any = 3
+    factor: float = 3.0
+    finalists: int = 2
+    min_rows: int = 1000
+    max_rows: int = 10_000
+    search_tol: float = 0.2
+    scoring: Any = None
+    max_time: float | None = None
+    n_jobs: int | None = None
+    random_state: Any = None
+    verbose: int = 0
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -219,7 +204,7 @@ class ODMClassifierCV(
             context = self._init_callback_context(max_subtasks=len(rungs) + 1)
             hooks = {"estimator": self, "X": X, "y": y, "metadata": {"sample_weight": sample_weight, "groups": groups}}
             context.call_on_fit_task_begin(**hooks)
-            monitor: Monitor = self.__dict__.get("_monitor") or Monitor()
+            monitor = monitor_of(self)
             scorer = None if self.scoring is None else check_scoring(estimator, self.scoring)
             engine = LocalEngine(effective_n_threads(self.n_jobs), Event())
             deadline = None if self.max_time is None else began + self.max_time / 2
@@ -245,8 +230,7 @@ class ODMClassifierCV(
         check_number("search_tol", self.search_tol, 0)
         for name in ("finalists", "min_rows", "max_rows"):
             check_number(name, getattr(self, name), 2, low_included=True, whole=True)
-        if self.max_time is not None:
-            check_number("max_time", self.max_time, 0)
+        check_number("max_time", self.max_time, 0, or_none=True)
 
     def _refitted(self, estimator: Any, monitor: Monitor, X: Any, y: Any, sample_weight: Any) -> Any:
         """Train a machine with the best parameters on all rows."""
@@ -254,10 +238,9 @@ class ODMClassifierCV(
         if self.max_time is not None:
             machine.set_params(max_time=max(self.max_time - self.search_seconds_, 1e-3))
         # An interruption of the search must not interrupt the final fit.
-        machine._monitor = Monitor() if monitor.interrupted.is_set() else monitor
-        monitor.refit_begin()
-        machine.fit(X, y, sample_weight)
-        del machine._monitor
+        with observed(machine, Monitor() if monitor.interrupted.is_set() else monitor):
+            monitor.refit_begin()
+            machine.fit(X, y, sample_weight)
         return machine.set_params(max_time=estimator.max_time)
 
     def _base(self) -> Any:
@@ -269,9 +252,9 @@ class ODMClassifierCV(
             )
         if self.estimator is None:
             estimator.set_params(random_state=self.random_state, n_jobs=self.n_jobs)
-        estimator._check_parameters()
         if getattr(estimator, "kernel", None) == "precomputed":
             raise ValueError("kernel='precomputed' cannot be tuned; give the kernel as a function or by name")
+        estimator.fit_plan()
         return estimator
 
     def _candidates(self, estimator: Any, data: TrainingData) -> list[dict[str, Any]]:
@@ -286,9 +269,7 @@ class ODMClassifierCV(
             if unknown:
                 raise ValueError(f"param_grid may hold {', '.join(known)}; got {unknown}")
             machine = clone(estimator).set_params(**params)
-            machine._check_parameters()
-            if isinstance(machine, KernelMarginClassifier):
-                machine._chosen(len(data.y))
+            machine.fit_plan(len(data.y))
             with_class_weight(data, machine.class_weight)
         return candidates
 
@@ -323,7 +304,7 @@ class ODMClassifierCV(
 
         A splitter of the caller splits all given rows, because its indices refer to these.
         """
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+        rng = np.random.default_rng(seed_of(self.random_state))
         if self._has_own_folds:
             grouped = {name: values[data.kept] for name, values in grouped.items()}
             splitter, given = self._own_splitter(data, grouped, rng), (np.zeros(len(data.y)), data.y)

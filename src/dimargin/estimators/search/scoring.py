@@ -16,6 +16,7 @@ from sklearn.base import clone
 
 from dimargin.estimators import LinearODMClassifier
 from dimargin.estimators.fit_progress import Monitor
+from dimargin.estimators.kernel_parameters import may_merge, row_transform_of, thinned_for
 from dimargin.estimators.search.folds import ExactTrainer, Fold, Sample, SpaceTrainer, Trainer
 from dimargin.estimators.search.halving import Round, Rung
 from dimargin.estimators.validated_data import TrainingData, gamma_value, thinned, with_class_weight
@@ -97,7 +98,7 @@ class Search:
         interrupted = self.report.monitor.interrupted
         self.limits = Limits(self.tol, 30, self.deadline, self.engine.cancelled, interrupted)
         self.linear = isinstance(self.estimator, LinearODMClassifier)
-        self._thin: dict[str, bool] = {}  # Keys are kernels; True if sparse copies of rows are used.
+        self._data_by_kernel: dict[str, TrainingData] = {}
         self._lock = Lock()
 
     def evaluate(self, rung: Rung, candidates: Indices) -> Floats:
@@ -144,45 +145,40 @@ class Search:
         if self.limits.reached:
             return [np.nan] * len(group), 0
         machine = clone(self._machines[group[0]])
-        data = with_class_weight(self._data_for(machine), machine.class_weight)
-        sample = Sample.of(data, self.folds[fold], rung.n_rows, self._may_merge(machine))
+        strategy = machine.fit_plan(len(self.data.y)).strategy
+        data = with_class_weight(self._data_for(machine, strategy), machine.class_weight)
+        merges = not self.linear and may_merge(machine) and not strategy.is_linear
+        sample = Sample.of(data, self.folds[fold], rung.n_rows, merges)
         found = list[float]()
-        trainer = self._trainer(machine, sample)
+        trainer = self._trainer(machine, sample, isinstance(strategy, Landmark))
         for index in group:
             reached = self.limits.reached
-            values = None if reached else trainer.values(self._machines[index]._loss(), self.limits)
+            values = None if reached else trainer.values(self._machines[index].fit_plan().loss, self.limits)
             found.append(np.nan if values is None else sample.score(values, self.scorer, self.data.weights))
         return found, trainer.evaluations
 
-    def _data_for(self, machine: Any) -> TrainingData:
+    def _data_for(self, machine: Any, strategy: Any) -> TrainingData:
         """Return the data, with sparse copies of one-hot rows if the kernel allows it."""
-        if self.linear or isinstance(machine._check_strategy(), Landmark) or not machine._may_thin:
+        if self.linear or isinstance(strategy, Landmark):
             return self.data
         kernel = str([getattr(machine, name) for name in KERNEL])
         with self._lock:
-            if kernel not in self._thin:
-                self._thin[kernel] = machine._is_as_precise(self._thinned, self.data)
-        return self._thinned if self._thin[kernel] else self.data
-
-    def _may_merge(self, machine: Any) -> bool:
-        """Return whether merging equal rows is valid and saves time."""
-        if self.linear or not machine._may_merge:
-            return False
-        strategy = machine._check_strategy()
-        return strategy is None or not strategy.is_linear
+            if kernel not in self._data_by_kernel:
+                self._data_by_kernel[kernel] = thinned_for(machine, self.data, lambda data: self._thinned)
+        return self._data_by_kernel[kernel]
 
     @cached_property
     def _thinned(self) -> TrainingData:
         return thinned(self.data)
 
-    def _trainer(self, machine: Any, sample: Sample) -> Trainer:
+    def _trainer(self, machine: Any, sample: Sample, in_landmarks: bool) -> Trainer:
         intercept = bool(getattr(machine, "fit_intercept", False))
         if self.linear:
             explicit = forms_hessian(len(self.data.y), self.data.X.shape[1], self.data.X.size)
             return SpaceTrainer(sample, sample.rows, sample.queries, None, explicit, intercept)
         machine.gamma = gamma_value(machine.gamma, self.data.X, sample.data.weights, self.data.columns)
-        transform = machine._row_transform(sample.rows, sample.training.weights)
-        if isinstance(machine._check_strategy(), Landmark):
+        transform = row_transform_of(machine, sample.rows, sample.training.weights)
+        if in_landmarks:
             n_landmarks = machine.n_landmarks or Landmark.max_landmarks
             if sample.rows.shape[0] > 2 * n_landmarks:
                 return SpaceTrainer.of_landmarks(sample, transform, n_landmarks, intercept)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import islice
 from typing import Annotated, Any
 
@@ -23,7 +24,7 @@ from msgspec import Meta
 from msgspec.structs import asdict
 from numpy.typing import NDArray
 
-from dimargin.gossip import limits
+from dimargin.gossip.limits import LIMITS
 from dimargin.gossip.messages import Array, Count, Message, Numbers, SiteName, Text
 from dimargin.gossip.neighbourhood import Neighbourhood
 from dimargin.gossip.program import Action, Report, Send, SiteProgram, Wake
@@ -32,27 +33,26 @@ from dimargin.gossip.schema import Schema, similar_labels, sorted_labels
 from dimargin.problems.hinge import stacked
 
 _CARD_TIMER = "card"
-_MAX_NAMED_SITES = 5  # A warning names at most so many sites with a label.
 
-_Number = Meta(ge=-limits.COUNT, le=limits.COUNT)
+_Number = Meta(ge=-LIMITS.count, le=LIMITS.count)
 _Label = Text | Annotated[int, _Number] | Annotated[float, _Number]
 _Limits = Annotated[Array, Numbers()]
-_Sites = Meta(max_length=limits.SITES)
+_Sites = Meta(max_length=LIMITS.sites)
 
 
 class Card(Message, frozen=True, tag="card"):
     """Message with a site's knowledge of the rows of all sites; the first five fields are as in `Schema`."""
 
-    terms: Annotated[dict[Text, Text | int | float | bool | None], Meta(max_length=limits.TERMS)]
-    feature_names: Annotated[list[Text], Meta(max_length=limits.FEATURES)] | None
-    labels: Annotated[list[_Label], Meta(max_length=limits.LABELS)]
+    terms: Annotated[dict[Text, Text | int | float | bool | None], Meta(max_length=LIMITS.terms)]
+    feature_names: Annotated[list[Text], Meta(max_length=LIMITS.features)] | None
+    labels: Annotated[list[_Label], Meta(max_length=LIMITS.labels)]
     low: _Limits
     high: _Limits
     # The version and the number of rows of every site, by name; the version grows with every count.
     rows: Annotated[dict[SiteName, Annotated[list[Count], Meta(min_length=2, max_length=2)]], _Sites]
     sealed: bool  # Whether the sender learns under this schema.
     # Labels of the sender's own rows; former versions do not send them.
-    own_labels: Annotated[list[_Label], Meta(max_length=limits.LABELS)] = []  # noqa: RUF012
+    own_labels: Annotated[list[_Label], Meta(max_length=LIMITS.labels)] = []  # noqa: RUF012
 
     def schema(self) -> Schema:
         """Return the schema of the card; raise ValueError if it is invalid."""
@@ -69,23 +69,25 @@ class Card(Message, frozen=True, tag="card"):
         return None
 
 
+@dataclass(frozen=True)
+class AgreementSettings:
+    """Settings of one site's agreement with others; they need not be equal at all sites."""
+
+    # Number of known sites at which learning starts; None starts when nothing new has come for `settle` seconds.
+    n_sites: int | None = None
+    # Smallest number of known sites at which learning starts without `n_sites`: 2 for a site that was
+    # given the address of another one, and must not learn by itself unnoticed.
+    min_sites: int = 1
+    settle: float = 3.0
+    interval: float = 0.25  # Seconds between cards.
+    max_messages: float = np.inf  # Cards per second that one neighbour may send before it is refused for good.
+    seed: tuple[int, ...] = (0,)  # Seed of the learner.
+
+
 class Agreement(SiteProgram):
     """Site program that agrees on a schema with other sites, and then learns.
 
     Its rows, dense or CSR, may be of one class, or none. The terms must be equal at all sites.
-
-    Parameters
-    ----------
-    n_sites : int, optional
-        Number of known sites at which learning starts. By default a site starts when nothing new
-        has come for `settle` seconds.
-    min_sites : int, default=1
-        Smallest number of known sites at which learning starts if `n_sites` is not given: 2 for a
-        site that was given the address of another one, and must not learn by itself unnoticed.
-    interval : float, default=0.25
-        Seconds between cards.
-    max_messages : float, default=infinity
-        Cards per second that one neighbour may send before it is refused for good.
     """
 
     def __init__(
@@ -95,24 +97,18 @@ class Agreement(SiteProgram):
         y: NDArray[Any],
         schema: Schema,
         factory: LearnerFactory,
-        n_sites: int | None = None,
-        min_sites: int = 1,
-        settle: float = 3.0,
-        interval: float = 0.25,
-        max_messages: float = np.inf,
-        seed: tuple[int, ...] = (0,),
+        settings: AgreementSettings = AgreementSettings(),
     ) -> None:
         self.name, self.X, self.y, self.schema = name, X, y, schema
         self._names = schema.feature_names  # In the order of the columns of X.
         self._labels_of = {name: schema.labels}  # Labels of the rows of this site and of neighbours, by site.
         self.similar_labels: dict[str, str] = {}  # Warnings about labels that differ only in case, by the first label.
         self._factory, self.shares, self.messages = factory, factory.shares, (Card, *factory.messages)
-        self._n_sites, self._settle, self._interval, self._seed = n_sites, settle, interval, seed
-        self._min_sites, self._has_complained = min_sites, False
+        self._settings, self._has_complained = settings, False
         self.rows: dict[str, list[int]] = {name: [1, len(y)]}
         self.sealed = False
         self.learner: Learner | None = None
-        self.neighbourhood = Neighbourhood(max(settle, 4 * interval), max_messages)
+        self.neighbourhood = Neighbourhood(max(settings.settle, 4 * settings.interval), settings.max_messages)
         self._cards: dict[str, str] = {}  # Digests of the schemas of the last cards, by neighbour.
         self._widened: Counter[str] = Counter()  # Number of cards that have widened the schema, by neighbour.
         self._changed_at = 0.0
@@ -128,7 +124,7 @@ class Agreement(SiteProgram):
         if self.learner is not None:
             yield from self.learner.start(now, self.neighbourhood.spoken_to)
         yield from self._send_card(self.neighbourhood.spoken_to)
-        yield Wake(self._interval, _CARD_TIMER)
+        yield Wake(self._settings.interval, _CARD_TIMER)
 
     def wake(self, now: float, name: str) -> Iterator[Action]:
         """Send the card, and seal the schema if it is settled; pass other timers on to the learner."""
@@ -139,12 +135,12 @@ class Agreement(SiteProgram):
         self._ticks += 1
         if not self.sealed and self._is_settled(now):
             yield from self._seal(now)
-        if not self.sealed and now - self._changed_at >= 2 * self._settle and not self._has_complained:
+        if not self.sealed and now - self._changed_at >= 2 * self._settings.settle and not self._has_complained:
             self._has_complained = True
             yield Report("waiting for others", {"sites": len(self.rows), "labels": list(self.schema.labels)})
         if not self.sealed or self._ticks % 20 == 0:  # A sealed schema rarely changes.
             yield from self._send_card(self.neighbourhood.spoken_to)
-        yield Wake(self._interval, _CARD_TIMER)
+        yield Wake(self._settings.interval, _CARD_TIMER)
 
     def receive(self, now: float, sender: str, message: Message) -> Iterator[Action]:
         """Take a card, or pass another message on to the learner."""
@@ -226,8 +222,8 @@ class Agreement(SiteProgram):
             size = self._factory.message_size(self.schema.union(other))
         except ValueError as error:
             return f"its schema cannot be united with the one here: {error}"
-        if size > limits.MESSAGE:
-            return f"its features and labels make messages of {size} bytes, expected at most {limits.MESSAGE}"
+        if size > LIMITS.message:
+            return f"its features and labels make messages of {size} bytes, expected at most {LIMITS.message}"
         return None
 
     def _update_learner_neighbours(self, now: float) -> Iterator[Action]:
@@ -241,8 +237,8 @@ class Agreement(SiteProgram):
         else:
             united = before.union(other, limits=card.sealed or not self.sealed)
         is_new = united.digest != before.digest
-        if is_new and self._widened[sender] >= limits.WIDENINGS:
-            yield from self.refuse(now, sender, f"its cards have widened the schema {limits.WIDENINGS} times")
+        if is_new and self._widened[sender] >= LIMITS.widenings:
+            yield from self.refuse(now, sender, f"its cards have widened the schema {LIMITS.widenings} times")
             return
         self._widened[sender] += is_new
         self.schema, self.rows = united, self._updated_counts(sender, card)
@@ -271,8 +267,9 @@ class Agreement(SiteProgram):
 
     def _with_sites(self, label: str) -> str:
         sites = sorted(name for name, labels in self._labels_of.items() if label in labels)
-        more = f" and {len(sites) - _MAX_NAMED_SITES} more" if len(sites) > _MAX_NAMED_SITES else ""
-        return f"{label!r} ({', '.join(sites[:_MAX_NAMED_SITES]) or 'a site that is not a neighbour'}{more})"
+        named, left_out = sites[:5], len(sites) - 5
+        more = f" and {left_out} more" if left_out > 0 else ""
+        return f"{label!r} ({', '.join(named) or 'a site that is not a neighbour'}{more})"
 
     def _updated_counts(self, sender: str, card: Card) -> dict[str, list[int]]:
         """Return the numbers of rows of all sites, updated by a card.
@@ -283,7 +280,7 @@ class Agreement(SiteProgram):
         rows = dict(self.rows)
         for name, (version, count) in card.rows.items():
             is_known_directly = name == self.name or (name != sender and name in self._cards)
-            if is_known_directly or (name not in rows and len(rows) >= limits.SITES):
+            if is_known_directly or (name not in rows and len(rows) >= LIMITS.sites):
                 continue
             if name == sender or version > rows.get(name, [0, 0])[0]:
                 rows[name] = [version, count]
@@ -297,9 +294,10 @@ class Agreement(SiteProgram):
         self.neighbourhood.gone(now)
         if any(self._cards.get(name) != digest for name in self.neighbourhood.heard):
             return False
-        if self._n_sites is not None:
-            return len(self.rows) >= self._n_sites
-        return len(self.rows) >= self._min_sites and now - self._changed_at >= self._settle
+        settings = self._settings
+        if settings.n_sites is not None:
+            return len(self.rows) >= settings.n_sites
+        return len(self.rows) >= settings.min_sites and now - self._changed_at >= settings.settle
 
     def _seal(self, now: float) -> Iterator[Action]:
         if len(self.schema.labels) < self._factory.min_labels:
@@ -319,7 +317,7 @@ class Agreement(SiteProgram):
 
     def _new_learner(self) -> Learner:
         rows = self._factory.rows(self.schema.arranged(self.X, self._names), self.y, self.schema)
-        learner = self._factory.learner(self.name, rows, self.schema, self.n_rows, self._seed)
+        learner = self._factory.learner(self.name, rows, self.schema, self.n_rows, self._settings.seed)
         learner.neighbourhood.share_refusals(self.neighbourhood)
         return learner
 
@@ -376,7 +374,7 @@ class Agreement(SiteProgram):
             name: [version, count] for name, (version, count) in state["rows"].items() if _is_count(version, count)
         }
         version, count = counts.pop(self.name, [0, -1])
-        self.rows = dict(islice(counts.items(), limits.SITES - 1))
+        self.rows = dict(islice(counts.items(), LIMITS.sites - 1))
         self.rows[self.name] = [version + (count != len(self.y)), len(self.y)]
         if state["learner"] is not None:
             self.learner = self._new_learner()
@@ -388,4 +386,4 @@ class Agreement(SiteProgram):
 
 def _is_count(*numbers: Any) -> bool:
     """Return whether all numbers are valid counts that can still grow."""
-    return all(isinstance(number, int) and 0 <= number < limits.COUNT for number in numbers)
+    return all(isinstance(number, int) and 0 <= number < LIMITS.count for number in numbers)

@@ -47,15 +47,11 @@ class SiteAlgorithm(ABC):
     ----------
     shares : {"parameters", "rows"}
         What leaves a site; rows only if its owner has allowed it.
-    vectors : tuple of str
-        Names of the message fields that hold learnt arrays, which
-        `dimargin_bench.gossip_rivals.liars` falsifies.
     needs_answers : bool
         Whether edges must be undirected, since sites wait for answers.
     """
 
     shares: ClassVar[Literal["parameters", "rows"]] = "parameters"
-    vectors: ClassVar[tuple[str, ...]] = ()
     needs_answers: ClassVar[bool] = True
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator
 from typing import Any
 
@@ -25,15 +24,9 @@ class Average(SiteProgram):
 
     Parameters
     ----------
-    value : ndarray of shape (d,) or (k, d)
-        One vector, or k vectors that share the weight and the random choice of neighbours.
+    value : ndarray of shape (d,)
     weight : float, default=1.0
         Weight of the value, not negative; the sum over all sites must be positive.
-    one_neighbour : bool, default=False
-        Whether to give half of the mass to one neighbour, drawn at random, instead of equal shares
-        to all (uniform gossip).
-    seed : sequence of int
-        Seed of the random choices.
 
     Examples
     --------
@@ -51,19 +44,15 @@ class Average(SiteProgram):
     shares = "parameters"
     messages = (Share,)
 
-    def __init__(
-        self, value: Floats, weight: float = 1.0, one_neighbour: bool = False, seed: tuple[int, ...] = (0,)
-    ) -> None:
-        self._shape = np.shape(value)
+    def __init__(self, value: Floats, weight: float = 1.0) -> None:
         self.push_sum = PushSum(np.append(weight * np.asarray(value, dtype=np.float64), weight))
-        self._one, self._rng = one_neighbour, np.random.default_rng(seed)
 
     @property
     def estimate(self) -> Floats:
-        """Estimate of the mean at this site, of the shape of the value; NaN while it has no weight."""
+        """Estimate of the mean at this site, of shape (d,); NaN while it has no weight."""
         mass = self.push_sum.mass
         with np.errstate(invalid="ignore", divide="ignore"):
-            return np.asarray(mass[:-1] / mass[-1]).reshape(self._shape)
+            return np.asarray(mass[:-1] / mass[-1])
 
     def start(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
         """Set the timer of the first round."""
@@ -72,10 +61,7 @@ class Average(SiteProgram):
 
     def wake(self, now: float, name: str) -> Iterator[Action]:
         """Run a round: send shares of the mass."""
-        chosen = self.neighbourhood.names
-        if self._one and chosen:
-            chosen = (chosen[self._rng.integers(len(chosen))],)
-        for neighbour, mass in self.push_sum.shares(chosen).items():
+        for neighbour, mass in self.push_sum.shares(self.neighbourhood.spoken_to).items():
             yield Send(neighbour, Share(mass))
         yield Wake(1.0)
 
@@ -86,10 +72,9 @@ class Average(SiteProgram):
         yield from ()
 
     def checkpoint(self) -> dict[str, Any]:
-        """Return the mass and the state of the random generator."""
-        return {"push_sum": self.push_sum.checkpoint(), "draws": json.dumps(self._rng.bit_generator.state)}
+        """Return the mass and the edges."""
+        return {"push_sum": self.push_sum.checkpoint()}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Resume from a checkpoint."""
         self.push_sum = PushSum.restore(state["push_sum"])
-        self._rng.bit_generator.state = json.loads(state["draws"])

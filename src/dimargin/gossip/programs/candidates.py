@@ -13,13 +13,13 @@ import scipy.sparse as sp
 from msgspec import Meta, field
 from msgspec.structs import asdict
 
-from dimargin.gossip import limits
+from dimargin.gossip.limits import LIMITS
 from dimargin.gossip.messages import Array, Count, Digest, Finite, Message, Numbers, SiteName, digest_of
 from dimargin.system.arrays import Floats
 
-_Indices = Annotated[Array, Numbers(low=0, high=limits.COUNT, dtype="<i8")]
-_Signature = Annotated[bytes, Meta(max_length=limits.SIGNATURE)]
-_Certificates = Annotated[bytes, Meta(max_length=limits.CERTIFICATES)]
+_Indices = Annotated[Array, Numbers(low=0, high=LIMITS.count, dtype="<i8")]
+_Signature = Annotated[bytes, Meta(max_length=LIMITS.signature)]
+_Certificates = Annotated[bytes, Meta(max_length=LIMITS.certificates)]
 
 
 class Name(NamedTuple):
@@ -33,28 +33,28 @@ class Name(NamedTuple):
 class Candidates(Message, frozen=True, omit_defaults=True, tag="candidates"):
     """Message with a core-set of k points."""
 
-    sites: Annotated[list[SiteName], Meta(max_length=limits.POINTS)]  # Site of each point.
+    sites: Annotated[list[SiteName], Meta(max_length=LIMITS.points)]  # Site of each point.
     rows: _Indices  # Number of each point among the rows of its site, of shape (k,).
     # The points, of shape (k, n_features). For sparse points the values, of shape (n_values,), with
     # `indices` and `indptr` as in a CSR array.
     X: Annotated[Array, Numbers((1, 2))]
     # Codes of the points' labels, of shape (k,), or ones without labels.
-    labels: Annotated[Array, Numbers(low=-limits.LABELS, high=limits.LABELS)]
+    labels: Annotated[Array, Numbers(low=-LIMITS.labels, high=LIMITS.labels)]
     # Weights of the rows, of shape (k,), by which C is multiplied.
-    masses: Annotated[Array, Numbers(low=limits.MIN_MASS, high=limits.MAX_MASS)]
+    masses: Annotated[Array, Numbers(low=LIMITS.min_mass, high=LIMITS.max_mass)]
     quiet: Count  # Rounds since the last change that the sender knows.
     # The core-set's value, which the receiver computes again only if it is the best one received.
     value: Finite = 0.0
     digest: Digest = ""  # As in `Named.digest`; a message without points says that the core-set is unchanged.
-    output: Annotated[int, Meta(ge=0, lt=limits.LABELS)] = 0  # Number of the core-set's machine.
+    output: Annotated[int, Meta(ge=0, lt=LIMITS.labels)] = 0  # Number of the core-set's machine.
     schema: Digest = ""  # Digest of the sender's schema.
     indices: _Indices | None = None
     indptr: _Indices | None = None
     # If sites have certificates: the signature of each point by its site, and the index of its
     # certificate, of shape (k,).
-    signatures: Annotated[list[_Signature], Meta(max_length=limits.POINTS)] = field(default_factory=list)
+    signatures: Annotated[list[_Signature], Meta(max_length=LIMITS.points)] = field(default_factory=list)
     signers: _Indices | None = None
-    certificates: Annotated[list[_Certificates], Meta(max_length=limits.SITES)] = field(default_factory=list)
+    certificates: Annotated[list[_Certificates], Meta(max_length=LIMITS.sites)] = field(default_factory=list)
 
     def contradiction(self) -> str | None:
         """Return why the columns contradict each other or are not a CSR array, or None."""

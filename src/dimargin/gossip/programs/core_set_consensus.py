@@ -8,15 +8,11 @@ algorithm 2):
     C_i <- a better core-set of S than C_0, if there is one;  else C_0
 
 so that radii never fall. If the network is strongly connected, at least over time, all sites end
-with the same set: a site that has a better one sends it to the others. Corrections of the paper
-(docs/algorithms.md#core-set-consensus):
+with the same set: a site that has a better one sends it to the others. Sets are ordered by radii
+rounded to 12 digits, then by the names of their points (site and row), since sets of equal radius
+may differ; docs/algorithms.md#core-set-consensus has the other corrections of the paper. A site with
+several points always keeps all of them in S.
 
-* The paper assumes that sets of equal radius are equal. They are not at first (all radii are zero)
-  or if points have no weight: hence the order by radii rounded to 12 digits, then by names.
-* Points are sent with their names (site and row), and not in a space that has a coordinate for each
-  of them: equal points of different names are two points, and a name identifies one point.
-* A site with several points always keeps all of them in S; with only the random few of the paper's
-  first step, consensus would be on the core-set of those.
 * Sites that hear each other do not send points that the other has: a message without points says
   "still this core-set", by its digest. A neighbour that does not answer, as on a directed edge, is
   sent the points in every round.
@@ -45,12 +41,11 @@ from dimargin.gossip.messages import decoder, encode
 from dimargin.gossip.neighbourhood import Neighbourhood
 from dimargin.gossip.program import Action, Report, Send, Stop, Wake
 from dimargin.gossip.programs.candidates import Candidates, Name, Named, points_of, unsound
-from dimargin.gossip.programs.core_set_settings import LIMITS, Chosen, CoreSetSettings, rank
+from dimargin.gossip.programs.core_set_settings import Chosen, CoreSetSettings, rank
 from dimargin.gossip.programs.learner import Listener
 from dimargin.gossip.programs.row_signatures import RowSignatures
+from dimargin.solvers.loop import Limits
 from dimargin.system.arrays import Floats
-
-_ANSWER_ROUNDS = 4  # A neighbour that has not answered after so many rounds is sent the points again.
 
 
 @dataclass(frozen=True)
@@ -70,9 +65,9 @@ class Spoken:
     """
 
     theirs: str = ""
-    heard: int = -_ANSWER_ROUNDS - 1
+    heard: float = -np.inf
     sent: str = ""
-    sent_at: int = -_ANSWER_ROUNDS - 1
+    sent_at: float = -np.inf
 
 
 class CoreSetConsensus(Listener):
@@ -86,7 +81,7 @@ class CoreSetConsensus(Listener):
     shares = "rows"
     messages = (Candidates,)
     settings: CoreSetSettings
-    limits = LIMITS
+    limits = Limits(max_iter=100_000)  # Limits of an improvement, which ends by itself.
 
     def __init__(
         self,
@@ -104,7 +99,8 @@ class CoreSetConsensus(Listener):
         self.neighbourhood = Neighbourhood(np.inf, settings.max_messages)
         self._received: dict[str, Heard] = {}  # Core-sets received since the last round, by sender.
         self._exchanges: dict[str, Spoken] = {}
-        self._quiet, self._counted = 0, -1  # Quiet rounds, and the round in which the last one was counted.
+        self.quiet = 0  # Rounds since the last change that this site knows of.
+        self._counted = -1  # Round in which the last quiet one was counted.
         self.has_finished = False  # Whether no core-set has changed for `quiet_rounds`.
         self.given: set[int] = set()  # Own rows that were sent to others.
         self._round_began = self._longest_round = 0.0  # Start of the last round, and seconds of the longest round.
@@ -123,12 +119,12 @@ class CoreSetConsensus(Listener):
         self._longest_round, self._round_began = max(self._longest_round, now - self._round_began), now
         self.rounds += 1
         if self._have_all_answered():
-            self._quiet, self._counted = self._quiet + 1, self.rounds
+            self.quiet, self._counted = self.quiet + 1, self.rounds
         self._improve()
         yield from self._send_core_set()
         # Counts of neighbours keep lowering this one, so a finished site needs only half as many.
         had_finished, min_quiet = self.has_finished, self.settings.quiet_rounds / (2 if self.has_finished else 1)
-        self.has_finished = self.chosen is not None and self._quiet > min_quiet
+        self.has_finished = self.chosen is not None and self.quiet > min_quiet
         if self.has_finished and not had_finished:
             yield Stop("quiet")
         yield Wake(self.settings.interval)
@@ -140,9 +136,9 @@ class CoreSetConsensus(Listener):
             return fault
         self._exchanges[sender] = replace(self._exchange(sender), theirs=message.digest, heard=self.rounds)
         if message.digest == self._points.digest:
-            self._quiet = min(self._quiet, message.quiet)
+            self.quiet = min(self.quiet, message.quiet)
             return None
-        self._quiet = 0
+        self.quiet = 0
         if message.sites:
             self._received[sender] = Heard(self._points_of(message), message.value)
         return None
@@ -151,7 +147,7 @@ class CoreSetConsensus(Listener):
         """Add points of this site."""
         new = self._named(Named.of(self.name, len(self.own.names), X, labels))
         self.own = Named.joined([self.own, new])
-        self._is_new, self._quiet, self.has_finished = True, 0, False
+        self._is_new, self.quiet, self.has_finished = True, 0, False
 
     def leave(self, name: str) -> None:
         """Forget a neighbour's messages; its points in the core-set stay, since others have them too."""
@@ -185,7 +181,7 @@ class CoreSetConsensus(Listener):
         better = Chosen.of(points.take(improved), self.settings)
         self.chosen = better if best is None or better.rank > best.rank else best
         if before is None or self.chosen.points.names != before.points.names:
-            self._quiet = 0
+            self.quiet = 0
             self.changes += 1
 
     def _best(self, before: Chosen | None, heard: list[Heard]) -> Chosen | None:
@@ -227,7 +223,7 @@ class CoreSetConsensus(Listener):
     def _send_core_set(self) -> Iterator[Action]:
         """Send the core-set to the neighbours that may lack it, and its digest to the others."""
         near, points = self.neighbourhood, self._points
-        whole, short = (self._message(some) for some in (points, points.take([])))
+        whole, short = (self.message(some) for some in (points, points.take([])))
         lacking = [name for name in near.spoken_to if self._may_lack(name, points.digest)]
         new = sorted({name.row for name in points.names if self._is_own(name)} - self.given) if lacking else []
         if new:
@@ -240,7 +236,7 @@ class CoreSetConsensus(Listener):
 
     def _may_lack(self, name: str, digest: str) -> bool:
         """Return whether to send the core-set to a neighbour, which lacks it as far as this site knows."""
-        spoken, settings, patience = self._exchange(name), self.settings, _ANSWER_ROUNDS
+        spoken, settings, patience = self._exchange(name), self.settings, self.settings.answer_rounds
         if np.isfinite(settings.lease):  # Answers come, but late if a round takes the neighbour as long as this site.
             seconds = max(settings.lease / 2, min(2 * self._longest_round, 60.0))
             patience = max(patience, round(seconds / settings.interval))
@@ -252,11 +248,11 @@ class CoreSetConsensus(Listener):
     def _exchange(self, name: str) -> Spoken:
         return self._exchanges.get(name, Spoken())
 
-    def _message(self, points: Named) -> Candidates:
+    def message(self, points: Named) -> Candidates:
         """Return a message about the core-set, with these points: all or none of it."""
         return Candidates(
             **self._fields(points),
-            quiet=self._quiet,
+            quiet=self.quiet,
             value=0.0 if self.chosen is None else self.chosen.value,
             digest=self._points.digest,
             output=self.settings.output,

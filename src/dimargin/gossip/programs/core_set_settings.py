@@ -20,9 +20,6 @@ from dimargin.system.arrays import Floats
 
 Rank = tuple[float, tuple[Name, ...]]
 
-LIMITS = Limits(max_iter=100_000)
-"""Limits of the improvement of a core-set in a round, which ends by itself."""
-
 
 @dataclass(frozen=True)
 class CoreSetSettings(LearnerSettings):
@@ -43,6 +40,7 @@ class CoreSetSettings(LearnerSettings):
     codes: tuple[int, ...] = (-1, 1)  # Codes of all labels.
     output: int = 0  # Number of this machine, if sites train several.
     quiet_rounds: int = 20  # A site stops after so many rounds without a change anywhere.
+    answer_rounds: int = 4  # A neighbour that has not answered after so many rounds is sent the points again.
     mass_bounds: tuple[float, float] = (0.0, np.inf)  # Bounds of a row's weight; a site that exceeds them is refused.
 
     @classmethod
@@ -96,7 +94,7 @@ class CoreSetSettings(LearnerSettings):
         slack = float((chosen.weights**2 / chosen.points.masses).sum()) / self.C
         return chosen.value, chosen.value + ((1 + self.epsilon) ** 2 - 1) * abs(chosen.value - slack)
 
-    def improved(self, points: Points, start: Any, limits: Limits = LIMITS) -> Any:
+    def improved(self, points: Points, start: Any, limits: Limits) -> Any:
         """Return the indices of a core-set that is at least as good as the one at the start."""
         # Exchanges at a fixed size end by themselves; this epsilon always holds, and adds no point.
         solver = GrowingCoreSet(self.epsilon) if self.size is None else FixedSizeCoreSet(self.size, 1e6)

@@ -1,23 +1,10 @@
 r"""GADGET: a linear support vector machine of the rows of all sites, by messages between neighbours only.
 
 All sites minimise ``alpha/2 |w|^2 + 1/N sum_i max(0, 1 - y_i w.x_i)`` over the N rows of all of
-them (GADGET paper, equation 1; its lambda is `alpha`). One iteration at site i, with the errors of
-the printed pseudo-code put right:
-
-    (a)   a batch of B_i of its rows (one, some, all)
-    (b,c) L_i = 1/|B_i| sum over rows of margin below one of y x        (the paper omits the condition)
-    (e)   w_i <- (1 - alpha eta_t) w_i + eta_t L_i,  eta_t = 1/(alpha t)
-    (f,h) project on |w_i| <= 1/sqrt(alpha), if asked to                (the paper takes the norm of another vector)
-    (g)   Push-Vector of (n_i w_i, n_i), in some number of rounds: w_i = the mean, weighted by rows
-                                                                        (unweighted, it solves another problem)
-
-The mass of Push-Vector is kept between iterations instead of being distributed from scratch: with
-few rounds per iteration, the mean of all w_i would depend on the degrees of the sites.
-
-``gradient="local"`` is this iteration. It pulls every site to its own rows, by ``eta_t |L_i - L|``,
-which a few rounds of gossip do not correct if rows differ from site to site. ``gradient="tracked"``
-gossips n_i L_i instead, as a contribution that is replaced at every step (`PushSum.contribute`):
-every site then follows the gradient of *all* rows,
+them (GADGET paper, equation 1; its lambda is `alpha`). The paper's iteration pulls every site to its
+own rows (local_gadget.py). Here the sums n_i L_i of the pulls of the n_i rows of site i are gossiped
+by Push-Sum, as a contribution that is replaced at every step (`PushSum.contribute`), so that every
+site follows the gradient of *all* rows,
 
     w_i <- mean of w_i and the w_j that neighbours have sent,   w_i <- w_i - eta_t (alpha w_i - L^),
 
@@ -44,9 +31,9 @@ from typing import Any
 
 import numpy as np
 
-from dimargin.gossip import limits
 from dimargin.gossip.differences import Change
-from dimargin.gossip.neighbourhood import Neighbourhood
+from dimargin.gossip.limits import LIMITS
+from dimargin.gossip.neighbourhood import Neighbourhood, lower_median
 from dimargin.gossip.program import Action, Report, Send, Stop, Wake
 from dimargin.gossip.programs.exchange import Answer, Difference, Exchange, Sums, bounded
 from dimargin.gossip.programs.gadget_differences import Differences
@@ -60,11 +47,12 @@ from dimargin.problems.hinge import HingeEvaluation, HingeRows, shrinkage_into_b
 from dimargin.problems.objectives import relative
 from dimargin.system.arrays import Floats
 
-_DUAL_AVERAGING_POWER = 8  # Step t has a weight of about t^8 in the averages of the dual coefficients.
-
 
 class Gadget(Learner):
-    """Learner of one site, whose random batches follow from `seed`."""
+    """Learner of one site by tracked gradients, whose random batches follow from `seed`.
+
+    `push_sum` has the sums over all rows, in the layout of `Sums`.
+    """
 
     shares = "parameters"
     messages = (Exchange, Difference)
@@ -81,14 +69,12 @@ class Gadget(Learner):
         self._rng = np.random.default_rng(seed)
         self._steps = Steps(np.zeros(self._shape[1]))
         self._statistics = self._statistics_of_rows()
-        self._push_sum = PushSum(self._contribution(rows.evaluate(self.weights)))
+        self.push_sum = PushSum(self._contribution(rows.evaluate(self.weights)))
         self._dual_means = Answer.of(self._shape)
         self._progress = Progress()
-        self._quiet = self._rounds_since_step = 0
-        self._last_estimate = np.zeros(self._shape)
         self.neighbourhood = Neighbourhood(settings.lease, settings.max_messages)
         self._iterates: dict[str, Floats] = {}
-        self._differences = Differences(self._shape, len(self._push_sum.mass))
+        self._differences = Differences(self._shape, len(self.push_sum.mass))
         self._leads: dict[str, int] = {}
         self._waiting_since: float | None = 0.0  # Start of the wait for a neighbour, at first or after all have gone.
         self._has_met = False
@@ -116,10 +102,10 @@ class Gadget(Learner):
         if not isinstance(whole, Exchange):
             return whole or self.neighbourhood.judge(sender, False)
         bounds = self.settings.norm_bound, self.settings.mass_bound
-        fault = whole.fault(sender, self._push_sum, self._shape, *bounds)
+        fault = whole.fault(sender, self.push_sum, self._shape, *bounds)
         if fault is not None:
             return fault
-        is_new = self._push_sum.take(sender, whole.mass)
+        is_new = self.push_sum.take(sender, whole.mass)
         if is_new:
             self._differences.keep(sender, message, whole)
         if is_new or sender not in self._leads:
@@ -135,13 +121,13 @@ class Gadget(Learner):
         self._count_rows()
 
     def inherit(self, state: dict[str, Any], schema: Schema, before: Schema) -> None:
-        """Start with the weights that were learnt under the earlier schema."""
+        """Start with the weights that were learnt under the earlier schema, if they are of use."""
+        if not self.settings.inherits_weights:
+            return
         moved = (schema.moved(state[name], before) for name in ("weights", "average"))
         self.weights, self.average = (bounded(weights, self.settings.norm_bound) for weights in moved)
         self.steps, self.rounds, self._has_met = state["steps"], state["rounds"], state["has_met"]
-        if self.settings.gradient == "local":
-            self._sums.pull[:] = self.rows.n_rows * self.weights
-        self._push_sum.contribute(self._contribution(self.rows.evaluate(self.weights)))
+        self.push_sum.contribute(self._contribution(self.rows.evaluate(self.weights)))
 
     def leave(self, name: str) -> None:
         """Undo all contributions of a neighbour."""
@@ -160,18 +146,16 @@ class Gadget(Learner):
             self.leave(name)
             yield Report("silent", {"site": name, "seconds": self.settings.lease})
         for name in near.heard:
-            silence = self._push_sum.unanswered(name) * self.settings.interval
-            if silence > self.settings.lease and self._push_sum.has_given(name):
+            silence = self.push_sum.unanswered(name) * self.settings.interval
+            if silence > self.settings.lease and self.push_sum.has_given(name):
                 self._undo_edge(name)
-                yield Report("deaf", {"site": name, "messages": self._push_sum.unanswered(name)})
+                yield Report("deaf", {"site": name, "messages": self.push_sum.unanswered(name)})
         if self._has_met and not near.heard and self._waiting_since is None:
             self._waiting_since = now
             yield Report("alone", {"steps": self.steps})
 
     def _undo_edge(self, name: str) -> None:
-        self._push_sum.forget(name)
-        if self.settings.gradient == "local" and self._sums.rows > 0:  # Undoing the edge must not change the iterate.
-            self._sums.pull[:] = self._sums.rows * self.weights
+        self.push_sum.forget(name)
 
     def _may_learn(self, now: float) -> bool:
         """Return whether to learn in this round.
@@ -187,42 +171,52 @@ class Gadget(Learner):
         self._waiting_since = None
         if near.heard:
             self._has_met = True
-            leads = sorted(self._leads.values()) or [0]
-            lead = leads[(len(leads) - 1) // 2]  # The lower median, so that one of two neighbours cannot raise it.
-            self.steps = max(self.steps, min(lead, limits.COUNT // 2))
+            self.steps = max(self.steps, min(lower_median(self._leads.values()), LIMITS.count // 2))
             if self._iterates:  # This site has started or returned, while these neighbours have been learning.
                 self.weights = np.mean(list(self._iterates.values()), axis=0)
         return True
 
     def _send_shares(self) -> Iterator[Action]:
         """Send shares to the neighbours that take them, and a sign of life to the others."""
-        is_new = self._waiting_since is not None
-        is_compressed = self.settings.compression != "none"
-        iterate = np.zeros((0, 0)) if is_new or self.settings.gradient == "local" else self.weights
-        changes: dict[str, Change] = {}
+        spoken_to = self.neighbourhood.spoken_to
+        takers = [name for name in spoken_to if self._takes_shares(name)]
+        iterate = np.zeros((0, 0)) if self._waiting_since is not None else self._sent_iterate
+        if self.settings.compression != "none":
+            yield from self._send_differences(spoken_to, takers, iterate)
+            return
+        given = self.push_sum.shares(takers)
+        for name in spoken_to:
+            mass = given[name] if name in given else self.push_sum.sign_of_life(name)
+            yield Send(name, Exchange(mass, self.steps, iterate, self.settings.schema))
+
+    def _send_differences(self, spoken_to: list[str], takers: list[str], iterate: Floats) -> Iterator[Action]:
+        """Send what `_send_shares` sends as differences from earlier messages, where neighbours have these."""
+        is_new, changes = self._waiting_since is not None, dict[str, Change]()
 
         def rounded(name: str, sent: Floats, share: Floats) -> Floats:
-            found = self._differences.change(name, self._push_sum.edge(name), sent, share, self.weights)
+            found = self._differences.change(name, self.push_sum.edge(name), sent, share, self.weights)
             if found is None:
                 return sent
             changes[name] = found[0]
             return found[1]
 
-        spoken_to = self.neighbourhood.spoken_to
-        takers = [name for name in spoken_to if self._takes_shares(name)]
-        given = self._push_sum.shares(takers, rounded=rounded if is_compressed else None)
+        given = self.push_sum.shares(takers, rounded)
         for name in spoken_to:
-            edge = self._push_sum.edge(name)
-            if is_compressed and not self._push_sum.has_given(name):
+            edge = self.push_sum.edge(name)
+            if not self.push_sum.has_given(name):
                 rounded(name, edge.sent, edge.sent)  # These sums are zero, and sent exactly.
-            mass = given[name] if name in given else self._push_sum.sign_of_life(name)
+            mass = given[name] if name in given else self.push_sum.sign_of_life(name)
             if name in changes:
                 steps, schema = self.steps, self.settings.schema
                 yield Send(name, Difference.of(mass, self._shape, changes[name], steps, schema, is_new))
                 continue
-            if is_compressed and not is_new:
+            if not is_new:
                 self._differences.sent_whole(name, edge, mass, iterate)
-            yield Send(name, Exchange(mass, self.steps, iterate, self.settings.schema, is_compressed and not is_new))
+            yield Send(name, Exchange(mass, self.steps, iterate, self.settings.schema, not is_new))
+
+    @property
+    def _sent_iterate(self) -> Floats:
+        return self.weights
 
     def _takes_shares(self, name: str) -> bool:
         """Return whether a neighbour is heard and answers; shares that nobody receives would drain this site.
@@ -234,7 +228,7 @@ class Gadget(Learner):
             return False
         if np.isinf(self.settings.lease):
             return True
-        return name in self.neighbourhood.heard and self._push_sum.unanswered(name) <= 4
+        return name in self.neighbourhood.heard and self.push_sum.unanswered(name) <= 4
 
     # ---- learning ------------------------------------------------------------------------------------------------
 
@@ -242,31 +236,24 @@ class Gadget(Learner):
         """Average with the neighbours, and take a step if one is due."""
         if self._sums.rows <= 0:  # There are no rows here, or an edge was undone a moment ago.
             return
-        if self.settings.gradient == "local":
-            self.weights = bounded(self._means.pull, self.settings.norm_bound)
-        elif self._iterates:
-            self.weights = np.mean([self.weights, *self._iterates.values()], axis=0)
-        self._rounds_since_step += 1
-        if not (self._is_step_due() and self._means.may_be_of(self.rows)):  # Undone edges may make means invalid.
+        self._average_with_neighbours()
+        rounds = self.settings.gossip_rounds
+        is_due = self._progress.is_step_due(rounds, None if rounds >= 1 else self._means.pull)
+        if not (is_due and self._means.may_be_of(self.rows)):  # Undone edges may make means invalid.
             return
-        self._rounds_since_step = 0
+        self._progress.rounds = 0
         before = self.weights
         self.steps += 1
-        step = self._step_locally if self.settings.gradient == "local" else self._step_by_all
-        step()
+        self._step()
         self.weights = bounded(self.weights, self.settings.norm_bound)
         self.average = self.average + (self.weights - self.average) * (2 / (self.steps + 1))
         yield from self._check_stop(float(np.linalg.norm(self.weights - before)))
 
-    def _is_step_due(self) -> bool:
-        rounds = self.settings.gossip_rounds
-        if rounds >= 1:
-            return self._rounds_since_step >= rounds
-        estimate = self._means.pull
-        change, self._last_estimate = float(np.linalg.norm(estimate - self._last_estimate)), estimate
-        return change <= rounds * max(float(np.linalg.norm(estimate)), 1e-300)
+    def _average_with_neighbours(self) -> None:
+        if self._iterates:
+            self.weights = np.mean([self.weights, *self._iterates.values()], axis=0)
 
-    def _step_by_all(self) -> None:
+    def _step(self) -> None:
         """Step against the tracked gradient of all rows, and update this site's contribution to it."""
         is_auto, means = self.settings.step_size == "auto", self._means
         curvature, first, second = means.statistics
@@ -283,19 +270,7 @@ class Gadget(Learner):
         self.weights = self._projected(self.weights - step)
         if self._is_linear and is_auto:
             self.weights = self._steps.carried_on(self.weights, gradient)
-        self._push_sum.contribute(self._contribution(self._evaluate(weight)))
-
-    def _step_locally(self) -> None:
-        """Take the paper's step (e) on the mass, which is ``n w`` for weights w."""
-        eta = self._step_size()
-        evaluation = self._evaluate(self._weight)
-        self._push_sum.contribute(self._contribution(evaluation))
-        sums = self._sums
-        sums.pull[:] = (1 - eta * self.settings.alpha) * sums.pull + eta * evaluation.pull
-        weights = sums.pull / sums.rows
-        self.weights = self._projected(weights)
-        if self.weights is not weights:
-            sums.pull[:] = sums.rows * self.weights
+        self.push_sum.contribute(self._contribution(self._evaluate(weight)))
 
     def _evaluate(self, weight: float) -> HingeEvaluation:
         """Evaluate a batch, update its dual coefficients, and scale the sums up to all rows of the site."""
@@ -313,12 +288,12 @@ class Gadget(Learner):
     @property
     def _is_linear(self) -> bool:
         """Return whether steps need not shrink: the gradient has a Lipschitz constant, and is exact."""
-        return self.rows.loss.smooth and self.settings.batch_size is None and self.settings.gradient == "tracked"
+        return self.rows.loss.smooth and self.settings.batch_size is None
 
     @property
     def _weight(self) -> float:
-        """Weight of the latest step in the dual coefficients; at a linear rate only the last step counts."""
-        return 1.0 if self._is_linear else (_DUAL_AVERAGING_POWER + 1) / (self.steps + _DUAL_AVERAGING_POWER)
+        """Weight of the latest step in the dual coefficients: step t has about t^8, at a linear rate only the last."""
+        return 1.0 if self._is_linear else 9 / (self.steps + 8)
 
     @property
     def _shrinkage(self) -> float:
@@ -351,20 +326,20 @@ class Gadget(Learner):
     def _count_rows(self) -> None:
         """Replace this site's contribution after its rows have changed."""
         self._statistics = self._statistics_of_rows()
-        self._push_sum.contribute(self._contribution(self.rows.evaluate(self.weights)))
+        self.push_sum.contribute(self._contribution(self.rows.evaluate(self.weights)))
 
     def _contribution(self, evaluation: HingeEvaluation) -> Floats:
-        pull = np.zeros(self._shape) if self.settings.gradient == "local" else evaluation.pull
-        return Sums(pull, float(self.rows.n_rows), self._statistics, evaluation.loss, evaluation.active).vector
+        n_rows, statistics = float(self.rows.n_rows), self._statistics
+        return Sums(evaluation.pull, n_rows, statistics, evaluation.loss, evaluation.active).vector
 
     @property
     def _sums(self) -> Sums:
         """Share of the sums over all rows that this site holds, whose parts are views of Push-Sum's mass."""
-        return Sums.of(self._push_sum.mass, self._shape)
+        return Sums.of(self.push_sum.mass, self._shape)
 
     @property
     def _means(self) -> Sums:
-        return Sums.of(self._push_sum.mass / self._sums.rows, self._shape)
+        return Sums.of(self.push_sum.mass / self._sums.rows, self._shape)
 
     @property
     def objective(self) -> Floats:
@@ -396,8 +371,8 @@ class Gadget(Learner):
         variation = self._progress.add(self.steps, float(self.objective.sum()))
         gap = float(np.abs(self.estimated_gap).max())
         quiet = (change if settings.stop == "quiet" else min(variation, gap)) < settings.tol
-        self._quiet = self._quiet + 1 if quiet else 0
-        if self._quiet >= settings.n_quiet:
+        self._progress.quiet = self._progress.quiet + 1 if quiet else 0
+        if self._progress.quiet >= settings.n_quiet:
             self.has_finished = True
             yield Stop(settings.stop)
 
@@ -424,7 +399,7 @@ class Gadget(Learner):
             "dual": self.dual,
             "rounds": self.rounds,
             "steps": self.steps,
-            "push_sum": self._push_sum.checkpoint(),
+            "push_sum": self.push_sum.checkpoint(),
             **vars(self._dual_means),
             "progress": self._progress.entries,
             "smooth": self._progress.smooth,
@@ -449,7 +424,7 @@ class Gadget(Learner):
         self.dual[:, :known] = state["dual"][:, :known]
         self.rounds, self.steps, self._has_met = state["rounds"], state["steps"], state["has_met"]
         self.has_finished = state["has_finished"]
-        self._push_sum = PushSum.restore(state["push_sum"])
+        self.push_sum = PushSum.restore(state["push_sum"])
         self._steps = Steps(**state["step_sizes"])
         self._statistics = self._statistics_of_rows()
         self._dual_means = Answer(state["pull"], state["activity"], state["price"])

@@ -28,3 +28,5 @@ class GadgetSettings(GadgetParameters, LearnerSettings):
     # The most that one message may add to any sum. Contributions of a site that exceeds a bound are
     # undone, like those of a site that has gone.
     mass_bound: float = np.inf
+    # Whether weights are of use under a wider schema; random features change with the schema.
+    inherits_weights: bool = True

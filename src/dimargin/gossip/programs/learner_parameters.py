@@ -8,8 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-COMPRESSIONS = ("none", "quantised")
-
 
 @dataclass(frozen=True)
 class GadgetParameters:

@@ -38,7 +38,7 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from dimargin.gossip import limits
+from dimargin.gossip.limits import LIMITS
 from dimargin.gossip.messages import Array, Numbers
 from dimargin.gossip.rounds.parameter_checks import check_between, check_whole
 from dimargin.system.arrays import Floats
@@ -53,7 +53,7 @@ class Code(msgspec.Struct, frozen=True, array_like=True):
     values: Annotated[Array, Numbers(low=-2 * _MAX_FLOAT32, high=2 * _MAX_FLOAT32, dtype="<f4")] | None = None
     places: Annotated[Array, Numbers(low=0, high=2**31, dtype="<i4")] | None = None  # Indices of the values, ascending.
     bits: Annotated[Array, Numbers(low=0, high=255, dtype="|u1")] | None = None  # Packed mask of places, or levels.
-    scale: Annotated[float, Meta(ge=0, le=limits.NUMBER)] = 0.0
+    scale: Annotated[float, Meta(ge=0, le=LIMITS.number)] = 0.0
 
 
 class Compression(ABC):
@@ -229,7 +229,7 @@ class _Levels(Compression):
 
     def _code(self, signed: NDArray[np.int64], scale: float) -> Code:
         planes = ((signed + self.levels)[:, None] >> np.arange(self._n_bits)) & 1
-        return Code(bits=np.packbits(planes.astype(bool).ravel()), scale=min(scale, limits.NUMBER))
+        return Code(bits=np.packbits(planes.astype(bool).ravel()), scale=min(scale, LIMITS.number))
 
     def fault(self, code: Code, d: int) -> str | None:
         """Return why the length is wrong or a level too high, or None."""

@@ -19,13 +19,6 @@ class LinearRounds(Synchronous):
     The objective is the mean over all sites of
     ``f_i(w) = alpha/2 |w|^2 + m/N sum_j max(0, 1 - y_j w.x_j)``, where m is the number of sites, N
     that of all rows, and the sum is over the rows of site i.
-
-    Attributes
-    ----------
-    weights : ndarray of shape (n_outputs, n_features)
-        Weights of the site at the end of the last round.
-    dual : ndarray of shape (n_outputs, n) or None
-        Dual coefficients of the rows, in [0, 1].
     """
 
     state: ClassVar[tuple[str, ...]] = ("weights",)
@@ -33,8 +26,8 @@ class LinearRounds(Synchronous):
     def __init__(self, rows: HingeRows, problem: Problem, seed: tuple[int, ...] = (0,)) -> None:
         super().__init__(LearnerSettings(interval=problem.interval, lease=problem.lease), seed)
         self.rows, self.problem = rows, problem
-        self.weights = np.zeros((rows.signs.shape[0], rows.X.shape[1]))
-        self.dual: Floats | None = None
+        self.weights = np.zeros((rows.signs.shape[0], rows.X.shape[1]))  # At the end of the last round.
+        self.dual: Floats | None = None  # Coefficients of the rows, in [0, 1], of shape (n_outputs, n).
 
     @property
     def average(self) -> Floats:

@@ -21,16 +21,8 @@ class LocalSolves(PublicCopies):
 
     `distance` of a subclass is the term of the problem that draws the solution to those of the
     neighbours. `exchange` uses the public copies of the solutions, which both ends of an edge have;
-    without compression they are the solutions.
-
-    Parameters
-    ----------
-    rows, problem, seed, compression
-        As in `PublicCopies`.
-    tol : float
-        Relative duality gap to which the site's problem is solved.
-    max_steps : int
-        Most Newton steps per round and output.
+    without compression they are the solutions. The problem is solved to a relative duality gap of
+    `tol`, or in `max_steps` Newton steps per round and output.
     """
 
     state: ClassVar[tuple[str, ...]] = (*PublicCopies.state, "dual")

@@ -27,8 +27,6 @@ from numpy.typing import NDArray
 from dimargin.problems.hinge import HingeRows
 from dimargin.system.arrays import Floats
 
-_PENALTY_GROWTH = 3.0  # The penalty s grows by this factor from one step of the multipliers to the next.
-
 
 class LocalSVM:
     """Solver of the problem of one site, warm-started from the last solution.
@@ -53,6 +51,7 @@ class LocalSVM:
 
     def __init__(self, rows: HingeRows, loss_weight: float, curvature: Floats, dual: Floats) -> None:
         self.rows, self.curvature, self.dual = rows, curvature, dual
+        self._growth = 3.0  # Factor of the penalty s from one step of the multipliers to the next.
         self._c = loss_weight
         # A larger penalty s would make Newton's system ill-conditioned (above 1e10), or
         # coefficients less precise than the rounding of margins.
@@ -87,8 +86,8 @@ class LocalSVM:
             tol = 1e-2 * min(tolerance, 1e-4) * primal * min(1.0, self._c / s)
             weights, steps = self._minimise(centre, signs, a, s, weights, tol, steps, max_steps)
             a = np.clip(a + s * (1 - signs * (X @ weights)), 0, self._c)
-            pull, s, steps = X.T @ (signs * a), min(s * _PENALTY_GROWTH, self._max_penalty), steps + 1
-        self.dual[q], self._starts[q] = a, max(self._min_start, s / _PENALTY_GROWTH**3)
+            pull, s, steps = X.T @ (signs * a), min(s * self._growth, self._max_penalty), steps + 1
+        self.dual[q], self._starts[q] = a, max(self._min_start, s / self._growth**3)
         return np.asarray(weights)
 
     def _minimise(

@@ -39,22 +39,7 @@ class Difference(Step, frozen=True, tag="difference", omit_defaults=True):
 
 
 class PublicCopies(LinearRounds):
-    """Site program whose messages are public copies.
-
-    Parameters
-    ----------
-    rows, problem, seed
-        As in `LinearRounds`.
-    compression : Compression or None
-        Operator that compresses changes; None sends whole vectors.
-
-    Attributes
-    ----------
-    public : ndarray of shape (n_outputs, n_features)
-        The site's own public copy.
-    copies : dict from neighbour to ndarray of the same shape
-        Public copies of the neighbours.
-    """
+    """Site program whose messages are public copies, compressed by an operator or, without one, whole."""
 
     kinds = (Difference,)
     state: ClassVar[tuple[str, ...]] = (*LinearRounds.state, "public", "copies")
@@ -63,8 +48,8 @@ class PublicCopies(LinearRounds):
         self, rows: HingeRows, problem: Problem, seed: tuple[int, ...], compression: Compression | None
     ) -> None:
         super().__init__(rows, problem, seed)
-        self.public = self.weights
-        self.copies: dict[str, Floats] = {}
+        self.public = self.weights  # The site's own public copy, of shape (n_outputs, n_features).
+        self.copies: dict[str, Floats] = {}  # Public copies of the neighbours, of the same shape.
         self._compression = compression
         self._code: Code | None = None
 

@@ -20,18 +20,15 @@ improve it by flows over the edges, which both ends hold with opposite signs (`T
 
     y_i = g_i + sum_j phi_ij,          phi_ij <- clip(phi_ij + w_ij (y_j - y_i), Phi_ij),          phi_ji = -phi_ij
 
-Unclipped, this is gradient tracking (Pu et al. 2021, as in gadget.py): the sum of all y_i is that
-of all g_i, and sites that agree are at the optimum of all rows, while "local" sites are drawn to
-their own rows. Plain gradient tracking gives a single liar unlimited influence, and its running
-sums have no middle value that a merge rule could take. A flow clipped to the norm Phi_ij bounds it:
-f liars with d edges in total move the mean gradient of h honest sites by at most ``d Phi / h``,
-whenever all honest sites have finished the same turns of the edges between them. In the limit,
-honest flows are the multipliers of the constraint "all sites agree" at the optimum, so that nothing
-is lost if Phi is as large as those (as with the penalty of J. Peng, W. Li, Q. Ling,
-"Byzantine-robust decentralized stochastic optimization over static and time-varying networks",
-Signal Processing 2021, whose subgradients are bounded multipliers). If rows are assigned at random,
-small flows suffice: a site's gradient differs from that of all rows by its sampling noise, and
-Phi_ij is a multiple of that, the smaller one of both ends.
+Unclipped, this is gradient tracking (Pu et al. 2021, as in gadget.py), on which a single liar has
+unlimited influence. A flow clipped to the norm Phi_ij bounds it: f liars with d edges in total move
+the mean gradient of h honest sites by at most ``d Phi / h``, whenever all honest sites have finished
+the same turns of the edges between them. In the limit, honest flows are the multipliers of the
+constraint "all sites agree" at the optimum, so that nothing is lost if Phi is as large as those (as
+with the penalty of J. Peng, W. Li, Q. Ling, "Byzantine-robust decentralized stochastic optimization
+over static and time-varying networks", Signal Processing 2021, whose subgradients are bounded
+multipliers). Phi_ij is a multiple of the sampling noise of a site's gradient, the smaller one of both
+ends. See docs/algorithms.md#rivals-of-gadget.
 
 A vector that is longer than any optimum is refused with its sender; shorter lies are left to the
 rule. A liar that announces fewer neighbours than it has raises its weight to at most 1 / (1 +
@@ -50,7 +47,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from msgspec import Meta
 
-from dimargin.gossip import limits
+from dimargin.gossip.limits import LIMITS
 from dimargin.gossip.messages import Array, Numbers
 from dimargin.gossip.program import Action, Report
 from dimargin.gossip.programs.algorithm import Problem, SiteAlgorithm
@@ -144,7 +141,7 @@ class TrackedProposal(Proposal, frozen=True, tag="tracked proposal"):
     """Proposal with the sender's estimate of the gradient of all rows, and the largest flow that it allows."""
 
     tracked: Annotated[Array, Numbers((2,))]  # Estimate, of the shape of the weights.
-    largest_flow: Annotated[float, Meta(ge=0, le=limits.NUMBER)]
+    largest_flow: Annotated[float, Meta(ge=0, le=LIMITS.number)]
 
 
 class TrackedSite(RobustSite):
@@ -167,7 +164,7 @@ class TrackedSite(RobustSite):
         self.tracked = np.zeros_like(self.weights)
         noise = math.sqrt(self.row_weight * float((rows.lengths**2).mean())) if rows.n_rows else 0.0
         # The upper limit keeps the sum of all flows small enough to be sent.
-        self._largest_flow = min(settings.flow * noise, limits.NUMBER / (2 * limits.SITES)) if noise else 0.0
+        self._largest_flow = min(settings.flow * noise, LIMITS.number / (2 * LIMITS.sites)) if noise else 0.0
 
     def direction(self) -> Floats:
         """Return the estimate of the gradient of all rows."""
@@ -239,8 +236,6 @@ class RobustGossip(SiteAlgorithm):
     >>> machine.score(X, y) > 0.98
     True
     """
-
-    vectors: ClassVar[tuple[str, ...]] = ("weights", "tracked")
 
     merge: MergeRule = field(default_factory=lambda: NearestMixing(1))
     step_size: Literal["auto"] | float = "auto"

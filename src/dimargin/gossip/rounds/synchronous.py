@@ -15,7 +15,7 @@ apart as the path between them has edges.
 * A neighbour that is silent for a lease is left out (`left`), and sites continue without it, alone
   if necessary. A neighbour that lives but finishes no turn for three leases, in which it may reopen
   the edge, is left out for two leases, and for twice as long every further time.
-* A neighbour that comes late, or returns, takes part immediately (`joined`): both ends send the
+* A neighbour that comes late, or returns, takes part immediately: both ends send the
   message of their current round and wait for the other's. This happens in the middle of a round,
   since a message that one end sends only after its round could close a cycle of sites that all wait
   for each other. A site that starts or was alone takes the number of the round from the others,
@@ -35,13 +35,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dimargin.gossip import limits
-from dimargin.gossip.neighbourhood import Neighbourhood
+from dimargin.gossip.limits import LIMITS
+from dimargin.gossip.neighbourhood import Neighbourhood, lower_median
 from dimargin.gossip.program import Action, Report, Send, Wake
 from dimargin.gossip.programs.learner import LearnerSettings, Listener
 from dimargin.gossip.rounds.turns import Edge, Step, Turn, Waiting
 
-_STUCK_LEASES = 3  # A neighbour that is heard but finishes no turn for so many leases is left out.
 LONGEST_RUN = 10**7  # A starting site takes at most this number of rounds from its neighbours.
 
 
@@ -107,9 +106,6 @@ class Synchronous(Listener):
         """Return why no correct site would send a message, or None."""
         return None
 
-    def joined(self, name: str) -> None:
-        """Prepare for a neighbour that takes part from this round on."""
-
     def left(self, name: str) -> None:
         """Undo a neighbour's contributions as far as possible."""
 
@@ -143,7 +139,6 @@ class Synchronous(Listener):
             for name in neighbours:
                 self._edge(name).open(now)
                 self.neighbourhood.heard[name] = now
-                self.joined(name)
             yield from self._next_round()
         yield Wake(self.settings.interval)
 
@@ -181,7 +176,6 @@ class Synchronous(Listener):
             self.left(sender)
         if edge.may_open(message.turn):
             edge.open(self._now)
-            self.joined(sender)
         if type(message) is Waiting or not message.turn.number:
             return None
         fits = edge.is_open and edge.fits(message.turn)
@@ -205,7 +199,7 @@ class Synchronous(Listener):
     def _edge(self, name: str) -> Edge:
         if name not in self.edges:
             # With at most 100 lives per second, this life is new even after a loss of memory.
-            self.edges[name] = Edge(life=min(1 + int(100 * self._now), limits.LIVES // 2))
+            self.edges[name] = Edge(life=min(1 + int(100 * self._now), LIMITS.lives // 2))
         return self.edges[name]
 
     @property
@@ -216,8 +210,7 @@ class Synchronous(Listener):
         """Finish a round with the messages that have come, and start the next."""
         messages = {name: self.edges[name].inbox.pop(self.edges[name].sent) for name in self.members}
         if messages and all(self.edges[name].sent == 1 for name in messages):  # This site has started, or was alone.
-            theirs = sorted(message.round for message in messages.values())
-            lead = theirs[(len(theirs) - 1) // 2]  # The lower median, so that one of two neighbours cannot raise it.
+            lead = lower_median(message.round for message in messages.values())
             self.rounds = max(self.rounds, min(lead, LONGEST_RUN))
         self.advance(messages)
         self.rounds += 1
@@ -247,17 +240,18 @@ class Synchronous(Listener):
     def _leave_out_silent(self) -> Iterator[Action]:
         """Continue without neighbours that are silent, or that send nothing new."""
         lease = self.settings.lease
+        patience = 3 * lease  # A neighbour that is heard but finishes no turn for so long is left out.
         for name in self.neighbourhood.gone(self._now):
             if self._edge(name).is_open:
                 self.leave(name)
                 yield Report("silent", {"site": name, "seconds": lease})
         for name in self.members:
             edge = self.edges[name]
-            if not edge.is_complete and self._now - edge.waits_since > _STUCK_LEASES * lease:
+            if not edge.is_complete and self._now - edge.waits_since > patience:
                 self.leave(name)
                 edge.stuck += 1
                 edge.closed_until = self._now + lease * 2.0 ** min(edge.stuck, 60)
-                yield Report("stuck", {"site": name, "seconds": _STUCK_LEASES * lease})
+                yield Report("stuck", {"site": name, "seconds": patience})
 
     # ---- state ---------------------------------------------------------------------------------------------------
 

@@ -16,10 +16,10 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from dimargin.gossip import limits
+from dimargin.gossip.limits import LIMITS
 from dimargin.gossip.messages import Count, Digest, Message, decoder, encode
 
-Life = Annotated[int, Meta(ge=1, le=limits.LIVES)]
+Life = Annotated[int, Meta(ge=1, le=LIMITS.lives)]
 
 
 class Turn(msgspec.Struct, frozen=True, array_like=True):
@@ -27,7 +27,7 @@ class Turn(msgspec.Struct, frozen=True, array_like=True):
 
     life: Life = 1  # Life of the sender's end of the edge.
     # Life of the receiver's end, as far as the sender knows; 0 before its first message arrives.
-    knows: Annotated[int, Meta(ge=0, le=limits.LIVES)] = 0
+    knows: Annotated[int, Meta(ge=0, le=LIMITS.lives)] = 0
     number: Count = 0  # Number of this message; 0 for a mere sign of life.
     acknowledged: Count = 0  # Number up to which the sender has all messages of the receiver.
     is_ready: bool = True  # Whether the sender hears the receiver, and takes part or is ready to.
@@ -70,7 +70,7 @@ class Edge:
     def close(self) -> None:
         """End the exchange at this end; the other end learns it from the life."""
         self._forget()
-        self.life, self.is_met = min(self.life + 1, limits.LIVES), False
+        self.life, self.is_met = min(self.life + 1, LIMITS.lives), False
 
     def open(self, now: float) -> None:
         """Open the edge, and number messages from one."""
@@ -117,7 +117,7 @@ class Edge:
             return False
         was_open, ended = self.is_open, False
         if turn.knows > self.life or (turn.knows == self.life and turn.acknowledged > self.sent):
-            self.life = min(turn.knows, limits.LIVES)  # This end has forgotten messages that the other received.
+            self.life = min(turn.knows, LIMITS.lives)  # This end has forgotten messages that the other received.
             self.close()
             ended = was_open
         if turn.life > self.knows:

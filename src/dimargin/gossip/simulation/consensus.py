@@ -21,6 +21,7 @@ from dimargin.shards.parts import Part, whole_of
 from dimargin.solvers import Limits
 from dimargin.strategies import LevelModel, Outcome, Strategy, Training, TreeShape
 from dimargin.strategies.hard_margin import separating
+from dimargin.strategies.strategy import level_entry
 from dimargin.system.arrays import Floats
 
 
@@ -115,22 +116,29 @@ class Consensus(Strategy):
         if status != "converged":
             reason = f"{status} after {max(run.history[-1]['round'] for run in runs)} rounds of {self.n_sites} sites"
         rounds = sum(run.history[-1]["round"] for run in runs)
-        entry = {
-            "level": 0,
-            "partitions": self.n_sites,
-            "scope": "global",
-            "seconds": seconds,
-            "kernel_evaluations": precise.kernel.evaluations,
-            "objective": objectives.primal.tolist(),
-            "relative_gap": objectives.worst_gap,
-            "core_set": int(np.count_nonzero(dual.any(axis=0))),
-            "rounds": rounds,
-            "rows_shared": sum(run.rows_shared for run in runs),
+        evaluations = precise.kernel.evaluations
+        entry = level_entry(
+            objectives,
+            seconds,
+            evaluations,
+            partitions=self.n_sites,
+            core_set=int(np.count_nonzero(dual.any(axis=0))),
+            rounds=rounds,
+            rows_shared=sum(run.rows_shared for run in runs),
             **{name: sum(run.history[-1][name] for run in runs) for name in ("messages", "bytes")},
-        }
+        )
         found = LevelModel.of(part, dual, objectives.intercept)
         training.progress.level_end(entry, lambda: found)
-        return Outcome(found, objectives, "global", status, reason, max(1, rounds), [entry])
+        return Outcome(
+            model=found,
+            scope="global",
+            objectives=objectives,
+            status=status,
+            reason=reason,
+            passes=max(1, rounds),
+            kernel_evaluations=evaluations,
+            history=[entry],
+        )
 
 
 def _identity(part: Part, _: None) -> Part:

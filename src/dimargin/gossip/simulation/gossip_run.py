@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dimargin.gossip.programs.algorithm import LinearSite
-from dimargin.gossip.programs.gadget import Gadget
+from dimargin.gossip.programs.local_gadget import gadget_of
 from dimargin.gossip.simulation.observed_run import SimulatedRun, extremes
 from dimargin.problems.hinge import HINGE, HingeRows
 from dimargin.problems.losses import Loss
@@ -82,7 +82,7 @@ class GossipRun(SimulatedRun):
         return self._new_program("", HingeRows(self.X[:0], self.signs[:, :0], self.loss), (0,))
 
     def _new_program(self, name: str, rows: HingeRows, seed: tuple[int, ...]) -> LinearSite:
-        return Gadget(rows, self.settings, seed) if self.make is None else self.make(name, rows, seed)
+        return gadget_of(rows, self.settings, seed) if self.make is None else self.make(name, rows, seed)
 
     def weights(self, average: bool = False) -> Floats:
         """Return the last or average weights of all sites, of shape (n_sites, n_outputs, n_features)."""

@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from dimargin.gossip.messages import LARGEST, MessageError, UnsoundError, decoder, encode, pack, unpack
+from dimargin.gossip.limits import LIMITS
+from dimargin.gossip.messages import MessageError, UnsoundError, decoder, encode, pack, unpack
 from dimargin.gossip.program import Action, Report, Send, SiteProgram, Stop, Wake
 from dimargin.gossip.simulation.conditions import Conditions
 
@@ -73,7 +74,7 @@ class Simulator:
         graph: Any,
         conditions: Conditions | None = None,
         random_state: int = 0,
-        largest: int = LARGEST,
+        largest: int = LIMITS.message,
     ) -> None:
         self.conditions = conditions or Conditions()
         self.now = 0.0

@@ -1,4 +1,10 @@
-"""Options of sites that learn a linear machine by gossip, without sharing rows."""
+"""Options of sites that learn by gossip, without sharing rows: a linear machine, or one on random features of a kernel.
+
+Random Fourier features are equal at all sites, and the model contains no rows. They depend on the
+agreed scaling, on the number of columns, and on terms of the schema: gamma, the number of features,
+and the seed. A digest of random numbers from this seed is a term too, so that sites refuse each
+other if their versions of NumPy draw different numbers.
+"""
 
 from __future__ import annotations
 
@@ -9,23 +15,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dimargin.gossip import limits
+from dimargin.gossip.limits import LIMITS
+from dimargin.gossip.messages import digest_of
 from dimargin.gossip.programs.exchange import Difference, Exchange, Sums
 from dimargin.gossip.programs.gadget import Gadget
 from dimargin.gossip.programs.gadget_settings import GadgetSettings
-from dimargin.gossip.programs.learner_parameters import COMPRESSIONS, GadgetParameters, GossipParameters
+from dimargin.gossip.programs.learner_parameters import GadgetParameters, GossipParameters
+from dimargin.gossip.programs.local_gadget import gadget_of
 from dimargin.gossip.schema import Schema
-from dimargin.gossip.sites.kernel_gossip import (
-    FEATURE_ROW,
-    KernelGadget,
-    check_kernel,
-    feature_step,
-    kernel_terms,
-    with_features,
-)
 from dimargin.gossip.sites.options import SiteOptions, certificate, longest_row, width_of
+from dimargin.kernels.fourier import fourier_features, fourier_frequencies
 from dimargin.problems.hinge import LOSSES, HingeRows, loss_of
 from dimargin.problems.losses import MAX_PARAMETER, MIN_PARAMETER, Loss
+from dimargin.system.arrays import Floats
 from dimargin.system.value_tree import Step
 
 
@@ -41,8 +43,8 @@ class GossipOptions(SiteOptions, GossipParameters):
             raise ValueError(f"alpha must be in [{MIN_PARAMETER:g}, {MAX_PARAMETER:g}], got {self.alpha!r}")
         if self.loss_function not in LOSSES:
             raise ValueError(f"loss_function must be one of {', '.join(LOSSES)}, got {self.loss_function!r}")
-        if self.compression not in COMPRESSIONS:
-            raise ValueError(f"compression must be one of {', '.join(COMPRESSIONS)}, got {self.compression!r}")
+        if self.compression not in ("none", "quantised"):
+            raise ValueError(f"compression must be none or quantised, got {self.compression!r}")
         if self.compression != "none" and self.gradient != "tracked":
             raise ValueError(f"compression must be none for local gradients, got {self.compression!r}")
         if not 0 <= self.theta < 1:
@@ -51,7 +53,14 @@ class GossipOptions(SiteOptions, GossipParameters):
             raise ValueError(f"upsilon must be in (0, 1], got {self.upsilon!r}")
         if self.loss_function != "hinge" and self.step_size == "pegasos":
             raise ValueError(f"step_size must be 'auto' or a number for {self.loss_function}, got 'pegasos'")
-        check_kernel(self)
+        if self.kernel not in ("linear", "rbf"):
+            raise ValueError(f"kernel must be 'linear' or 'rbf', got {self.kernel!r}")
+        if self.gamma is not None and not MIN_PARAMETER <= self.gamma <= MAX_PARAMETER:
+            raise ValueError(f"gamma must be in [{MIN_PARAMETER:g}, {MAX_PARAMETER:g}], got {self.gamma!r}")
+        if not 1 <= self.components <= LIMITS.features // 2:
+            raise ValueError(f"components must be in [1, {LIMITS.features // 2}], got {self.components!r}")
+        if self.feature_seed < 0:
+            raise ValueError(f"feature_seed must be a whole number not below 0, got {self.feature_seed!r}")
 
     def own_terms(self) -> dict[str, Any]:
         """Return the terms that only this program has."""
@@ -63,7 +72,20 @@ class GossipOptions(SiteOptions, GossipParameters):
             "step_size": self.step_size,
             "fit_intercept": self.fit_intercept,
             **band,
-            **kernel_terms(self),
+            **self._kernel_terms(),
+        }
+
+    def _kernel_terms(self) -> dict[str, Any]:
+        if not self.is_kernel:
+            return {}
+        # Sites compare 64 random numbers to six digits, since the last digits may differ.
+        drawn = np.random.default_rng(self.feature_seed).normal(size=64).round(6) + 0.0
+        return {
+            "kernel": self.kernel,
+            "gamma": "1 / features" if self.gamma is None else self.gamma,
+            "components": self.components,
+            "feature_seed": self.feature_seed,
+            "random_numbers": digest_of({"drawn": drawn}),
         }
 
     @property
@@ -78,7 +100,20 @@ class GossipOptions(SiteOptions, GossipParameters):
 
     def extra_steps(self, schema: Schema) -> list[Step]:
         """Return the step of the random features, if there are any."""
-        return [feature_step(self, schema)] if self.is_kernel else []
+        if not self.is_kernel:
+            return []
+        parameters = {
+            "gamma": self._gamma(schema), "n_components": self.components, "random_state": self.feature_seed
+        }  # fmt: skip
+        attributes = {"frequencies_": self._frequencies(schema)} | width_of(schema)
+        return [Step("features", "FourierFeatures", parameters, attributes)]
+
+    def _gamma(self, schema: Schema) -> float:
+        return 1 / schema.n_features if self.gamma is None else self.gamma
+
+    def _frequencies(self, schema: Schema) -> Floats:
+        """Return the random frequencies, of shape (n_features, components)."""
+        return fourier_frequencies(schema.n_features, self.components, self._gamma(schema), self.feature_seed)
 
     def message_size(self, schema: Schema) -> int:
         """Return the bytes of a message with weights, gradient sums and statistics of features."""
@@ -86,17 +121,21 @@ class GossipOptions(SiteOptions, GossipParameters):
         return 8 * (n_outputs * width + Sums.size((n_outputs, width)))
 
     def rows(self, X: Any, y: NDArray[Any], schema: Schema) -> HingeRows:
-        """Return scaled rows with the signs of their labels."""
-        scaled = with_features(self, schema.scaled(X), schema) if self.is_kernel else schema.scaled(X)
-        return HingeRows(scaled, schema.signs(y), self.loss)
+        """Return scaled rows, or their random features, with the signs of their labels."""
+        found = schema.scaled(X)
+        if self.is_kernel:
+            found = fourier_features(found[:, : schema.n_features], self._frequencies(schema))
+            found = np.column_stack([found, np.ones(len(found))]) if schema.has_intercept else found
+        return HingeRows(found, schema.signs(y), self.loss)
 
     def learner(self, name: str, rows: Any, schema: Schema, n_rows: int, seed: tuple[int, ...]) -> Gadget:
         """Return the learner of a site."""
-        return (KernelGadget if self.is_kernel else Gadget)(rows, self.settings(schema, n_rows), seed)
+        return gadget_of(rows, self.settings(schema, n_rows), seed)
 
     def settings(self, schema: Schema, n_rows: int) -> GadgetSettings:
         """Return the settings under a schema, with bounds on the messages of correct sites."""
-        radius = FEATURE_ROW if self.is_kernel else max(longest_row(schema), 1.0)
+        # The norm of a row of random features is one, and the constant of the intercept is one.
+        radius = 2**0.5 if self.is_kernel else max(longest_row(schema), 1.0)
         # A smooth loss grows with margins, whose size is bounded for weights better than zero.
         steepness = HingeRows(np.zeros((0, 1)), np.zeros((1, 0)), self.loss).steepness
         rise = steepness * (1 + radius * np.sqrt(2 / self.alpha)) ** 2 if self.loss.smooth else 1.0
@@ -106,10 +145,11 @@ class GossipOptions(SiteOptions, GossipParameters):
             **{field.name: getattr(self, field.name) for field in fields(GadgetParameters)},
             interval=self.interval,
             lease=self.lease,
-            norm_bound=min(max_norm, limits.NUMBER),
-            mass_bound=min(max_mass, limits.NUMBER),
+            norm_bound=min(max_norm, LIMITS.number),
+            mass_bound=min(max_mass, LIMITS.number),
             max_messages=self.max_messages,
             schema=schema.digest,
+            inherits_weights=not self.is_kernel,
         )
 
     def machine(self, learner: Gadget, schema: Schema, counts: Mapping[str, int]) -> Step | None:

@@ -10,21 +10,34 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from dimargin.gossip.live import LiveSite
 from dimargin.gossip.program import Action, Report, Wake
-from dimargin.gossip.programs.agreement import Agreement
+from dimargin.gossip.programs.agreement import Agreement, AgreementSettings
 from dimargin.gossip.schema import Schema
 from dimargin.gossip.sites.options import SiteOptions, scaler
-from dimargin.gossip.sites.row_source import Rows, RowSource
 from dimargin.gossip.sites.site_folder import SiteFolder
 from dimargin.system.value_tree import Step
 from dimargin.system.writing import write_file
 
 _FILES_TIMER = "files"
+
+
+class RowSource(Protocol):
+    """Growing source of a site's rows, such as `dimargin.io.data.GrowingFile`."""
+
+    @property
+    def path(self) -> Path:
+        """Path of the source, for messages."""
+
+    def read(self) -> Any:
+        """Return the rows that have come since the last call, with the attributes of `dimargin.io.data.DataSet`.
+
+        Raises ValueError or OSError for a missing or invalid file.
+        """
 
 
 class LearningSite(Agreement):
@@ -46,11 +59,13 @@ class LearningSite(Agreement):
         self.folder, self.options, self._data, self._content_of = folder, options, data, content_of
         self.live: LiveSite | None = None  # Runner of this program, for its counters.
         self._first = first = data.read()
-        self._terms = options.terms(first)
+        self._terms = options.terms(first.zero_based)
         rows = first.X, self._labels(first), self._schema(first)
-        start = options.n_sites, options.min_sites, options.settle
-        limit, seeds = options.max_messages, (seed, *name.encode())
-        super().__init__(name, *rows, options, *start, max_messages=limit, seed=seeds)
+        settings = AgreementSettings(
+            options.n_sites, options.min_sites, options.settle,
+            max_messages=options.max_messages, seed=(seed, *name.encode()),
+        )  # fmt: skip
+        super().__init__(name, *rows, options, settings)
         self._last_read = 0.0
         self._trouble = ""  # Error of the last read of the data.
         self._unwritten: dict[str, str] = {}  # Reasons of failed writes, by file.
@@ -105,14 +120,14 @@ class LearningSite(Agreement):
                 self._trouble = str(error)
                 yield Report("data refused", {"file": str(self._data.path), "reason": str(error)})
 
-    def _labels(self, data: Rows) -> Any:
+    def _labels(self, data: Any) -> Any:
         """Return the labels of the file, or ones if the program uses no labels."""
         if not self.options.uses_labels:
             return np.ones(data.X.shape[0], dtype=np.int64)
         assert data.y is not None  # Files without labels have been refused.
         return data.y
 
-    def _schema(self, data: Rows) -> Schema:
+    def _schema(self, data: Any) -> Schema:
         names = None if data.feature_names is None else tuple(data.feature_names)
         labels = self._labels(data) if self.options.uses_labels else np.zeros(0)
         return Schema.of(data.X, labels, self._terms, names)

@@ -12,7 +12,6 @@ import numpy as np
 from dimargin.gossip.identity import Identity
 from dimargin.gossip.programs.learner import LearnerFactory
 from dimargin.gossip.schema import Schema
-from dimargin.gossip.sites.row_source import Rows
 from dimargin.problems.objectives import relative
 from dimargin.system.value_tree import Step
 
@@ -21,7 +20,7 @@ from dimargin.system.value_tree import Step
 class SiteOptions(LearnerFactory):
     """Abstract base class of options: those that all sites must share (`terms`), and those that each site may choose.
 
-    For `n_sites`, `min_sites` and `settle` see `dimargin.gossip.programs.agreement.Agreement`.
+    For `n_sites`, `min_sites` and `settle` see `dimargin.gossip.programs.agreement.AgreementSettings`.
     """
 
     program: ClassVar[str]
@@ -40,13 +39,16 @@ class SiteOptions(LearnerFactory):
         """Return whether rows need labels."""
         return self.min_labels > 0
 
-    def terms(self, data: Rows) -> dict[str, Any]:
-        """Return the settings that must be the same at all sites."""
+    def terms(self, zero_based: bool | None) -> dict[str, Any]:
+        """Return the settings that must be the same at all sites.
+
+        `zero_based` says whether features are counted from zero, for LIBSVM text; None for other files.
+        """
         return {
             "program": self.program,
             # Features that LIBSVM text omits are zero, and must stay zero.
-            "scaling": "none" if not self.scale else "minmax" if data.zero_based is None else "maxabs",
-            "features_counted_from": None if data.zero_based is None else int(not data.zero_based),
+            "scaling": "none" if not self.scale else "minmax" if zero_based is None else "maxabs",
+            "features_counted_from": None if zero_based is None else int(not zero_based),
             **self.own_terms(),
         }
 

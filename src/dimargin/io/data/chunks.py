@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -108,6 +109,12 @@ class Chunks:
             raise DataFileError(f"{path} has no rows")
         self.y: NDArray[Any] | None = None if labels[0] is None else _joined(labels)
         self.weights = np.concatenate(weights) if weights else None
+
+    @classmethod
+    def from_any(cls, path: Path, chunks: Iterator[Chunk]) -> Chunks | None:
+        """Return the rows of chunks, or None without rows, which may be appended later."""
+        first = next((chunk for chunk in chunks if chunk.X.shape[0]), None)
+        return None if first is None else cls(path, chain([first], chunks))
 
     def dense(self, first: int, width: int) -> Floats:
         """Join `width` columns from `first` on into a dense array; the chunks are used up."""

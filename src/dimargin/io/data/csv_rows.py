@@ -19,26 +19,18 @@ MAX_COLUMNS = 2**20
 """Maximum number of columns of a file; readers need some hundred bytes for each."""
 BLANKS = " "
 """Delimiter that means one or several blanks and tabs."""
-_SOME_BLANKS, _BLANKS_AT_ENDS = re.compile(rb"[ \t]+"), re.compile(rb"(?:(?<=[\r\n])|\A) | (?=[\r\n]|\Z)")
-_REMARK_LINE = re.compile(r"#|sep=.\s*$", re.IGNORECASE)
-_BLANKS_OR_QUOTED = re.compile(rb'("[^"\r\n]*")|[ \t]+')
 _NO_QUOTES_HINT = "--no-quotes, in Python quotes=False, reads quotes as letters"
 UNCLOSED = f"a quote is not closed; {_NO_QUOTES_HINT}"
-_HOLDS_ROWS = (
-    "a quote opens in this row and closes {} below, after what looks like rows; is a quote not closed? "
-    f"{_NO_QUOTES_HINT}, and --quotes, quotes=True, reads these lines as one cell"
-)
 _ESCAPED_QUOTE = (
     r"""a quote within quotes is written \"; expected "", as written by sed 's/\\"/""/g' FILE """
     'or by write.table of R with qmethod = "double"'
 )
-_ESCAPE, _LINE_END = re.compile(r"\\."), re.compile("\r\n|\r|\n")
 NOT_UTF8 = "not UTF-8 text; name its encoding, such as cp1252, by --encoding, or encoding= in Python"
 
 
 def is_remark(line: str) -> bool:
     """Return whether a line before a table is a comment or Excel's declaration of the separator."""
-    return _REMARK_LINE.match(line) is not None
+    return re.match(r"#|sep=.\s*$", line, re.IGNORECASE) is not None
 
 
 def is_missing(text: str) -> bool:
@@ -55,9 +47,11 @@ def delimited(lines: bytes, delimiter: str, quotes: bool | None = None) -> bytes
     """Return lines with exactly one delimiter between two fields, also for `BLANKS`."""
     if delimiter != BLANKS:
         return lines
-    has_quotes = quotes is not False and b'"' in lines
-    lines = _BLANKS_OR_QUOTED.sub(_one_blank, lines) if has_quotes else _SOME_BLANKS.sub(b" ", lines)
-    return _BLANKS_AT_ENDS.sub(b"", lines)
+    if quotes is not False and b'"' in lines:
+        lines = re.sub(rb'("[^"\r\n]*")|[ \t]+', _one_blank, lines)
+    else:
+        lines = re.sub(rb"[ \t]+", b" ", lines)
+    return re.sub(rb"(?:(?<=[\r\n])|\A) | (?=[\r\n]|\Z)", b"", lines)  # This removes blanks at the ends of lines.
 
 
 def _one_blank(found: re.Match[bytes]) -> bytes:
@@ -141,14 +135,18 @@ class CsvReader:
                 raise csv.Error(_ESCAPED_QUOTE) from None
         n_lines = len(self._lines) - 1
         if is_wrong and n_lines and self._quotes is None:
-            raise csv.Error(_HOLDS_ROWS.format(f"{n_lines} line{'s' * (n_lines != 1)}"))
+            raise csv.Error(
+                f"a quote opens in this row and closes {n_lines} line{'s' * (n_lines != 1)} below, after what looks "
+                f"like rows; is a quote not closed? {_NO_QUOTES_HINT}, and --quotes, quotes=True, reads these lines "
+                "as one cell"
+            )
 
     def _holds_rows(self, row: list[str], k: int) -> bool:
         """Return whether the lines of a cell are as wide as the table, with a column of numbers.
 
         With tabs, which texts hardly ever contain, rows without such a column count, too.
         """
-        rows = [line.split(self._delimiter) for line in _LINE_END.split(row[k])]
+        rows = [line.split(self._delimiter) for line in re.split("\r\n|\r|\n", row[k])]
         rows[0], rows[-1] = [*row[:k], *rows[0]], [*rows[-1], *row[k + 1 :]]
         if self._width < 2 or set(map(len, rows)) != {self._width}:
             return False
@@ -162,7 +160,7 @@ def _has_escape(line: str) -> bool:
 
 def _is_escaped(line: str, delimiter: str) -> bool:
     r"""Return whether a line only parses with quotes that are escaped as in C, \"."""
-    if not _has_escape(line) or '\\"' not in _ESCAPE.findall(line):
+    if not _has_escape(line) or '\\"' not in re.findall(r"\\.", line):
         return False
     field = rf"""(?:"(?:[^"\\]|\\.)*"|(?!")[^{re.escape(delimiter)}]*)"""
     return re.fullmatch(f"{field}(?:{re.escape(delimiter)}{field})*", line.rstrip("\r\n")) is not None

@@ -1,21 +1,22 @@
 """CSV files: their layout, the chunks of their rows, and messages on rows that cannot be read.
 
-Sites import this module, whose functions import pyarrow only where they need it.
+Arrow's reader is fast. Python's, in `csv_rows`, is there for sites, which must load neither pyarrow nor
+pandas, and for rows of thousands of columns. Sites import this module, too, whose functions import
+pyarrow only where they need it.
 """
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import chain, islice, takewhile
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dimargin.io.data.chunks import CHUNK, Chunk, Chunks, DataFileError, DataSet, no_rows, short
 from dimargin.io.data.csv_rows import (
@@ -32,9 +33,9 @@ from dimargin.io.data.csv_rows import (
 from dimargin.io.data.first_lines import encoded, first_row, holds_names, n_before_table, names_of, rows_below
 from dimargin.io.data.labels import is_number, missing_label
 from dimargin.io.data.lines import LONGEST_LINE, blocks_of_lines
-from dimargin.io.data.named_columns import TableColumns, TextLabels, has_break, matrix
-from dimargin.io.data.opening import BOM, FileOptions, open_data
-from dimargin.io.data.sniffing import SAMPLE_BYTES, SAMPLE_ROWS, beginning, separator
+from dimargin.io.data.named_columns import FoundLabels, TableColumns, TextLabels, WantedColumns, has_break, matrix
+from dimargin.io.data.opening import BOM, DataFile, FileOptions
+from dimargin.io.data.sniffing import SAMPLE_ROWS, separator
 
 # From this many columns on, Python's reader is faster than Arrow's, which takes 50 us and 4 KB per
 # column.
@@ -42,94 +43,81 @@ _WIDE_COLUMNS = 1000
 _QUOTE_HINT = "; is a quote not closed?"
 
 
-def read_csv(
-    path: Path,
-    stream: BinaryIO,
-    label: str | int | None,
-    columns: Sequence[str] | None,
-    needs_label: bool,
-    drop: Sequence[str],
-    options: FileOptions,
-) -> DataSet:
-    """Read a stream of CSV; parameters as in `read_data`."""
-    layout = CsvLayout.of(path, options, label, columns, drop)
-    taken = layout.choose(label, columns, needs_label, drop)
-    texts = TextLabels(path)
-    with faults_named(path, layout, taken, options, texts):
-        collected = Chunks(path, layout.chunks(stream, taken, texts))
-    return layout.joined(collected, taken, texts, partial(layout.place, path, options))
+def read_csv(file: DataFile, wanted: WantedColumns) -> DataSet:
+    """Read a CSV file whose features are numbers."""
+    rows = CsvRows(file, wanted)
+    collected = Chunks(file.path, rows.chunks())
+    return rows.layout.joined(collected, rows.taken, rows.texts, rows.place)
 
 
-@contextmanager
-def faults_named(
-    path: Path, layout: CsvLayout, taken: TableColumns, options: FileOptions, texts: TextLabels
-) -> Iterator[None]:
-    """Turn an error of Arrow's reader into one that names the line."""
-    import pyarrow as pa
+def csv_names(file: DataFile, wanted: WantedColumns) -> list[str]:
+    """Return the names of all columns of a CSV file; the names in `wanted` help to recognise them."""
+    return CsvLayout.of_start(file.path, file.start, file.options, wanted).names
 
-    try:
-        yield
-    except pa.ArrowInvalid as error:
-        with open_data(path, options) as stream:
-            fault = layout.first_fault(
-                stream, taken, texts, lambda line, _: f"{path}, line {line}", layout.n_skipped_lines
-            )
-        fault = f"{path} has no rows" if fault == "" else fault
-        raise DataFileError(fault or f"{path}: {error}") from error
+
+class CsvRows:
+    """Rows of a whole CSV file; `na` is as in `TextLabels`.
+
+    `taken` has the columns of label and features.
+    """
+
+    def __init__(self, file: DataFile, wanted: WantedColumns, na: Collection[str] = ()) -> None:
+        self._file = file
+        self.layout = CsvLayout.of_start(file.path, file.start, file.options, wanted)
+        self.taken = self.layout.choose(wanted)
+        self.texts = TextLabels(file.path, na=na)
+
+    @property
+    def names(self) -> tuple[list[str] | None, str | int | None]:
+        """The names of the features, and the name or position of the label."""
+        return self.layout.known(self.taken)
+
+    def tables(self) -> Iterator[Chunk]:
+        """Yield the rows with record batches of arbitrary texts instead of numbers."""
+        return self.chunks(as_text=True)
+
+    def chunks(self, as_text: bool = False) -> Iterator[Chunk]:
+        """Yield the rows as `CsvLayout.chunks` does; raises DataFileError for the first invalid row."""
+        import pyarrow as pa
+
+        path = self._file.path
+        try:
+            with self._file.opened() as stream:
+                yield from self.layout.chunks(stream, self.taken, self.texts, as_text)
+        except pa.ArrowInvalid as error:
+            taken = replace(self.taken, wanted=[]) if as_text else self.taken
+            with self._file.opened() as stream:
+                fault = self.layout.first_fault(
+                    stream, taken, self.texts, lambda line, _: f"{path}, line {line}", self.layout.n_skipped_lines
+                )
+            fault = f"{path} has no rows" if fault == "" else fault
+            raise DataFileError(fault or f"{path}: {error}") from error
+
+    def found(self, codes: NDArray[Any] | None) -> FoundLabels:
+        """Return the labels of all rows, with remarks, for the joined codes."""
+        return self.texts.found(codes, self.taken.label, self.place)
+
+    def place(self, row: int) -> str:
+        """Return the line of the file where a row begins."""
+        with self._file.opened() as stream:
+            line, _ = next(islice(self.layout.rows(stream, self.layout.n_skipped_lines), row, None))
+        return f"line {line}"
 
 
 @dataclass(frozen=True)
 class CsvLayout:
-    """Layout of a CSV file.
+    """Layout of a CSV file."""
 
-    Attributes
-    ----------
-    delimiter : str
-        `BLANKS` means one or several blanks and tabs.
-    names : list of str
-        Names of all columns; "column 0" and so on if the file has none.
-    header : list of str or None
-        Fields of the line of names, if there is one.
-    vacant : list of str
-        Names of columns that have no name in the file, and no values in the first rows.
-    line : bytes
-        The line of `header`, or else the first row, with one delimiter between fields.
-    length : int
-        Number of bytes of this line in the file.
-    n_skipped : int
-        Number of bytes before the end of the line of names, or before the first row.
-    n_skipped_lines : int
-        Number of lines before the first row.
-    path : str
-        Path for messages.
-    quotes : bool or None
-        As in `FileOptions`.
-    """
-
-    delimiter: str
-    names: list[str]
-    header: list[str] | None
-    vacant: list[str]
-    line: bytes
-    length: int
-    n_skipped: int
-    n_skipped_lines: int
-    path: str
-    quotes: bool | None = None
-
-    @classmethod
-    def of(
-        cls,
-        path: Path,
-        options: FileOptions,
-        label: str | int | None,
-        columns: Sequence[str] | None,
-        drop: Sequence[str],
-    ) -> CsvLayout:
-        """Determine the layout of a file; parameters as in `read_data`."""
-        with open_data(path, options) as stream:
-            start, _ = beginning(blocks_of_lines(stream, path, SAMPLE_BYTES, b"\r\n"))
-        return cls.of_start(path, start, options, label, columns, drop)
+    delimiter: str  # `BLANKS` means one or several blanks and tabs.
+    names: list[str]  # Names of all columns; "column 0" and so on if the file has none.
+    header: list[str] | None  # Fields of the line of names, if there is one.
+    vacant: list[str]  # Names of columns without a name in the file, and without values in the first rows.
+    line: bytes  # The line of `header`, or else the first row, with one delimiter between fields.
+    length: int  # Number of bytes of this line in the file.
+    n_skipped: int  # Number of bytes before the end of the line of names, or before the first row.
+    n_skipped_lines: int  # Number of lines before the first row.
+    path: str  # Path for messages.
+    quotes: bool | None = None  # As in `FileOptions`.
 
     @classmethod
     def of_start(
@@ -137,14 +125,12 @@ class CsvLayout:
         path: Path | str,
         start: bytes,
         options: FileOptions = FileOptions(),  # noqa: B008 (frozen)
-        label: str | int | None = None,
-        columns: Sequence[str] | None = None,
-        drop: Sequence[str] = (),
+        wanted: WantedColumns = WantedColumns(),  # noqa: B008 (frozen)
     ) -> CsvLayout:
-        """Determine the layout from the first lines, in UTF-8; parameters as in `read_data`.
+        """Determine the layout from the first lines, in UTF-8.
 
-        Whether there is a line of names is decided by `options`, else by the column names in the
-        other parameters, else by the rows that follow. Blank lines and comments may precede it.
+        Whether there is a line of names is decided by `options`, else by the column names in
+        `wanted`, else by the rows that follow. Blank lines and comments may precede it.
         """
         header, quotes = options.header, options.quotes
         mark = len(BOM) if start.startswith(BOM) else 0
@@ -167,8 +153,7 @@ class CsvLayout:
             raise DataFileError(f"{place}: {error}") from error
         below = rows_below(table[n_lines:], delimiter, quotes)
         if header is None:
-            named = [*drop, *([label] if isinstance(label, str) else [])]
-            header = holds_names(place, first, below, named, columns)
+            header = holds_names(place, first, below, wanted)
         n_skipped = mark + sum(len(encoded(line)) for line in lines[:n_before])
         length = len(encoded("".join(lines[n_before : n_before + n_lines]).rstrip("\r\n")))
         names, vacant = [f"column {k}" for k in range(len(first))], list[str]()
@@ -178,11 +163,9 @@ class CsvLayout:
         line, header_row = encoded("".join(table[:n_lines]).rstrip("\r\n")), first if header else None
         return cls(delimiter, names, header_row, vacant, line, length, n_skipped, n_before, str(path), quotes)
 
-    def choose(
-        self, label: str | int | None, columns: Sequence[str] | None, needs_label: bool, drop: Sequence[str] = ()
-    ) -> TableColumns:
-        """Choose the columns to take; parameters as in `read_data`."""
-        return TableColumns.choose(self.path, self.names, label, columns, needs_label, drop, self.vacant)
+    def choose(self, wanted: WantedColumns) -> TableColumns:
+        """Choose the columns to take."""
+        return TableColumns.choose(self.path, self.names, wanted, self.vacant)
 
     def chunks(
         self, stream: BinaryIO, taken: TableColumns, texts: TextLabels, as_text: bool = False, is_part: bool = False
@@ -214,6 +197,10 @@ class CsvLayout:
             yield block[n_left:]
             n_left = max(0, n_left - len(block))
 
+    def known(self, taken: TableColumns) -> tuple[list[str] | None, str | int | None]:
+        """Return the names of features, which only a header has, and the label's name or position."""
+        return (taken.wanted, taken.label) if self.header else (None, taken.index)
+
     def joined(
         self, collected: Chunks | None, taken: TableColumns, texts: TextLabels, place: Callable[[int], str]
     ) -> DataSet:
@@ -221,7 +208,7 @@ class CsvLayout:
 
         `place` returns the line of a row for messages, by the row's index.
         """
-        names, label = (taken.wanted, taken.label) if self.header else (None, taken.index)
+        names, label = self.known(taken)
         if collected is None:
             return replace(no_rows(len(taken.wanted), names, label), remarks=taken.remarks)
         found = texts.found(collected.y, taken.label, place)
@@ -322,7 +309,6 @@ class CsvLayout:
         return False
 
     def _wide(self, blocks: Iterable[bytes], taken: TableColumns, texts: TextLabels) -> Iterator[Chunk]:
-        """Yield rows from Python's reader."""
         import pyarrow as pa
 
         rows = iter(self._reader(chain.from_iterable(map(lines_of, blocks))))
@@ -366,12 +352,6 @@ class CsvLayout:
                     yield reader.line + n_before, row
             except csv.Error as error:
                 raise csv.Error(str(error), reader.line + n_before, reader.fields) from error
-
-    def place(self, path: Path, options: FileOptions, row: int) -> str:
-        """Return the line of a file where a row begins."""
-        with open_data(path, options) as stream:
-            line, _ = next(islice(self.rows(stream, self.n_skipped_lines), row, None))
-        return f"line {line}"
 
     def first_fault(
         self, stream: BinaryIO, taken: TableColumns, texts: TextLabels, name: Callable[[int, list[str]], str],

@@ -19,7 +19,7 @@ from dimargin.io.data.csv_rows import (
     is_utf8,
 )
 from dimargin.io.data.labels import is_number
-from dimargin.io.data.named_columns import said_of_doubles
+from dimargin.io.data.named_columns import WantedColumns, said_of_doubles
 from dimargin.io.data.sniffing import has_names
 
 
@@ -57,12 +57,11 @@ def rows_below(lines: Iterable[str], delimiter: str, quotes: bool | None) -> lis
     return rows[:-1]
 
 
-def holds_names(
-    place: str, first: list[str], below: list[list[str]], named: Sequence[str], columns: Sequence[str] | None
-) -> bool:
+def holds_names(place: str, first: list[str], below: list[list[str]], wanted: WantedColumns) -> bool:
     """Return whether the first row holds names; raises DataFileError if that is ambiguous."""
     fields = {field.strip() for field in first}
-    has_all = bool(columns) and all(name.strip() in fields for name in columns or ())
+    has_all = bool(wanted.columns) and all(name.strip() in fields for name in wanted.columns or ())
+    named = [*wanted.drop, *([wanted.label] if isinstance(wanted.label, str) else [])]
     if has_all or any(name.strip() in fields and not is_number(name) for name in named):
         return True
     first = _trimmed(first)
@@ -115,7 +114,6 @@ def names_of(place: str, first: list[str], below: list[list[str]], delimiter: st
 
 
 def _check_differ(place: str, names: Sequence[str], below: Sequence[Sequence[str]]) -> None:
-    """Raise DataFileError if two columns have the same name."""
     if len(set(names)) == len(names):
         return
     hint = ""

@@ -13,8 +13,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
@@ -25,15 +24,14 @@ from dimargin.io.data.csv_rows import UNCLOSED
 from dimargin.io.data.csv_text import CsvLayout
 from dimargin.io.data.libsvm import LibsvmRows, parse_light
 from dimargin.io.data.lines import LONGEST_LINE, blocks_of_lines
-from dimargin.io.data.named_columns import TableColumns, TextLabels
-from dimargin.io.data.opening import BOM, PARQUET, FileOptions, open_data, opener_of
+from dimargin.io.data.named_columns import TableColumns, TextLabels, WantedColumns
+from dimargin.io.data.opening import BOM, PARQUET, DataFile, FileOptions, explained, open_data, opener_of
 from dimargin.io.data.row_numbers import remarks_on_row_numbers
 from dimargin.io.data.sniffing import beginning, name_format
-from dimargin.io.data.whole_file import check_width, explained, format_taking
+from dimargin.io.data.whole_file import check_width
 from dimargin.system.descriptors import open_reserved
 
 _QUIET_SECONDS = 0.1  # A file that does not change for this long is not being written.
-_MAX_MARK_BYTES = 4096  # So many bytes before the position identify the file at the next read.
 
 
 class GrowingFile:
@@ -103,8 +101,8 @@ class GrowingFile:
     ) -> None:
         self.path, self._options = Path(path), FileOptions(format, header, encoding, quotes)
         self._options.check_lines(self.path)
-        self._n_features = n_features
-        self._make_rows = partial(_rows_of, self.path, self._options, label, n_features, zero_based, needs_label)
+        self._wanted = WantedColumns(label, needs_label=needs_label)
+        self._n_features, self._zero_based = n_features, zero_based
         self._rows: _Rows | None = None  # The parser is chosen by the first lines.
         self._position = _Position()
         self._is_first, self._has_rows = True, False
@@ -162,10 +160,18 @@ class GrowingFile:
             start, blocks = beginning(blocks)
             if not start.removeprefix(BOM).strip():
                 return no_rows(self._n_features or 0)
-            rows = self._make_rows(start)
+            rows = self._rows_of(start)
         data = rows.read(blocks)
         self._rows = rows  # This is not reached if the lines were refused.
         return data
+
+    def _rows_of(self, start: bytes) -> _Rows:
+        """Return the parser of a file that begins with the lines `start`."""
+        file = DataFile(self.path, self._options, start)
+        file.check(self._wanted)
+        if file.kind == "libsvm":
+            return _LibsvmText(self.path, self._n_features, self._zero_based, self._wanted.needs_label)
+        return _CsvText(file, self._n_features, self._wanted)
 
     @property
     def _next_line(self) -> int:
@@ -226,9 +232,9 @@ class _Position:
     def until(cls, file: BinaryIO, offset: int) -> _Position:
         if not offset:
             return cls()  # A file of which nothing was read has no marks.
-        about = os.fstat(file.fileno())
-        file.seek(max(0, offset - _MAX_MARK_BYTES))
-        return cls(offset, (about.st_dev, about.st_ino), file.read(min(offset, _MAX_MARK_BYTES)))
+        about, n_marks = os.fstat(file.fileno()), min(offset, 4096)  # These bytes identify the file at the next read.
+        file.seek(offset - n_marks)
+        return cls(offset, (about.st_dev, about.st_ino), file.read(n_marks))
 
     def check(self, path: Path, file: BinaryIO) -> None:
         """Raise DataFileError unless the file only grew."""
@@ -258,16 +264,6 @@ class _Lines:
             yield block
 
 
-def _rows_of(
-    path: Path, options: FileOptions, label: str | int | None, n_features: int | None, zero_based: bool | None,
-    needs_label: bool, start: bytes,
-) -> _Rows:  # fmt: skip
-    """Return the parser of a file that begins with the lines `start`."""
-    if format_taking(path, options, label, start=start) == "libsvm":
-        return _LibsvmText(path, n_features, zero_based, needs_label)
-    return _CsvText(path, n_features, label, needs_label, options)
-
-
 # ---- formats ---------------------------------------------------------------------------------------------------------
 
 
@@ -282,10 +278,6 @@ class _Rows(ABC):
     def read(self, lines: Iterable[bytes]) -> DataSet:
         """Return the rows of blocks of lines."""
 
-    def _collected(self, chunks: Iterator[Chunk]) -> Chunks | None:
-        first = next((chunk for chunk in chunks if chunk.X.shape[0]), None)
-        return None if first is None else Chunks(self._path, chain([first], chunks))
-
 
 class _LibsvmText(_Rows):
     def __init__(self, path: Path, n_features: int | None, zero_based: bool | None, needs_label: bool) -> None:
@@ -294,7 +286,7 @@ class _LibsvmText(_Rows):
 
     def read(self, lines: Iterable[bytes]) -> DataSet:
         rows = LibsvmRows(self._path, self.next_line, parse_light, self._needs_label)
-        collected = self._collected(rows.chunks(lines))
+        collected = Chunks.from_any(self._path, rows.chunks(lines))
         if collected is None:
             data = no_rows(self._n_features or self._width, zero_based=self._zero_based)
         else:
@@ -309,41 +301,31 @@ class _LibsvmText(_Rows):
 
 
 class _CsvText(_Rows):
-    def __init__(
-        self, path: Path, n_features: int | None, label: str | int | None, needs_label: bool, options: FileOptions
-    ) -> None:
-        super().__init__(path, n_features)
-        self._label, self._needs_label, self._options = label, needs_label, options
-        self._table: tuple[CsvLayout, TableColumns] | None = None  # The first lines determine it.
-        self._as_text = False
+    def __init__(self, file: DataFile, n_features: int | None, wanted: WantedColumns) -> None:
+        super().__init__(file.path, n_features)
+        self._layout = CsvLayout.of_start(file.path, file.start, file.options, wanted)
+        self._columns = self._layout.choose(wanted)
+        check_width(file.path, len(self._columns.wanted), n_features)
+        self._n_lines_of_names = file.start[: self._layout.n_skipped].count(b"\n")
+        self._is_first, self._as_text = True, False
         self._are_numbers: bool | None = None  # Whether all labels so far are numbers.
 
     def read(self, lines: Iterable[bytes]) -> DataSet:
-        blocks, table, next_line = iter(lines), self._table, self.next_line
-        if table is None:
-            start, blocks = beginning(blocks)
-            table = self._table_of(start)
-            blocks = table[0].behind_names(blocks)
-            next_line += start[: table[0].n_skipped].count(b"\n")
-        layout, columns = table
+        next_line = self.next_line
+        if self._is_first:
+            lines, next_line = self._layout.behind_names(lines), next_line + self._n_lines_of_names
         texts = TextLabels(self._path, self._as_text, are_numbers=self._are_numbers)
-        rows = _CsvRows(self._path, layout, columns, next_line, texts)
-        collected = self._collected(rows.chunks(blocks))
-        data = layout.joined(collected, columns, texts, rows.places.__getitem__)
+        rows = _NewRows(self._path, self._layout, self._columns, next_line, texts)
+        collected = Chunks.from_any(self._path, rows.chunks(lines))
+        data = self._layout.joined(collected, self._columns, texts, rows.places.__getitem__)
         check_classes(data.fraction)
-        self._table, self.next_line, self._are_numbers = table, rows.next_line, texts.are_numbers
+        self._is_first, self.next_line, self._are_numbers = False, rows.next_line, texts.are_numbers
         self._as_text = self._as_text or (data.y is not None and data.y.dtype.kind in "UO")
         return data
 
-    def _table_of(self, start: bytes) -> tuple[CsvLayout, TableColumns]:
-        layout = CsvLayout.of_start(self._path, start, self._options, self._label)
-        columns = layout.choose(self._label, None, self._needs_label)
-        check_width(self._path, len(columns.wanted), self._n_features)
-        return layout, columns
 
-
-class _CsvRows:
-    """Rows of CSV, chunk by chunk, and the labels in them; the counterpart of `LibsvmRows`.
+class _NewRows:
+    """Appended rows of CSV, chunk by chunk, and the labels in them; the counterpart of `LibsvmRows`.
 
     `places` maps the index of a row that messages may name to its line.
     """

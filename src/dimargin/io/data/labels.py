@@ -105,6 +105,12 @@ def known_labels(labels: NDArray[Any], classes: NDArray[Any]) -> tuple[NDArray[A
     return (labels if unknown else classes[np.array(found, dtype=np.int64)[codes]]), unknown
 
 
+def keyed_by_class(weights: dict[Any, Any], classes: NDArray[Any]) -> dict[Any, Any]:
+    """Return weights of labels with the matching classes as keys, or unchanged if a label matches none."""
+    names, unknown = known_labels(np.array([*weights], dtype=object), classes)
+    return weights if unknown else dict(zip(names.tolist(), weights.values(), strict=True))
+
+
 class _ClassIndex:
     """Indices of classes, by all labels that match them."""
 

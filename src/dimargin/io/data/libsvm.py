@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,20 +20,14 @@ from numpy.typing import NDArray
 from dimargin.io.data.chunks import CHUNK, WEIGHT_EXPECTED, Chunk, Chunks, DataFileError, DataSet, short
 from dimargin.io.data.labels import MAX_EXACT, fraction_said, is_number
 from dimargin.io.data.lines import blocks_of_lines
-from dimargin.io.data.opening import BOM
+from dimargin.io.data.opening import BOM, DataFile, explained, open_data
 from dimargin.system.arrays import Floats
 
 _MAX_LIGHT_FEATURE = np.iinfo(np.int32).max - 1  # The width of rows from `parse_light` is an int32, too.
-_FEATURE, _COMMENT = re.compile(rb"(?<![^\s])\d+(?=:)"), re.compile(rb"#[^\n]*")
 Parsed = tuple[Any, NDArray[Any]]
 """Rows, with features counted from zero, and labels."""
 Parser = Callable[[bytes], Parsed]
 
-_LINE_LABEL = re.compile(
-    rb"^[^\S\n]*(?:(?:[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?|\?|-|n/?a|[+-]?nan|null|none)(?=[\s#]|\Z)|(?=[^\s#:]+:))",
-    re.MULTILINE | re.IGNORECASE,
-)
-"""Beginning of a line up to its first feature: a label that is a number, a text for a missing label, or nothing."""
 _NO_LABEL = re.compile(rb"^[^\S\n]*(?!qid:)[^\s#:]+:", re.MULTILINE)
 
 DENSE = 0.5
@@ -41,16 +35,12 @@ DENSE = 0.5
 
 
 def read_libsvm(
-    path: Path,
-    stream: BinaryIO,
-    n_features: int | None,
-    zero_based: bool | None,
-    needs_label: bool = True,
-    weighted: bool = False,
+    file: DataFile, needs_label: bool, n_features: int | None, zero_based: bool | None, weighted: bool
 ) -> DataSet:
-    """Read a stream of LIBSVM text; parameters as in `read_data`."""
-    rows = LibsvmRows(path, needs_label=needs_label, weighted=weighted)
-    collected = Chunks(path, rows.chunks(blocks_of_lines(stream, path, CHUNK)))
+    """Read a file of LIBSVM text; parameters as in `read_data`."""
+    rows = LibsvmRows(file.path, needs_label=needs_label, weighted=weighted)
+    with file.opened() as stream:
+        collected = Chunks(file.path, rows.chunks(blocks_of_lines(stream, file.path, CHUNK)))
     return rows.joined(collected, n_features, zero_based)
 
 
@@ -61,13 +51,13 @@ def parse_fast(block: bytes) -> Parsed:
     try:
         parsed: Parsed = load_svmlight_file(io.BytesIO(block), zero_based=True)
     except OverflowError:
-        block = _COMMENT.sub(b"", block)
-        features = sorted({0, *map(int, _FEATURE.findall(block))})
+        number, block = rb"(?<![^\s])\d+(?=:)", re.sub(rb"#[^\n]*", b"", block)
+        features = sorted({0, *map(int, re.findall(number, block))})
         limit = 2**62  # No hash in use is larger.
         if features[-1] > limit:
             raise ValueError(f"feature {features[-1]} is above {limit}") from None
         places = {feature: place for place, feature in enumerate(features)}
-        numbered = _FEATURE.sub(lambda found: b"%d" % places[int(found[0])], block)
+        numbered = re.sub(number, lambda found: b"%d" % places[int(found[0])], block)
         X, y = load_svmlight_file(io.BytesIO(numbered), zero_based=True)
         indices = np.array(features, dtype=np.int64)[X.indices]
         shape = X.shape[0], int(indices.max(initial=0)) + 1
@@ -183,6 +173,26 @@ def without_weights(block: bytes, name: Callable[[int], str]) -> tuple[bytes, Fl
     return b"\n".join(lines), np.array(weights)
 
 
+def read_weights(path: Path, n_rows: int) -> Floats:
+    """Read weights from a separate file, as LIBSVM's extension for weights does; there is one per line.
+
+    Empty lines are skipped. Raises DataFileError unless there are `n_rows`.
+    """
+    weights, n_lines = list[float](), 0
+    with open_data(path) as stream, explained(path):
+        for block in blocks_of_lines(stream, path, CHUNK):
+            texts = block.decode(errors="replace").split("\n")
+            for line, text in enumerate(map(str.strip, texts), n_lines + 1):
+                weight = float(text) if is_number(text) else np.nan
+                if text and not 0 <= weight < np.inf:
+                    raise DataFileError(f"{path}, line {line}: {short(text)!r} is not a weight; {WEIGHT_EXPECTED}")
+                weights += [weight] if text else []
+            n_lines += len(texts) - 1
+    if len(weights) != n_rows:
+        raise DataFileError(f"{path} has {len(weights)} weights, one per line; expected {n_rows}, one per row")
+    return np.array(weights)
+
+
 def parse_lines(
     block: bytes, name: Callable[[int], str], parse: Parser = parse_fast, needs_label: bool = True
 ) -> Parsed:
@@ -230,7 +240,10 @@ def _with_labels(block: bytes, name: Callable[[int], str]) -> bytes:
     if gap:
         line = name(block.count(b"\n", 0, gap.end()))
         raise DataFileError(f"{line}: an empty line among rows without labels; write '0' for a row of zeros")
-    return _LINE_LABEL.sub(b"0 ", block)
+    # A line begins with a label that is a number, a text for a missing label, or nothing.
+    number, missing = rb"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?", rb"\?|-|n/?a|[+-]?nan|null|none"
+    label = rb"^[^\S\n]*(?:(?:" + number + rb"|" + missing + rb")(?=[\s#]|\Z)|(?=[^\s#:]+:))"
+    return re.sub(label, b"0 ", block, flags=re.MULTILINE | re.IGNORECASE)
 
 
 def _whole(block: bytes, y: Floats, name: Callable[[int], str]) -> NDArray[Any]:
@@ -253,7 +266,6 @@ def _whole(block: bytes, y: Floats, name: Callable[[int], str]) -> NDArray[Any]:
 
 
 def _rows(X: Any, chosen: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """Return the rows of the chosen values."""
     return np.searchsorted(X.indptr, np.flatnonzero(chosen), side="right") - 1
 
 

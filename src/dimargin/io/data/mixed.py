@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial, reduce
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, fields
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -15,80 +14,56 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dimargin.io.data.chunks import LEFT_OUT, DataFileError, DataSet, short
-from dimargin.io.data.csv_text import CsvLayout, faults_named
+from dimargin.io.data.csv_text import CsvRows
 from dimargin.io.data.labels import NOTHING, is_number
-from dimargin.io.data.named_columns import TableColumns, TextLabels, arrow_explained
-from dimargin.io.data.opening import FileOptions, open_data, regular
+from dimargin.io.data.named_columns import WantedColumns, arrow_explained, matrix
+from dimargin.io.data.opening import IF_CSV, DataFile, explained
 from dimargin.io.data.parquet import ParquetRows, is_numeric, is_text, value_type
 from dimargin.io.data.row_numbers import is_row_number, remark_on_row_number
-from dimargin.io.data.whole_file import IF_CSV, explained, format_taking
 from dimargin.system.memory import memory_of_process, out_of_memory
 
-_INFINITE_TEXT = re.compile(r"[ \t]*[+-]?inf(inity)?[ \t]*", re.IGNORECASE)
 _WHOLE_NUMBER = re.compile(r"[+-]?\d{1,300}(\.0*)?", re.ASCII)
 _CODE_TEXT = re.compile(r"\d+[eE]\d+", re.ASCII)  # 1e3 and 0e26 are codes; programs write numbers as 1e+03.
 
 
 @dataclass(frozen=True)
 class MixedData(DataSet):
-    """Contents of a data file as a table.
+    """Contents of a data file as a table."""
 
-    Attributes
-    ----------
-    place : callable
-        Returns the place of a row in the file, by its index, for messages: "line 11", or "row 9" of
-        Parquet.
-    written : pyarrow.Table
-        X with the texts as they are in the file, for messages: 01 where X has 1.
-    """
-
-    place: Callable[[int], str] = "row {}".format
-    written: pa.Table = None
+    place: Callable[[int], str] = "row {}".format  # Place of a row, by its index, for messages: "line 11" or "row 9".
+    written: pa.Table = None  # X with the texts as they are in the file, for messages: 01 where X has 1.
 
 
 def read_mixed(
-    path: str | os.PathLike[str],
-    label: str | int | None = None,
-    columns: Sequence[str] | None = None,
-    needs_label: bool = True,
-    drop: Sequence[str] = (),
+    file: DataFile,
+    wanted: WantedColumns = WantedColumns(),  # noqa: B008 (frozen)
     *,
     numbers: Collection[str] = (),
     texts: Collection[str] = (),
     exact: Collection[str] = (),
     decimal_comma: bool = False,
     na: Collection[str] = (),
-    options: FileOptions | None = None,
 ) -> MixedData:
     r"""Read CSV or Parquet whose columns are not all numbers.
 
-    Empty fields and NA, N/A, NaN, null, None, ?, - (in any case) are missing values.
+    Empty fields and NA, N/A, NaN, null, None, ?, - (in any case) are missing values, which are null
+    in X, a `pyarrow.Table`. Its columns are float64 or, also for dates, text; columns without a
+    name are called "column 0" and so on.
 
     Parameters
     ----------
-    path, label, columns, needs_label, drop :
-        As in `dimargin.io.data.read_data`. Columns without a name are called "column 0" and so on.
-    numbers : collection of str
-        Names of columns that must be numbers.
-    texts : collection of str
-        Names of columns that are always read as text. Other columns are numbers if every value is a
-        number or missing.
-    exact : collection of str
-        Names of columns that are read as text in its exact spelling: 01 is not 1.
+    file, wanted :
+        What is read.
+    numbers, texts, exact : collection of str
+        Names of columns that must be numbers, that are always read as text, and that are text in
+        its exact spelling: 01 is not 1. Other columns are numbers if every value is a number or
+        missing.
     decimal_comma : bool, default=False
         Whether numbers of CSV have a decimal comma. A cell with a point, which may separate
         thousands, is not a number then.
     na : collection of str
         Further texts (in any case) and numbers that mark missing values of features and missing
         labels.
-    options : FileOptions, optional
-        Options for reading the file; by default its content decides.
-
-    Returns
-    -------
-    MixedData
-        Its X is a `pyarrow.Table`, in which missing values are null. Columns are float64 or, also
-        for dates, text.
 
     Raises
     ------
@@ -100,57 +75,48 @@ def read_mixed(
     >>> from tempfile import mkdtemp
     >>> path = Path(mkdtemp()) / "people.csv"
     >>> _ = path.write_text("age,job,class\n31,nurse,in\nNA,smith,out\n")
-    >>> data = read_mixed(path)
+    >>> data = read_mixed(DataFile(path))
     >>> data.X.to_pydict(), data.y.tolist()
     ({'age': [31.0, None], 'job': ['nurse', 'smith']}, ['in', 'out'])
     """
-    options = options or FileOptions()
-    with regular(path) as path, explained(path), arrow_explained(path):
-        kind = format_taking(path, options, None)
-        if kind == "libsvm":
+    path = file.path
+    with explained(path), arrow_explained(path):
+        file.check(WantedColumns())
+        if file.kind == "libsvm":
             raise DataFileError(f"{path}: LIBSVM text has neither column names nor missing values{IF_CSV}")
-        if kind == "csv":
-            layout = CsvLayout.of(path, options, label, columns, drop)
-            taken = layout.choose(label, columns, needs_label, drop)
-            place: Callable[[int], str] = partial(layout.place, path, options)
-            labels = TextLabels(path, na=na)
-            with (
-                faults_named(path, layout, TableColumns(taken.index, taken.label, []), options, labels),
-                open_data(path, options) as stream,
-            ):
-                chunks = layout.chunks(stream, taken, labels, as_text=True)
-                table, codes = _joined(path, taken, ((chunk.X, chunk.y) for chunk in chunks))
-            found = labels.found(codes, taken.label, place)
-            names, label = (taken.wanted, taken.label) if layout.header else (None, taken.index)
+        if file.kind == "csv":
+            rows: CsvRows | ParquetRows = CsvRows(file, wanted, na)
         else:
-            rows = ParquetRows(path, label, columns, needs_label, drop, na)
-            taken, place = rows.taken, "row {}".format
-            table, codes = _joined(path, taken, ((batch.rows, batch.y) for batch in rows.batches()))
-            found, names, label = rows.found(codes), taken.wanted, taken.label
-        reader = _ColumnReader(path, place, decimal_comma, na)
+            rows = ParquetRows(path, wanted, na)
+        taken, (table, codes) = rows.taken, _joined(path, rows)
+        found = rows.found(codes)
+        reader = _ColumnReader(path, rows.place, decimal_comma, na)
         remarks, written = [*taken.remarks, *found.remarks], table
         for k, name in enumerate(taken.wanted):
             kinds = {"number": numbers, "text": texts, "exact text": exact}
-            wanted = next((kind for kind, of_kind in kinds.items() if name in of_kind), None)
-            column = reader.typed(name, table.column(k), wanted)
+            kind = next((kind for kind, of_kind in kinds.items() if name in of_kind), None)
+            column = reader.typed(name, table.column(k), kind)
             written = written.set_column(k, name, column)
-            if pa.types.is_string(column.type) and wanted != "exact text":
+            if pa.types.is_string(column.type) and kind != "exact text":
                 column = _normalized(column)
             table = table.set_column(k, name, column)
-            if columns is None and column.type == "double" and is_row_number(values := column.to_numpy()):
+            if wanted.columns is None and column.type == "double" and is_row_number(values := column.to_numpy()):
                 remarks.append(remark_on_row_number(path, short(repr(name)), values))
+        names, label = rows.names
         return MixedData(
-            table, found.y, names, label, remarks=tuple(remarks), fraction=found.fraction, place=place, written=written
-        )
+            table, found.y, names, label, remarks=tuple(remarks), fraction=found.fraction, place=rows.place,
+            written=written,
+        )  # fmt: skip
 
 
-def _joined(path: Path, taken: TableColumns, chunks: Iterator[tuple[pa.RecordBatch, Any]]) -> tuple[pa.Table, Any]:
+def _joined(path: Path, rows: CsvRows | ParquetRows) -> tuple[pa.Table, Any]:
     """Return the features of all rows, and their labels or codes of labels."""
-    if not taken.wanted:
+    wanted = rows.taken.wanted
+    if not wanted:
         raise DataFileError(f"{path} has no features")
     batches, labels, held, most = list[pa.RecordBatch](), list[Any](), 0, memory_of_process()
-    for rows, y in chunks:
-        batches.append(rows.select(taken.wanted))
+    for X, y, _ in rows.tables():
+        batches.append(X.select(wanted))
         labels.append(y)
         held += batches[-1].nbytes
         if held > most:
@@ -158,6 +124,12 @@ def _joined(path: Path, taken: TableColumns, chunks: Iterator[tuple[pa.RecordBat
     if not batches:
         raise DataFileError(f"{path} has no rows")
     return pa.Table.from_batches(batches), None if labels[0] is None else np.concatenate(labels)
+
+
+def as_array(data: DataSet) -> DataSet:
+    """Return a table whose columns are all numbers with an array as its X."""
+    values = {field.name: getattr(data, field.name) for field in fields(DataSet)}
+    return DataSet(**values | {"X": matrix(data.X, data.X.column_names)})
 
 
 def remarks_on_empty_rows(path: Path, rows: DataSet) -> tuple[str, ...]:
@@ -230,7 +202,8 @@ class _ColumnReader:
 
     def _finite(self, name: str, numbers: pa.ChunkedArray, values: pa.ChunkedArray) -> pa.ChunkedArray:
         """Return numbers with null for missing values; raises OddCellError for infinite ones."""
-        marks = [float(one) for one in self.na if is_number(one) or _INFINITE_TEXT.fullmatch(one)]
+        infinity = re.compile(r"[ \t]*[+-]?inf(inity)?[ \t]*", re.IGNORECASE)
+        marks = [float(one) for one in self.na if is_number(one) or infinity.fullmatch(one)]
         is_missing = pc.or_(pc.is_nan(numbers), pc.is_in(numbers, pa.array(marks, pa.float64())))
         numbers = pc.if_else(is_missing, None, numbers)
         infinite = pc.is_inf(numbers)

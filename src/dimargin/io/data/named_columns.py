@@ -20,13 +20,20 @@ from dimargin.io.data.chunks import DataFileError, short
 from dimargin.io.data.labels import NOTHING, doubtful_label, fraction_said, is_number, label_values, missing_label
 from dimargin.system.arrays import Floats
 
-_LABEL_NAMES = ("label", "target", "class", "y")
 _MAX_LABELS = 2**20  # Each different label takes some hundred bytes, and is a class.
 
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 """Name that pandas gives to the row index, which is not a feature."""
-# An index without a name gets this name when pandas reads and writes it again.
-_WRITTEN_INDEX = re.compile(r"Unnamed: 0(\.\d+)*")
+
+
+@dataclass(frozen=True)
+class WantedColumns:
+    """Columns that a caller wants of a data file; the fields are parameters of `dimargin.io.data.read_data`."""
+
+    label: str | int | None = None
+    columns: Sequence[str] | None = None
+    needs_label: bool = True
+    drop: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -43,20 +50,13 @@ class TableColumns:
 
     @classmethod
     def choose(
-        cls,
-        path: Path | str,
-        names: list[str],
-        label: str | int | None,
-        columns: Sequence[str] | None = None,
-        needed: bool = True,
-        drop: Sequence[str] = (),
-        vacant: Collection[str] = (),
+        cls, path: Path | str, names: list[str], given: WantedColumns, vacant: Collection[str] = ()
     ) -> TableColumns:
         """Choose among the names of all columns, which have no leading or trailing blanks.
 
-        Parameters are as in `read_data`, where `needed` is `needs_label`. If `columns` is None, the
-        index of the rows and the columns in `vacant` are left out.
+        If `given` has no columns, the index of the rows and the columns in `vacant` are left out.
         """
+        label, columns, needed, drop = given.label, given.columns, given.needs_label, given.drop
         known = set(names)
         columns = None if columns is None else [name if name in known else name.strip() for name in columns]
         drop = [name if name in known else name.strip() for name in drop]
@@ -71,7 +71,9 @@ class TableColumns:
         remarks: tuple[str, ...] = ()
         if columns is None:
             columns = [name for k, name in enumerate(names) if k != index and name not in drop]
-            indices = [name for name in columns if _WRITTEN_INDEX.fullmatch(name) or name == names[0] == ""]
+            # An index without a name is called Unnamed: 0 once pandas has read and written it again.
+            written = re.compile(r"Unnamed: 0(\.\d+)*")
+            indices = [name for name in columns if written.fullmatch(name) or name == names[0] == ""]
             left_out = dict.fromkeys(indices, "it has the names or numbers of the rows, as pandas and R write them")
             left_out |= {name: "it has no name and no values" for name in columns if name in vacant}
             columns = [name for name in columns if name not in left_out]
@@ -112,12 +114,13 @@ def _label_index(
     path: Path | str, names: list[str], label: str | int | None, features: Sequence[str], needed: bool
 ) -> int | None:
     if label is None:
-        known = [k for k, name in enumerate(names) if name.strip().lower() in _LABEL_NAMES and name not in features]
+        usual = ("label", "target", "class", "y")
+        known = [k for k, name in enumerate(names) if name.strip().lower() in usual and name not in features]
         if len(known) == 1 or not needed:
             return known[0] if len(known) == 1 else None
         found = f"{len(known)} columns have such a name" if known else "no column has such a name"
         raise DataFileError(
-            f"{path}: which column holds the labels? The default is the one named {' or '.join(_LABEL_NAMES)}, but "
+            f"{path}: which column holds the labels? The default is the one named {' or '.join(usual)}, but "
             f"{found}. Give its name or position; the columns are {_listed(names)}"
         )
     return column_index(path, names, label, "label")

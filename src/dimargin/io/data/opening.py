@@ -1,34 +1,42 @@
-"""Opening of data files: compressed files, other encodings, and streams."""
+"""Opening of data files: their formats, compressed files, other encodings, and streams.
+
+Sites import this module, which must load neither scikit-learn nor pyarrow.
+"""
 
 from __future__ import annotations
 
 import bz2
 import codecs
+import errno
 import gzip
 import io
 import lzma
 import os
 import re
 import stat
+import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO, Literal
 
 from dimargin.io.data.chunks import DataFileError
-from dimargin.io.data.lines import LONGEST_LINE, too_long
-from dimargin.system.memory import memory_of_process
+from dimargin.io.data.lines import LONGEST_LINE, blocks_of_lines, too_long
+from dimargin.io.data.named_columns import WantedColumns
+from dimargin.io.data.sniffing import SAMPLE_BYTES, beginning, name_format, text_format
+from dimargin.system.memory import memory_of_process, out_of_memory
 
-FORMATS = ("csv", "libsvm", "parquet")
+KINDS = {"csv": "CSV", "libsvm": "LIBSVM text", "parquet": "Parquet"}
+IF_CSV = "; if it is CSV, add --format csv, in Python format='csv'"
 BOM = codecs.BOM_UTF8
 PARQUET = b"PAR1\x15"
 """Beginning of a Parquet file, and not of a CSV file whose first column is called PAR1."""
-_DECOMPRESSORS: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
 _PIPE_ADVICE = "; unpack it, or read its rows from a pipe: {} {} | dimargin ... -"
 _BY_PANDAS = "; write its table as CSV or Parquet, by pandas"
-_UNREAD_KINDS = {
+UNREAD_KINDS = {
     b"PK\x03\x04": "is a zip archive (a spreadsheet is one, too)" + _PIPE_ADVICE.format("unzip -p", "{path}"),
     b"\x28\xb5\x2f\xfd": "is compressed by zstd" + _PIPE_ADVICE.format("zstd -dc", "{path}"),
     b"\x04\x22\x4d\x18": "is compressed by lz4" + _PIPE_ADVICE.format("lz4 -dc", "{path}"),
@@ -76,8 +84,8 @@ class FileOptions:
     quotes: bool | None = None
 
     def __post_init__(self) -> None:
-        if self.format not in (None, *FORMATS):
-            raise ValueError(f"format must be one of {', '.join(FORMATS)}, got {self.format!r}")
+        if self.format not in (None, *KINDS):
+            raise ValueError(f"format must be one of {', '.join(KINDS)}, got {self.format!r}")
         if self.encoding is not None:
             try:
                 "".encode(self.encoding)
@@ -108,6 +116,82 @@ class FileOptions:
             )
 
 
+class DataFile:
+    """Data file that can be read repeatedly; its beginning is read once, and decides its format.
+
+    `options` override what the content says. `start` has the first lines of text in UTF-8 if they
+    are known, for a file that this process cannot open or that grows.
+    """
+
+    def __init__(self, path: Path, options: FileOptions | None = None, start: bytes | None = None) -> None:
+        self.path, self.options = path, options or FileOptions()
+        self._start = start
+
+    def opened(self) -> AbstractContextManager[BinaryIO]:
+        """Open the file, decompressed and in UTF-8; `open_data` has the details."""
+        return open_data(self.path, self.options)
+
+    @cached_property
+    def start(self) -> bytes:
+        """The first lines of text, which guesses use."""
+        if self._start is not None:
+            return self._start
+        with explained(self.path), self.opened() as stream:
+            return beginning(blocks_of_lines(stream, self.path, SAMPLE_BYTES, b"\r\n"))[0]
+
+    @cached_property
+    def kind(self) -> str:
+        """Format of the file, a key of `KINDS`.
+
+        A file with a suffix of Parquet is read as Parquet, so that the error says what is wrong
+        with it.
+        """
+        if self.options.format is not None:
+            return self.options.format
+        if self._start is None:
+            if name_format(self.path) == "parquet":
+                return "parquet"
+            with explained(self.path), open(self.path, "rb") as raw:
+                if raw.read(len(PARQUET)) == PARQUET:
+                    return "parquet"
+        return text_format(self.path, self.start, self.options.header is not None)
+
+    def check(self, wanted: WantedColumns) -> None:
+        """Raise DataFileError for parameters that do not apply to the format."""
+        path, kind, options = self.path, self.kind, self.options
+        if kind == "libsvm" and wanted.label is not None:
+            raise DataFileError(
+                f"{path}: label={wanted.label!r} was given, but LIBSVM text has its labels first in every line{IF_CSV}"
+            )
+        if kind == "libsvm" and wanted.drop:
+            raise DataFileError(
+                f"{path}: column {wanted.drop[0]!r} cannot be left out: columns of LIBSVM text have no names{IF_CSV}"
+            )
+        for name, given in (("header", options.header), ("quotes", options.quotes)):
+            if kind != "csv" and given is not None:
+                hint = IF_CSV if kind == "libsvm" and name == "header" else ""
+                raise DataFileError(
+                    f"{path} is {KINDS[kind]}, but {name}={given} was given, which is for CSV only{hint}"
+                )
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Turn errors of readers and decompressors into DataFileError."""
+    try:
+        yield
+    except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
+        raise DataFileError(f"{path} is damaged or truncated: {error}") from error
+    except UnicodeError as error:
+        raise DataFileError(f"{path}: {error}; --encoding, in Python encoding=, names the encoding") from error
+    except (MemoryError, OSError) as error:
+        if isinstance(error, MemoryError) or error.errno == errno.ENOMEM:  # Mapping pages fails with ENOMEM.
+            raise DataFileError(f"{path}: {out_of_memory('its content')}") from error
+        if error.errno is None:  # The error is from bz2 or Parquet's reader, not from the system.
+            raise DataFileError(f"{path} is damaged: {error}") from error
+        raise
+
+
 @contextmanager
 def open_data(path: Path, options: FileOptions | None = None) -> Iterator[BinaryIO]:
     """Open a file, decompress it if its first bytes say so, and convert text to UTF-8."""
@@ -133,7 +217,8 @@ def opener_of(path: Path, file: BinaryIO, options: FileOptions | None = None) ->
     start = file.read(_MAX_START_BYTES)
     file.seek(0)
     refuse_others(path, start, options)
-    return next((opener for magic, opener in _DECOMPRESSORS.items() if start.startswith(magic)), None)
+    openers: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
+    return next((opener for magic, opener in openers.items() if start.startswith(magic)), None)
 
 
 def refuse_others(path: Path | str, start: bytes, options: FileOptions | None = None, state: str = "") -> None:
@@ -141,7 +226,7 @@ def refuse_others(path: Path | str, start: bytes, options: FileOptions | None = 
 
     Text is never refused if `options` has its format.
     """
-    kinds = _UNREAD_KINDS | ({PARQUET: "is Parquet; unpack it"} if state else {})
+    kinds = UNREAD_KINDS | ({PARQUET: "is Parquet; unpack it"} if state else {})
     found = [what for magic, what in kinds.items() if start.startswith(magic)]
     if start[257:262] == b"ustar":
         found.append("is a tar archive" + _PIPE_ADVICE.format("tar -xOf", "{path}"))
@@ -208,12 +293,8 @@ def regular(path: str | os.PathLike[str]) -> Iterator[Path]:
 def copied(stream: BinaryIO, said: str, name: str) -> Iterator[Path]:
     """Yield the path of a temporary copy, named `name`, of a stream that messages call `said`.
 
-    Raises
-    ------
-    DataFileError
-        For a stream that exceeds the memory of this process, or that has no lines.
-    OSError
-        If the copy cannot be written.
+    Raises DataFileError for a stream that exceeds the memory of this process or has no lines, and
+    OSError if the copy cannot be written.
     """
     with TemporaryDirectory(prefix="dimargin-") as folder:
         copy = _Copy(folder, name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,38 +16,33 @@ from numpy.typing import NDArray
 
 from dimargin.io.data.chunks import CHUNK, LEFT_OUT, Chunk, Chunks, DataFileError, DataSet, short
 from dimargin.io.data.labels import fraction_said, is_number, missing_label
-from dimargin.io.data.named_columns import PANDAS_INDEX, FoundLabels, TableColumns, TextLabels, matrix
+from dimargin.io.data.named_columns import PANDAS_INDEX, FoundLabels, TableColumns, TextLabels, WantedColumns, matrix
 from dimargin.io.data.parquet_pages import check_pages, footer_of
 
 
 class Batch(NamedTuple):
-    """Some rows of a file, the index of the first, and their labels or codes of labels."""
+    """Some rows of a file, their labels or codes of labels, and the index of the first row."""
 
-    first: int
-    rows: pa.RecordBatch
+    X: pa.RecordBatch
     y: NDArray[Any] | None
+    first: int
 
 
 class ParquetRows:
-    """Rows of a Parquet file; parameters as in `dimargin.io.data.read_data`.
+    """Rows of a Parquet file; `na` is as in `TextLabels`.
 
-    `types` maps the name of each feature to the type of its values.
+    `taken` has the columns of label and features, and `types` maps the name of each feature to the
+    type of its values.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        label: str | int | None,
-        columns: Sequence[str] | None,
-        needs_label: bool,
-        drop: Sequence[str],
-        na: Collection[str] = (),
-    ) -> None:
+    place = staticmethod("row {}".format)
+
+    def __init__(self, path: Path, wanted: WantedColumns, na: Collection[str] = ()) -> None:
         self._path, self._texts, self._text_labels = path, TextLabels(path, na=na), False
         with _opened(path) as (_, footer, file):
             schema, self._footer = file.schema_arrow, footer
         self._given = {name.strip(): name for name in reversed(schema.names)}
-        self.taken = TableColumns.choose(path, _named(schema), label, columns, needs_label, drop)
+        self.taken = TableColumns.choose(path, _named(schema), wanted)
         self.types = {name: value_type(schema.field(self._given[name]).type) for name in self.taken.wanted}
         self._batch_size = max(1, CHUNK // (8 * len(schema.names)))
         if self.taken.label is not None:
@@ -58,7 +53,12 @@ class ParquetRows:
                     f"{path}: column {short(self.taken.label)!r} holds {kind}; numbers or text expected as labels"
                 )
 
-    def batches(self) -> Iterator[Batch]:
+    @property
+    def names(self) -> tuple[list[str], str | None]:
+        """The names of the features, and that of the label."""
+        return self.taken.wanted, self.taken.label
+
+    def tables(self) -> Iterator[Batch]:
         """Yield the rows, batch by batch; raises DataFileError if some are missing."""
         first, before, given = 0, os.stat(self._path), [self._given[name] for name in self.taken.all]
         with _opened(self._path) as (source, footer, file):
@@ -67,7 +67,7 @@ class ParquetRows:
             n_rows = check_pages(self._path, source, footer, file.schema, given)
             for rows in file.iter_batches(self._batch_size, columns=given):
                 rows = rows.rename_columns([name.strip() for name in rows.schema.names])
-                yield Batch(first, rows, self._labels(rows, first))
+                yield Batch(rows, self._labels(rows, first), first)
                 first += rows.num_rows
                 pa.default_memory_pool().release_unused()
         now = os.stat(self._path)
@@ -93,17 +93,17 @@ class ParquetRows:
         if missing.any():
             row = int(missing.argmax())
             what = missing_label(self.taken.label, column[row].as_py())
-            raise DataFileError(f"{self._path}, row {first + row}: {what}")
+            raise DataFileError(f"{self._path}, {self.place(first + row)}: {what}")
         return y
 
     def found(self, y: NDArray[Any] | None) -> FoundLabels:
         """Return the labels of all batches, with remarks, for the joined labels or codes."""
         if self._text_labels:
-            return self._texts.found(y, self.taken.label, "row {}".format)
+            return self._texts.found(y, self.taken.label, self.place)
         if y is None or y.dtype.kind != "f" or not (odd := y != np.floor(y)).any():
             return FoundLabels(y)
         row = int(odd.argmax())
-        return FoundLabels(y, fraction=f"{self._path}, row {row}: {fraction_said(self.taken.label, y[row])}")
+        return FoundLabels(y, fraction=f"{self._path}, {self.place(row)}: {fraction_said(self.taken.label, y[row])}")
 
 
 @contextmanager
@@ -124,18 +124,16 @@ def _named(schema: pa.Schema) -> list[str]:
     return [name.strip() for name in schema.names if not PANDAS_INDEX.fullmatch(name)]
 
 
-def read_parquet(
-    path: Path, label: str | int | None, columns: Sequence[str] | None, needs_label: bool, drop: Sequence[str]
-) -> DataSet:
-    """Read a Parquet file; parameters as in `read_data`."""
-    rows = ParquetRows(path, label, columns, needs_label, drop)
+def read_parquet(path: Path, wanted: WantedColumns) -> DataSet:
+    """Read a Parquet file."""
+    rows = ParquetRows(path, wanted)
     names = rows.taken.wanted
     for name, kind in rows.types.items():
         if not (is_numeric(kind) or is_text(kind)):
             raise DataFileError(f"{path}: column {short(name)!r} holds {kind}; numbers expected{LEFT_OUT}")
 
     def chunks() -> Iterator[Chunk]:
-        for batch in rows.batches():
+        for batch in rows.tables():
             X = matrix(_without_text(path, batch, rows.types), names)
             finite = np.isfinite(X)
             if not finite.all():
@@ -157,7 +155,7 @@ def _without_text(path: Path, batch: Batch, types: dict[str, pa.DataType]) -> pa
 
     Decimals are also converted from text, because Arrow does not round them to the nearest float64.
     """
-    rows = batch.rows
+    rows = batch.X
     for name in (name for name, kind in types.items() if is_text(kind) or pa.types.is_decimal(kind)):
         texts = pc.utf8_trim_whitespace(rows.column(name).cast(pa.string()))
         try:

@@ -19,18 +19,9 @@ SAMPLE_ROWS = 100
 SAMPLE_BYTES = 2**18
 """Maximum numbers of lines and bytes that guesses use; they use at least two lines."""
 
-_SEPARATORS = ("\t", ";", "|", ",")  # The first of equally good ones is used: 1,5;2,5 has decimal commas.
-_MIN_AGREEMENT = 0.9  # At most a tenth of the lines may be malformed, with another number of separators.
+_MIN_AGREEMENT = 0.9  # At most a tenth of the lines may have another number of separators.
 _LINE_ENDS = re.compile("[\r\n]+")
-_LINE, _LINE_END = re.compile(rb"[^\r\n]+[\r\n]*"), re.compile(rb"[^\r\n][\r\n]+")
-_QUOTED_TEXT = re.compile('"[^"]*"')
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+", re.ASCII)
-_CLOCK_TIME = re.compile(r"\d{1,2}:[0-5]\d([+-]\d\d(:?\d\d)?|Z)?", re.ASCII)
-_EXACT_TIME = re.compile(r"\d{1,2}:[0-5]\d:[0-5]\d([.,]\d+)?([+-]\d\d(:?\d\d)?|Z)?", re.ASCII)
-_FORMAT_OF_SUFFIX = {
-    **dict.fromkeys((".csv", ".tsv", ".tab"), "csv"),
-    **dict.fromkeys((".parquet", ".pq", ".parq"), "parquet"),
-}
 
 
 def beginning(blocks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
@@ -47,8 +38,8 @@ def beginning(blocks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
 
 def _end_of_sample(start: bytes) -> int | None:
     """Return the end of the sample, at least two lines, independently of the text's blocks."""
-    first = _LINE.search(start)
-    found = first and _LINE_END.search(start, max(first.end(), SAMPLE_BYTES - 2))
+    first = re.search(rb"[^\r\n]+[\r\n]*", start)
+    found = first and re.compile(rb"[^\r\n][\r\n]+").search(start, max(first.end(), SAMPLE_BYTES - 2))
     return found.end() if found else None
 
 
@@ -57,7 +48,8 @@ def name_format(path: Path) -> str | None:
     suffixes = [s.lower() for s in path.suffixes]
     if suffixes and suffixes[-1] in (".gz", ".bz2", ".xz"):
         suffixes.pop()
-    return _FORMAT_OF_SUFFIX.get(suffixes[-1]) if suffixes else None
+    last = suffixes[-1] if suffixes else ""
+    return "csv" if last in (".csv", ".tsv", ".tab") else "parquet" if last in (".parquet", ".pq", ".parq") else None
 
 
 def text_format(path: Path, start: bytes, has_columns: bool = False) -> str:
@@ -67,15 +59,18 @@ def text_format(path: Path, start: bytes, has_columns: bool = False) -> str:
     it `has_columns`. Times of day contain a colon but are not features.
     """
     text = start.decode("utf-8-sig", errors="replace")
+    zone = r"([+-]\d\d(:?\d\d)?|Z)?"
+    clock_time, exact_time = rf"\d{{1,2}}:[0-5]\d{zone}", rf"\d{{1,2}}:[0-5]\d:[0-5]\d([.,]\d+)?{zone}"
     for line in _LINE_ENDS.split(text, SAMPLE_ROWS)[:SAMPLE_ROWS]:
         first, *others = line.partition("#")[0].split() or [""]
         if any(letter in word for word in others or [first] for letter in ",;|"):
             return "csv"
-        pairs = [":" in word and not _EXACT_TIME.fullmatch(word) for word in others]
+        pairs = [":" in word and not re.fullmatch(exact_time, word, re.ASCII) for word in others]
         if pairs and len(set(pairs)) == 1:
             return "libsvm" if pairs[0] else "csv"
         if pairs:
-            if all(_CLOCK_TIME.fullmatch(word) for word, is_pair in zip(others, pairs, strict=True) if is_pair):
+            words = (word for word, is_pair in zip(others, pairs, strict=True) if is_pair)
+            if all(re.fullmatch(clock_time, word, re.ASCII) for word in words):
                 return "csv"
             break
     return "csv" if has_columns or name_format(path) == "csv" else "libsvm"
@@ -103,12 +98,13 @@ def separator(text: str, quotes: bool | None = None) -> str:
     Separators within quotes are ignored unless `quotes` is False, and so are remarks if there are
     other lines.
     """
-    text = text if quotes is False else _QUOTED_TEXT.sub('""', text)
+    separators = "\t;|,"  # The first of equally good ones is used: 1,5;2,5 has decimal commas.
+    text = text if quotes is False else re.sub('"[^"]*"', '""', text)
     lines = [line for line in _LINE_ENDS.split(text) if line.strip()][: SAMPLE_ROWS + 1]
     lines = [line for line in lines if not is_remark(line)] or lines or [""]
-    found = {one: _Counts.of([line.count(one) for line in lines]) for one in _SEPARATORS}
+    found = {one: _Counts.of([line.count(one) for line in lines]) for one in separators}
     blanks = _Counts.of([max(0, len(line.split(None, MAX_COLUMNS)) - 1) for line in lines])
-    best = max(_SEPARATORS, key=found.__getitem__)
+    best = max(separators, key=found.__getitem__)
     if not found[best].usual:
         return BLANKS if blanks.agree or 1 < blanks.first + 1 == blanks.usual else ","
     is_aligned = best == "\t" and blanks.usual > found[best].usual
@@ -122,8 +118,6 @@ def separator(text: str, quotes: bool | None = None) -> str:
 # ---- names -----------------------------------------------------------------------------------------------------------
 
 _SURE_EVIDENCE = 3  # With this much evidence, the first line holds names.
-_WHOLE_NUMBER = re.compile(r"[+-]?\d{1,18}", re.ASCII)
-_SOME_DIGITS = re.compile(r"\d+", re.ASCII)
 
 
 def has_names(first: Sequence[str], below: Sequence[Sequence[str]]) -> bool | None:
@@ -157,7 +151,7 @@ def _with_point(cell: str) -> str:
 
 def _form(text: str) -> str | None:
     """Return the form of a text with digits, such as "0-0-0" for 2019-05-01 or "A0" for A11."""
-    form = _SOME_DIGITS.sub("0", text)
+    form = re.sub(r"\d+", "0", text, flags=re.ASCII)
     return form if "0" in form else None
 
 
@@ -179,12 +173,13 @@ def _evidence(field: str, column: list[str]) -> int:
 
 def _evidence_of_number(field: str, column: list[str]) -> int:
     """Return the evidence that a number is the name of a column of numbers."""
-    is_whole = _WHOLE_NUMBER.fullmatch(field) is not None
+    whole_number = re.compile(r"[+-]?\d{1,18}", re.ASCII)
+    is_whole = whole_number.fullmatch(field) is not None
     if field in column:
         return -1 if is_whole else -_SURE_EVIDENCE
     values, value = [float(cell) for cell in column], float(field)
     low, high = min(values), max(values)
-    if is_whole and not any(map(_WHOLE_NUMBER.fullmatch, column)):
+    if is_whole and not any(map(whole_number.fullmatch, column)):
         return min(len(column), 1 if low <= value <= high else 2)
     if low <= value <= high:
         return 0 if is_whole else -1

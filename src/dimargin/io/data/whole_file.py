@@ -6,30 +6,19 @@ them and frees each chunk as soon as it is copied, so that a file is never in me
 
 from __future__ import annotations
 
-import errno
-import gzip
-import lzma
 import os
 import warnings
-import zlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 from dimargin.io.data.chunks import DataFileError, DataSet
-from dimargin.io.data.csv_text import CsvLayout, read_csv
+from dimargin.io.data.csv_text import csv_names, read_csv
 from dimargin.io.data.libsvm import read_libsvm
-from dimargin.io.data.lines import blocks_of_lines
-from dimargin.io.data.named_columns import arrow_explained
-from dimargin.io.data.opening import PARQUET, FileOptions, open_data, regular
+from dimargin.io.data.named_columns import WantedColumns, arrow_explained
+from dimargin.io.data.opening import KINDS, DataFile, FileOptions, explained, regular
 from dimargin.io.data.row_numbers import remarks_on_row_numbers
-from dimargin.io.data.sniffing import SAMPLE_BYTES, beginning, name_format, text_format
-from dimargin.system.memory import out_of_memory
-
-KINDS = {"csv": "CSV", "libsvm": "LIBSVM text", "parquet": "Parquet"}
-IF_CSV = "; if it is CSV, add --format csv, in Python format='csv'"
 
 
 def read_data(
@@ -116,8 +105,9 @@ def read_data(
     >>> data.X.tolist(), data.y.tolist(), data.feature_names
     ([[120.0, 0.0], [80.0, 7.0]], ['ham', 'spam'], ['length', 'links'])
     """
-    options = FileOptions(format, header, encoding, quotes)
-    data = read_file(path, label, columns, n_features, zero_based, needs_label, drop, options, weighted)
+    options, wanted = FileOptions(format, header, encoding, quotes), WantedColumns(label, columns, needs_label, drop)
+    with regular(path) as path:
+        data = read_file(DataFile(path, options), wanted, n_features, zero_based, weighted)
     for remark in data.remarks:
         warnings.warn(remark, DataFileWarning, stacklevel=2)
     return data
@@ -128,79 +118,42 @@ class DataFileWarning(UserWarning):
 
 
 def read_file(
-    path: str | os.PathLike[str],
-    label: str | int | None = None,
-    columns: Sequence[str] | None = None,
+    file: DataFile,
+    wanted: WantedColumns = WantedColumns(),  # noqa: B008 (frozen)
     n_features: int | None = None,
     zero_based: bool | None = None,
-    needs_label: bool = True,
-    drop: Sequence[str] = (),
-    options: FileOptions | None = None,
     weighted: bool = False,
 ) -> DataSet:
     """Read a data file like `read_data`, but return warnings in the result."""
-    options = options or FileOptions()
-    with regular(path) as path, explained(path):
-        kind = format_taking(path, options, label, drop)
-        if weighted and kind != "libsvm":
-            raise DataFileError(f"{path} is {KINDS[kind]}; expected LIBSVM text, whose labels may have weights")
-        with open_data(path, options) as stream:
-            if kind == "libsvm":
-                data = read_libsvm(path, stream, n_features, zero_based, needs_label, weighted)
-            else:
-                with arrow_explained(path):
-                    if kind == "csv":
-                        data = read_csv(path, stream, label, columns, needs_label, drop, options)
-                    else:
-                        from dimargin.io.data.parquet import read_parquet  # This import loads pyarrow.
+    path = file.path
+    with explained(path):
+        file.check(wanted)
+        if weighted and file.kind != "libsvm":
+            raise DataFileError(f"{path} is {KINDS[file.kind]}; expected LIBSVM text, whose labels may have weights")
+        if file.kind == "libsvm":
+            data = read_libsvm(file, wanted.needs_label, n_features, zero_based, weighted)
+        elif file.kind == "csv":
+            with arrow_explained(path):
+                data = read_csv(file, wanted)
+        else:
+            from dimargin.io.data.parquet import read_parquet  # This import loads pyarrow.
 
-                        data = read_parquet(path, label, columns, needs_label, drop)
+            with arrow_explained(path), file.opened():  # Opening it refuses other kinds of files.
+                data = read_parquet(path, wanted)
         check_width(path, data.X.shape[1], n_features)
-        if columns is None and n_features is None:
+        if wanted.columns is None and n_features is None:
             data = replace(data, remarks=(*data.remarks, *remarks_on_row_numbers(path, data)))
         return data
 
 
-def format_taking(
-    path: Path,
-    options: FileOptions,
-    label: str | int | None,
-    drop: Sequence[str] = (),
-    start: bytes | None = None,
-) -> str:
-    """Return the format of a file; raises DataFileError for parameters that do not apply to it.
-
-    `start` is the beginning of its text, which is read if it is None.
-    """
-    kind = data_format(path, options, start)
-    if kind == "libsvm" and label is not None:
-        raise DataFileError(
-            f"{path}: label={label!r} was given, but LIBSVM text has its labels first in every line{IF_CSV}"
-        )
-    if kind == "libsvm" and drop:
-        raise DataFileError(
-            f"{path}: column {drop[0]!r} cannot be left out: columns of LIBSVM text have no names{IF_CSV}"
-        )
-    if kind != "csv" and options.header is not None:
-        raise DataFileError(
-            f"{path} is {KINDS[kind]}, but header={options.header} was given, which is for CSV only"
-            + (IF_CSV if kind == "libsvm" else "")
-        )
-    if kind != "csv" and options.quotes is not None:
-        raise DataFileError(f"{path} is {KINDS[kind]}, but quotes={options.quotes} was given, which is for CSV only")
-    return kind
-
-
-def column_names(
-    path: Path, options: FileOptions, label: str | int | None = None, named: Sequence[str] = ()
-) -> list[str]:
-    """Return the column names of CSV or Parquet; `label` and `named` help to recognise names."""
-    with explained(path), arrow_explained(path):
-        if data_format(path, options) == "csv":
-            return CsvLayout.of(path, options, label, None, named).names
+def column_names(file: DataFile, wanted: WantedColumns) -> list[str]:
+    """Return the column names of CSV or Parquet; the names in `wanted` help to recognise them."""
+    with explained(file.path), arrow_explained(file.path):
+        if file.kind == "csv":
+            return csv_names(file, wanted)
         from dimargin.io.data.parquet import names_in
 
-        return names_in(path)
+        return names_in(file.path)
 
 
 def check_width(path: Path, width: int, n_features: int | None) -> None:
@@ -209,40 +162,3 @@ def check_width(path: Path, width: int, n_features: int | None) -> None:
         raise DataFileError(f"{path} has no features")
     if n_features is not None and width != n_features:
         raise DataFileError(f"{path}: {width} feature columns, expected {n_features}")
-
-
-def data_format(path: Path, options: FileOptions, start: bytes | None = None) -> str:
-    """Return "libsvm", "csv" or "parquet", from the options or else from the content of a file.
-
-    A file with a suffix of Parquet is read as Parquet, so that the error says what is wrong with
-    it. `start` is the beginning of its text, which is read if it is None.
-    """
-    has_columns = options.header is not None
-    if start is not None:
-        return options.format or text_format(path, start, has_columns)
-    if options.format is not None or name_format(path) == "parquet":
-        return options.format or "parquet"
-    with explained(path):
-        with open(path, "rb") as raw:
-            if raw.read(len(PARQUET)) == PARQUET:
-                return "parquet"
-        with open_data(path, options) as stream:
-            start, _ = beginning(blocks_of_lines(stream, path, SAMPLE_BYTES, b"\r\n"))
-    return text_format(path, start, has_columns)
-
-
-@contextmanager
-def explained(path: Path) -> Iterator[None]:
-    """Turn errors of readers and decompressors into DataFileError."""
-    try:
-        yield
-    except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
-        raise DataFileError(f"{path} is damaged or truncated: {error}") from error
-    except UnicodeError as error:
-        raise DataFileError(f"{path}: {error}; --encoding, in Python encoding=, names the encoding") from error
-    except (MemoryError, OSError) as error:
-        if isinstance(error, MemoryError) or error.errno == errno.ENOMEM:  # Mapping pages fails with ENOMEM.
-            raise DataFileError(f"{path}: {out_of_memory('its content')}") from error
-        if error.errno is None:  # The error is from bz2 or Parquet's reader, not from the system.
-            raise DataFileError(f"{path} is damaged: {error}") from error
-        raise

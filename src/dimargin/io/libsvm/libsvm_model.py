@@ -206,8 +206,8 @@ def one_vs_one(
 
 def libsvm_kernel(kernel: Kernel | None) -> Kernel | None:
     """Return the kernel; raises ValueError for one that LIBSVM does not have."""
-    if kernel is not None and kernel.name == "laplacian":
-        raise ValueError("the Laplacian kernel has no LIBSVM form; LIBSVM has linear, poly and rbf")
+    if kernel is not None and kernel.name not in ("linear", "poly", "rbf"):
+        raise ValueError(f"kernel={kernel.name!r} has no LIBSVM form; LIBSVM has linear, poly and rbf")
     return kernel
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dimargin.io.data.chunks import CHUNK, DataFileError, short
 from dimargin.io.data.lines import blocks_of_lines
-from dimargin.io.data.whole_file import explained
+from dimargin.io.data.opening import explained
 from dimargin.kernels.column_statistics import narrowed
 from dimargin.system.arrays import Floats, Indices
 from dimargin.system.writing import write_file

@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import math
 import os
-from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, NoReturn
 
@@ -19,7 +18,7 @@ import scipy.sparse as sp
 from dimargin.io.data.chunks import CHUNK, Chunks, DataFileError, short
 from dimargin.io.data.libsvm import LibsvmRows
 from dimargin.io.data.lines import blocks_of_lines
-from dimargin.io.data.whole_file import explained
+from dimargin.io.data.opening import explained
 from dimargin.io.libsvm.libsvm_model import LibsvmModel, csr_rows
 from dimargin.io.models.model_format import ModelFileError, is_model_file
 from dimargin.kernels.functions import MAX_DEGREE, Kernel
@@ -33,10 +32,6 @@ _UNSUPPORTED_KINDS = {
     "epsilon_svr": "it is a regression",
     "nu_svr": "it is a regression",
 }
-_HEADER_KEYWORDS = {
-    "svm_type", "kernel_type", "degree", "gamma", "coef0", "nr_class", "total_sv", "rho", "label", "probA", "probB",
-    "prob_density_marks", "nr_sv",
-}  # fmt: skip
 _MAX_HEADER_BYTES = 2**24  # The words of the header need up to fifty times as much memory.
 
 
@@ -117,7 +112,6 @@ def from_libsvm(path: str | os.PathLike[str], zero_based: bool | None = None) ->
 
 
 def _read(path: Path, stream: io.BufferedReader, zero_based: bool | None) -> LibsvmModel:
-    """Read a model from a stream; parameters and errors as in `from_libsvm`."""
     if is_model_file(stream.peek()):
         raise ModelFileError(f"{path} is not a LIBSVM text model, but a dimargin model file, for `dimargin predict`")
     header = _Header(path, stream)
@@ -172,9 +166,8 @@ def _vectors(
     rows = LibsvmRows(header.path, header.length + 1)
     blocks = blocks_of_lines(stream, header.path, CHUNK, first_line=header.length + 1)
     try:
-        chunks = rows.chunks(map(lines.as_rows, blocks))
-        first = next((chunk for chunk in chunks if chunk.X.shape[0]), None)
-        data = None if first is None else rows.joined(Chunks(header.path, chain([first], chunks)), None, zero_based)
+        collected = Chunks.from_any(header.path, rows.chunks(map(lines.as_rows, blocks)))
+        data = None if collected is None else rows.joined(collected, None, zero_based)
     except DataFileError as error:
         raise ModelFileError(f"{error}; the label is a support vector's coefficient") from error
     if lines.n_vectors != expected or lines.is_cut or (data is not None and not n_own):
@@ -247,6 +240,10 @@ class _Header:
 
     def __init__(self, path: Path, stream: BinaryIO) -> None:
         self.path, self.entries, self.length = path, dict[str, _Entry](), 0
+        known = {
+            "svm_type", "kernel_type", "degree", "gamma", "coef0", "nr_class", "total_sv", "rho", "label", "probA",
+            "probB", "prob_density_marks", "nr_sv",
+        }  # fmt: skip
         room = _MAX_HEADER_BYTES
         while True:
             line = stream.readline(room + 1)
@@ -259,7 +256,7 @@ class _Header:
                 )
             if words == ["SV"] and is_whole:
                 return
-            if not words or words[0] not in _HEADER_KEYWORDS or words[0] in self.entries or not is_whole:
+            if not words or words[0] not in known or words[0] in self.entries or not is_whole:
                 raise ModelFileError(
                     f"{path}, line {self.length}: {short(' '.join(words))!r} does not belong to a LIBSVM text model; "
                     "expected each of its keywords once, then a line 'SV'"

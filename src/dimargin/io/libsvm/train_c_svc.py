@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from dimargin.estimators import SVMClassifier
-from dimargin.estimators.fit_progress import Monitor
+from dimargin.estimators.fit_progress import Monitor, observed
 from dimargin.io.libsvm import LibsvmModel
 from dimargin.io.libsvm.export import libsvm_model
 from dimargin.io.libsvm.libsvm_model import csr_rows, whole_labels
@@ -74,12 +74,9 @@ class OneVsOne:
         X, n_classes = self._values(X), int(codes.max()) + 1
         machine: SVMClassifier = clone(self.machine).set_params(multi_class="one_vs_one")
         if self.cache is not None:
-            largest = int(np.sort(np.bincount(codes))[-2:].sum())
-            needed = machine._memory_needed(largest, int(X.size), 1) + 16 * len(codes) * n_classes
-            machine.set_params(memory_limit=needed + self.cache)
-        if not quiet:
-            machine._monitor = _Dots()
-        with warnings.catch_warnings(record=True) as complaints:
+            plan = machine.fit_plan(X.shape[0], X.shape[1], int(X.size), np.bincount(codes).tolist())
+            machine.set_params(memory_limit=plan.memory + self.cache)
+        with observed(machine, None if quiet else _Dots()), warnings.catch_warnings(record=True) as complaints:
             warnings.simplefilter("always", ConvergenceWarning)
             # For two classes, a positive decision value means the first one here, and the second in
             # SVMClassifier.
@@ -89,7 +86,6 @@ class OneVsOne:
         return machine
 
     def _values(self, X: Any) -> Any:
-        """Return the data that the machine is fitted on."""
         if self.machine.kernel != "precomputed":
             return X
         indices = X[:, [0]]

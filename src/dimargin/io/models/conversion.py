@@ -1,14 +1,15 @@
 """Conversion of estimators, kernels and routers to files of `dimargin.io.models.model_format`, and back.
 
-Loading creates objects only of the few classes in `_CLASSES`, sets only the attributes listed
+Loading creates objects only of the few classes in `_STORABLE_CLASSES`, sets only the attributes listed
 there, and checks that the arrays fit together before anything is computed with them.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
+from functools import partial
 from inspect import signature
 from itertools import pairwise
 from pathlib import Path
@@ -53,48 +54,57 @@ from dimargin.io.models.table_steps import TABLE_STEPS, restored, stored, widths
 from dimargin.kernels.column_statistics import SparseColumns
 from dimargin.kernels.user import UserKernel
 from dimargin.shards.partition import KernelClusters, Split
-from dimargin.strategies import LINEAR_SOLVERS, STRATEGIES, Committee, Options, Router
+from dimargin.strategies import OPTION_CLASSES, Committee, Options, Router
 from dimargin.system.memory import out_of_memory
 from dimargin.system.value_tree import Arrays, Step, decode, encode, encode_parts
 
-_CERTIFICATE_ATTRS = (
-    "objective_", "dual_objective_", "duality_gap_", "certificate_", "status_", "n_iter_", "history_",
-)  # fmt: skip
-_KERNEL_ATTRS = (
-    "classes_", "support_", "support_vectors_", "dual_coef_", "intercept_", "n_support_", *_CERTIFICATE_ATTRS,
-    "_transform", "_router", "_n_given",
-)  # fmt: skip
-_LINEAR_ATTRS = ("classes_", "coef_", "intercept_", *_CERTIFICATE_ATTRS, "_partial")
-_GOSSIP_ATTRS = (
-    "classes_", "coef_", "intercept_", "site_coef_", "site_average_coef_", "site_intercept_",
-    "site_average_intercept_", "site_of_rows_", *_CERTIFICATE_ATTRS,
-)  # fmt: skip
-_DETECTOR_ATTRS = (
-    "support_", "support_vectors_", "dual_coef_", "offset_", *_CERTIFICATE_ATTRS, "_transform", "_square", "_n_given",
-)  # fmt: skip
+Check = Callable[[Any], None]
 _COMMON_ATTRS = ("n_features_in_", "feature_names_in_")
-# Files may hold these classes with these fitted attributes, and with `_COMMON_ATTRS`.
-_CLASSES: dict[str, tuple[type[BaseEstimator], tuple[str, ...]]] = {
-    **{
-        machine.__name__: (machine, _KERNEL_ATTRS if issubclass(machine, KernelMarginClassifier) else _LINEAR_ATTRS)
-        for machine in MACHINES.values()
-    },
-    "CoreSetSVMClassifier": (CoreSetSVMClassifier, _KERNEL_ATTRS),
-    "GossipSVMClassifier": (GossipSVMClassifier, _GOSSIP_ATTRS),
-    "CoreSetSVDD": (CoreSetSVDD, (*_DETECTOR_ATTRS, "radius_", "center_")),
-    "OneClassCoreSetSVM": (OneClassCoreSetSVM, _DETECTOR_ATTRS),
-    "MinMaxScaler": (MinMaxScaler, ("scale_", "min_", "data_min_", "data_max_", "data_range_", "n_samples_seen_")),
-    "StandardScaler": (StandardScaler, ("scale_", "mean_", "var_", "n_samples_seen_")),
-    "MaxAbsScaler": (MaxAbsScaler, ("scale_", "max_abs_", "n_samples_seen_")),
-    "QuantileTransformer": (QuantileTransformer, ("quantiles_", "references_", "n_quantiles_")),
-    "CalendarFeatures": (CalendarFeatures, ("days_", "has_times_")),
-    "FourierFeatures": (FourierFeatures, ("frequencies_",)),
-    "SparseScaler": (SparseScaler, ("columns_", "scale_")),
-    **{name: (step, ()) for name, step in TABLE_STEPS.items()},
-}
-_OPTION_CLASSES: dict[str, type[Options]] = {
-    options.__name__: options for options in (*STRATEGIES.values(), *LINEAR_SOLVERS.values())
-}
+
+
+def _storable_classes() -> dict[str, tuple[type[BaseEstimator], tuple[str, ...], Check]]:
+    """Return the classes that files may hold, with their fitted attributes and checks, by name."""
+    certificate = (
+        "objective_", "dual_objective_", "duality_gap_", "certificate_", "status_", "n_iter_", "history_",
+    )  # fmt: skip
+    kernel = (
+        "classes_", "support_", "support_vectors_", "dual_coef_", "intercept_", "n_support_", *certificate,
+        "_transform", "_router", "_n_given",
+    )  # fmt: skip
+    linear = ("classes_", "coef_", "intercept_", *certificate, "_partial")
+    gossip = (
+        "classes_", "coef_", "intercept_", "site_coef_", "site_average_coef_", "site_intercept_",
+        "site_average_intercept_", "site_of_rows_", *certificate,
+    )  # fmt: skip
+    detector = (
+        "support_", "support_vectors_", "dual_coef_", "offset_", *certificate, "_transform", "_square", "_n_given",
+    )  # fmt: skip
+    minmax = ("scale_", "min_", "data_min_", "data_max_", "data_range_", "n_samples_seen_")
+    standard, maxabs = ("scale_", "mean_", "var_", "n_samples_seen_"), ("scale_", "max_abs_", "n_samples_seen_")
+    classes: dict[type[BaseEstimator], tuple[tuple[str, ...], Check]] = {
+        **{
+            machine: (kernel, check_machine)
+            if issubclass(machine, KernelMarginClassifier)
+            else (linear, check_linear_machine)
+            for machine in MACHINES.values()
+        },
+        CoreSetSVMClassifier: (kernel, check_machine),
+        GossipSVMClassifier: (gossip, check_linear_machine),
+        CoreSetSVDD: ((*detector, "radius_", "center_"), check_detector),
+        OneClassCoreSetSVM: (detector, check_detector),
+        MinMaxScaler: (minmax, partial(check_scaler, attributes=minmax)),
+        StandardScaler: (standard, partial(check_scaler, attributes=standard)),
+        MaxAbsScaler: (maxabs, partial(check_scaler, attributes=maxabs)),
+        QuantileTransformer: (("quantiles_", "references_", "n_quantiles_"), check_quantiles),
+        CalendarFeatures: (("days_", "has_times_"), check_calendar),
+        FourierFeatures: (("frequencies_",), check_fourier),
+        SparseScaler: (("columns_", "scale_"), check_sparse_scaler),
+        **{step: ((), check_step) for step in TABLE_STEPS.values()},
+    }
+    return {kind.__name__: (kind, *about) for kind, about in classes.items()}
+
+
+_STORABLE_CLASSES = _storable_classes()
 
 
 def save(model: Any, path: str | os.PathLike[str], notes: Mapping[str, Any] | None = None) -> None:
@@ -226,15 +236,15 @@ def _check_loadable(steps: list[tuple[str, Any]], pipeline: bool) -> None:
 
 def _plain_step(name: str, step: Any) -> Step:
     kind = type(step).__name__
-    if _CLASSES.get(kind, (None,))[0] is not type(step):
-        advice = f"supported types are {', '.join(_CLASSES)}"
+    if _STORABLE_CLASSES.get(kind, (None,))[0] is not type(step):
+        advice = f"supported types are {', '.join(_STORABLE_CLASSES)}"
         if hasattr(step, "best_estimator_"):
             advice = "save its best_estimator_, or use skops (docs/interoperability.md)"
         raise TypeError(f"cannot save a model of type {type(step).__qualname__}; {advice}")
     check_is_fitted(step)
     if kind in TABLE_STEPS:
         return Step(name, kind, *stored(step))
-    absent, names = object(), _CLASSES[kind][1] + _COMMON_ATTRS
+    absent, names = object(), _STORABLE_CLASSES[kind][1] + _COMMON_ATTRS
     own = {name: value for name in names if (value := kept_of(step, name, absent)) is not absent}
     return Step(name, kind, step.get_params(deep=False), own)
 
@@ -245,7 +255,7 @@ def _decode_step(step: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) ->
         estimator = restored(step["class"], *parts)
         check_step(estimator)
         return estimator
-    make, attributes = _CLASSES[step["class"]]
+    make, attributes, check = _STORABLE_CLASSES[step["class"]]
     unknown = set(step["attributes"]) - {*attributes, *_COMMON_ATTRS}
     if unknown:
         raise ValueError(f"unknown attributes {sorted(unknown)}")
@@ -256,22 +266,7 @@ def _decode_step(step: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) ->
     for key, value in _decode_parts(step["attributes"], arrays).items():
         setattr(estimator, key, value)
     check_step(estimator)
-    if isinstance(estimator, KernelMarginClassifier):
-        check_machine(estimator)
-    elif isinstance(estimator, MarginClassifier):
-        check_linear_machine(estimator)
-    elif isinstance(estimator, CoreSetDetector):
-        check_detector(estimator)
-    elif isinstance(estimator, CalendarFeatures):
-        check_calendar(estimator)
-    elif isinstance(estimator, FourierFeatures):
-        check_fourier(estimator)
-    elif isinstance(estimator, SparseScaler):
-        check_sparse_scaler(estimator)
-    elif isinstance(estimator, QuantileTransformer):
-        check_quantiles(estimator)
-    else:
-        check_scaler(estimator, attributes)
+    check(estimator)
     return estimator
 
 
@@ -299,7 +294,7 @@ def _encode_other(value: Any, where: str, arrays: Arrays) -> Any:
         return {"router": _encode_parts(parts, where, arrays)}
     if isinstance(value, Split):
         return {"split": _encode_parts(vars(value), where, arrays)}
-    if isinstance(value, Options) and _OPTION_CLASSES.get(type(value).__name__) is type(value):
+    if isinstance(value, Options) and OPTION_CLASSES.get(type(value).__name__) is type(value):
         parameters = value.get_params(deep=False)
         return {"strategy": type(value).__name__, "parameters": encode(parameters, where, arrays, _encode_other)}
     if type(value) is algorithm_class(type(value).__name__):
@@ -334,7 +329,7 @@ def _decode_other(value: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) 
     if "step" in value:
         return _decode_step(value["step"], arrays)
     if "strategy" in value:
-        return _OPTION_CLASSES[value["strategy"]](**decode(value["parameters"], arrays, _decode_other))
+        return OPTION_CLASSES[value["strategy"]].from_saved(decode(value["parameters"], arrays, _decode_other))
     if "algorithm" in value:
         return _algorithm(value["algorithm"], decode(value["parameters"], arrays, _decode_other))
     return decode_transform(value, arrays)

@@ -19,13 +19,6 @@ from dimargin.kernels.row_transform import RowTransform
 from dimargin.kernels.user import UserKernel
 from dimargin.strategies import Committee, Router
 
-# Scalers use these attributes to transform, unless the named parameter is off.
-_SCALER_ATTRIBUTES: dict[str, dict[str, str | None]] = {
-    "MinMaxScaler": {"scale_": None, "min_": None},
-    "StandardScaler": {"scale_": "with_std", "mean_": "with_mean"},
-    "MaxAbsScaler": {"scale_": None},
-}
-
 
 def check_step(step: Any) -> None:
     """Raise ValueError for wrong types of attributes that steps need or commands print."""
@@ -40,9 +33,13 @@ def check_step(step: Any) -> None:
         and (threads is None or (_is_whole(threads) and threads != 0))
         and isinstance(vars(step).get("kernel", ""), str)
     )
-    if not sound:
-        raise ValueError("its width, column names, kernel or n_jobs are invalid")
+    _require(sound, "its width, column names, kernel or n_jobs are invalid")
     _check_certificate(vars(step))
+
+
+def _require(sound: bool, reason: str) -> None:
+    if not sound:
+        raise ValueError(reason)
 
 
 def _check_certificate(attributes: dict[str, Any]) -> None:
@@ -55,8 +52,7 @@ def _check_certificate(attributes: dict[str, Any]) -> None:
         and isinstance(history, list)
         and all(isinstance(entry, dict) for entry in history)
     )
-    if not sound:
-        raise ValueError("its certificate or history is invalid")
+    _require(sound, "its certificate or history is invalid")
 
 
 def _n_outputs(classes: Any) -> int:
@@ -69,8 +65,7 @@ def _n_outputs(classes: Any) -> int:
         and len(set(classes.tolist())) == len(classes)
         and (classes.dtype.kind != "f" or bool(np.isfinite(classes).all()))
     )
-    if not sound:
-        raise ValueError("its classes are not two or more distinct labels")
+    _require(sound, "its classes are not two or more distinct labels")
     return 1 if len(classes) == 2 else len(classes)
 
 
@@ -86,8 +81,7 @@ def check_machine(machine: Any) -> None:
         and (machine._router is None or _fits_router(machine._router, machine.support_vectors_))
         and (machine._router is None or _fits_outputs(machine._router, n_outputs))
     )
-    if not sound:
-        raise ValueError("its arrays do not fit together")
+    _require(sound, "its arrays do not fit together")
 
 
 def _check_pairs(machine: Any, n_classes: int) -> None:
@@ -103,12 +97,10 @@ def _check_pairs(machine: Any, n_classes: int) -> None:
         and bool((counts >= 0).all())
         and int(counts.sum(dtype=np.int64)) == machine.dual_coef_.shape[1]
     )
-    if not sound:
-        raise ValueError("the arrays of its pairs of classes do not fit together")
+    _require(sound, "the arrays of its pairs of classes do not fit together")
 
 
 def _fits_vectors(machine: Any, n_outputs: int) -> bool:
-    """Return whether support vectors, indices, coefficients, kernel and width fit together."""
     if not (_is_matrix(machine.support_vectors_) and _is_matrix(machine.dual_coef_)):
         return False
     n_vectors, n_features = machine.support_vectors_.shape
@@ -135,8 +127,7 @@ def check_linear_machine(machine: Any) -> None:
         and _is_real(machine.intercept_, (n_outputs,))
         and _fits_partial(vars(machine).get("_partial"), coefficients)
     )
-    if not sound:
-        raise ValueError("its arrays do not fit together")
+    _require(sound, "its arrays do not fit together")
 
 
 def _fits_partial(partial: Any, coefficients: Any) -> bool:
@@ -161,8 +152,7 @@ def check_detector(detector: Any) -> None:
         and isinstance(detector.certificate_, str)
         and (not isinstance(detector, CoreSetSVDD) or _fits_ball(detector))
     )
-    if not sound:
-        raise ValueError("its attributes do not fit together")
+    _require(sound, "its attributes do not fit together")
 
 
 def _fits_ball(detector: CoreSetSVDD) -> bool:
@@ -309,17 +299,20 @@ def check_sparse_scaler(step: SparseScaler) -> None:
         and _is_real(scale, columns.shape)
         and bool((scale > 0).all())
     )
-    if not sound:
-        raise ValueError("columns_ and scale_ of the SparseScaler are invalid, or do not fit together and its width")
+    _require(sound, "columns_ and scale_ of the SparseScaler are invalid, or do not fit together and its width")
 
 
 def check_scaler(scaler: Any, attributes: tuple[str, ...]) -> None:
     """Raise ValueError for attributes that are missing or not one number per column."""
     kind, shape = type(scaler).__name__, (scaler.n_features_in_,)
     scaler._validate_params()
-    for name, parameter in _SCALER_ATTRIBUTES[kind].items():
-        needed = parameter is None or getattr(scaler, parameter)
-        if needed and not _is_real(getattr(scaler, name, None), shape):
+    needed = {
+        "scale_": getattr(scaler, "with_std", True),
+        "mean_": getattr(scaler, "with_mean", False),
+        "min_": kind == "MinMaxScaler",
+    }
+    for name in (name for name, is_needed in needed.items() if is_needed):
+        if not _is_real(getattr(scaler, name, None), shape):
             raise ValueError(f"{name} of the {kind} is not a finite number for each of its {shape[0]} columns")
     for name in attributes:
         values = getattr(scaler, name, None)

@@ -185,7 +185,6 @@ def _is_inner(step: Any) -> bool:
 
 
 def _smallest_rows(place: Mapping[str, int], transformers: Sequence[tuple[str, Any, list[str]]]) -> NDArray[Any]:
-    """Return an array of one row that the transformers accept."""
     rows = np.zeros((1, len(place)), dtype=object)
     for _, inner, columns in transformers:
         if isinstance(inner, OneHotEncoder):

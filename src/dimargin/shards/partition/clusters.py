@@ -4,19 +4,14 @@
     2  every row to the nearest centre:  argmin_c |mu_c|^2 - 2 <phi(x), mu_c>,   mu_c the mean of the sample's part
 
 A row costs m kernel values, whatever the number of clusters. The same formula (`KernelClusters`)
-assigns unseen rows, and it alone decides which model of a level predicts them. See
-docs/algorithms.md#kernel-clusters.
+assigns unseen rows, and it alone decides which model of a level predicts them.
 
-This differs from the paper in three ways. *The kernel*: under a local kernel (large gamma) nearly
-all rows of a sample are equally far apart, so that any clustering is as good as another, and most
-rows end up at the most diffuse centre. On covtype with gamma = 32 and 64 clusters from a sample of
-1,000, one cluster took 304,914 of 464,810 rows, and 0.61 of the kernel's sum lay inside clusters;
-with gamma = 0.24 for the clustering, none had more than 4 times the mean, and 0.92 lay inside
-(bench/scripts/bench_cited.py). Theorem 1 bounds the loss by the kernel's sum between clusters, so
-the second clustering is better *for the first kernel*. Therefore a stationary kernel clusters with
-gamma lowered to one over the median distance in the sample (``wide=False`` follows the paper).
-*The start* is k-means++ in the kernel's space, the best of five, because random labels collapse.
-*Empty clusters* take the row furthest from its centre; those that no row is nearest to are dropped.
+This differs from the paper in three ways (docs/algorithms.md#kernel-clusters). *The kernel*: under a
+local kernel (large gamma) nearly all rows of a sample are equally far apart, so that any clustering is
+as good as another. Therefore a stationary kernel clusters with gamma lowered to one over the median
+distance in the sample (``wide=False`` follows the paper). *The start* is k-means++ in the kernel's
+space, the best of five, because random labels collapse. *Empty clusters* take the row furthest from
+its centre; those that no row is nearest to are dropped.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dimargin.problems.objectives import Objectives
-from dimargin.problems.solution import History, Status
+from dimargin.problems.solution import History, SolveResult, Status
 from dimargin.solvers.balls.spaces import Points
 from dimargin.solvers.loop import Limits, Solver
 from dimargin.system.arrays import Floats, Indices
@@ -21,10 +21,7 @@ class CoreSet:
     weights: Floats  # Weights of these points, with sum one; their weighted mean is the centre.
     squared_radius: float  # Squared radius of the core-set's ball, a lower bound for all points.
     farthest: float  # Squared distance of the farthest of all points from the centre.
-    status: Status
-    reason: str
-    passes: int  # Number of passes over all points.
-    history: History
+    result: SolveResult  # Its objectives are `farthest` (primal) and `squared_radius` (dual).
 
     @property
     def ratio(self) -> float:
@@ -63,6 +60,9 @@ class CoreSetSolver(Solver[Points, CoreSetState, CoreSet]):
         if not state.unchecked:
             return None
         state.unchecked = False
+        return self._objectives(state)
+
+    def _objectives(self, state: CoreSetState) -> Objectives:
         farthest, nothing = np.array([state.farthest]), np.zeros(1)
         return Objectives.of(farthest, np.maximum(farthest - state.squared_radius, 0.0), nothing)
 
@@ -80,9 +80,16 @@ class CoreSetSolver(Solver[Points, CoreSetState, CoreSet]):
 
     def finish(self, state: CoreSetState, status: Status, reason: str, history: History) -> CoreSet:
         """Return the best core-set."""
-        order, passes = np.argsort(state.core), state.points.passes
-        core, weights = state.core[order], state.weights[order]
-        return CoreSet(core, weights, state.squared_radius, state.farthest, status, reason, passes, history)
+        order = np.argsort(state.core)
+        result = SolveResult(
+            objectives=self._objectives(state),
+            status=status,
+            reason=reason,
+            passes=state.points.passes,
+            kernel_evaluations=self.evaluations(state),
+            history=history,
+        )
+        return CoreSet(state.core[order], state.weights[order], state.squared_radius, state.farthest, result)
 
     def evaluations(self, state: CoreSetState) -> int:
         """Return the number of kernel values computed so far."""

@@ -26,10 +26,6 @@ _REMEDY_TEXT = (
     "install the same versions there, and set PYSPARK_PYTHON to that Python before the session starts; otherwise Spark "
     f"uses the python3 of PATH (on this machine {sys.executable} has dimargin)"
 )
-# The errors of classic sessions and of Connect have no type or condition in common, only these texts.
-_CANCELLATION_TEXT = re.compile(
-    r"(Job \d+ cancelled .*?|Operation has been canceled|Session was closed)\.?(?: SQLSTATE.*)?$", re.MULTILINE
-)
 
 
 class _SwitchedOff:
@@ -217,7 +213,9 @@ def first_line(error: Exception) -> str:
 
 def _cancellation(error: BaseException, name: str) -> RuntimeError | None:
     """Return a one-line error for a cancelled job instead of Spark's pages, or None for another error."""
-    found = _CANCELLATION_TEXT.search(str(error))
+    # The errors of classic sessions and of Connect have no type or condition in common, only these texts.
+    texts = r"(Job \d+ cancelled .*?|Operation has been canceled|Session was closed)\.?(?: SQLSTATE.*)?$"
+    found = re.search(texts, str(error), re.MULTILINE)
     return found and RuntimeError(f"the Spark job {name!r} was cancelled: {found[1]}")
 
 

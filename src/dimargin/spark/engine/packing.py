@@ -15,9 +15,6 @@ from numpy.typing import NDArray
 from dimargin.system.moved import moved_to
 from dimargin.system.value_tree import Arrays, decode, encode
 
-_PACKED_DTYPES = {"float32": np.float32, "float64": np.float64}
-_TREE_NAME = "value"  # Name of the JSON among the arrays.
-
 
 @dataclass(frozen=True)
 class Packing:
@@ -42,13 +39,13 @@ class Packing:
         arrays: Arrays = {}
         text = json.dumps(encode(value, "array", arrays, self._encode_other, exact=True)).encode()
         buffer = io.BytesIO()
-        np.savez(buffer, **{_TREE_NAME: np.frombuffer(text, dtype=np.uint8)}, **arrays)  # type: ignore[arg-type]
+        np.savez(buffer, value=np.frombuffer(text, dtype=np.uint8), **arrays)  # type: ignore[arg-type]
         return buffer.getvalue()
 
     def unpack(self, data: bytes) -> Any:
         """Return the value that `pack` packed; raises ValueError for an object of another class."""
         with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-            return decode(json.loads(archive[_TREE_NAME].tobytes()), archive, self._decode_other)
+            return decode(json.loads(archive["value"].tobytes()), archive, self._decode_other)
 
     @cached_property
     def _by_name(self) -> dict[str, type]:
@@ -56,7 +53,7 @@ class Packing:
 
     def _encode_other(self, value: Any, where: str, arrays: Arrays) -> Any:
         kind = type(value)
-        if kind is type and value in _PACKED_DTYPES.values():
+        if kind is type and value in (np.float32, np.float64):
             return {"dtype": value.__name__}
         if _name(kind) not in self._by_name:
             raise TypeError(f"a value of {kind.__module__}.{kind.__qualname__} cannot be packed")
@@ -65,7 +62,7 @@ class Packing:
 
     def _decode_other(self, value: Mapping[str, Any], archive: Mapping[str, NDArray[Any]]) -> Any:
         if "dtype" in value:
-            return _PACKED_DTYPES[value["dtype"]]
+            return {"float32": np.float32, "float64": np.float64}[value["dtype"]]
         name, state = value["object"]
         module, _, kind = name.rpartition(".")
         name = f"{moved_to(module) or module}.{kind}"

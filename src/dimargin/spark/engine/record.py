@@ -1,9 +1,9 @@
 """Record of the results of jobs and of numbered shards, from which another driver can resume.
 
-An algorithm runs the same jobs in the same order if the earlier results were the same. So a driver that
-starts again, with the results of an earlier one instead of its first jobs, reaches the same state without
-the strategy's help. Saved shards are read instead of being computed; all others are recomputed when
-they are needed.
+An algorithm runs the same jobs in the same order if the earlier results were the same. So a new
+driver, which takes the results of its first jobs from an earlier driver instead of running them,
+reaches the same state without help from the strategy. Saved shards are read instead of being
+computed; all others are recomputed when they are needed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Saved:
 
 @dataclass
 class Record:
-    """Record of the results and shards of a driver since a given moment."""
+    """Record of the results and shards of a driver since the recording began."""
 
     packing: Packing
     past: deque[tuple[str, bytes]]  # Names and packed results of an earlier driver's jobs, which are not run again.
@@ -37,8 +37,8 @@ class Record:
     def known(self, job: str) -> Any:
         """Return the result of the next job if it is a past one, else None.
 
-        A job of another name means that the algorithm took another path, as it may under a time limit. The
-        remaining past results are then discarded.
+        A job of another name means that the algorithm took another path, as it may under a time
+        limit. The remaining past results are then discarded.
 
         Raises
         ------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
@@ -13,8 +14,6 @@ from dimargin.spark.engine import frames
 from dimargin.spark.engine.jobs import Jobs
 from dimargin.spark.engine.stored import PRIVATE, SCHEMA
 
-_MAX_BYTES_OF_LINE = 64 * 2**20  # A manifest has a few hundred bytes per job since the previous one.
-
 
 @dataclass(frozen=True)
 class Folder:
@@ -22,6 +21,8 @@ class Folder:
 
     jobs: Jobs
     path: str
+    # A manifest has a few hundred bytes per job since the previous one.
+    max_bytes_of_line: ClassVar[int] = 64 * 2**20
 
     def __truediv__(self, name: str) -> Folder:
         return Folder(self.jobs, f"{self.path.rstrip('/')}/{name}")
@@ -35,16 +36,15 @@ class Folder:
     def lines(self, name: str) -> dict[str, bytes | None]:
         """Return the lines that `write_line` wrote to the folders ``*/name`` in this one, by the name at ``*``.
 
-        A damaged file may have any bytes. Its entry is None if it is empty or larger than `_MAX_BYTES_OF_LINE`.
+        A damaged file may have any bytes. Its entry is None if it is empty or larger than `max_bytes_of_line`.
         """
 
         def read() -> tuple[list[str], pa.Table]:
             pattern = f"{self.path.rstrip('/')}/*/{name}"
             # The pattern is given twice, because Spark warns if a single one matches no file.
             found = self.jobs.spark.read.format("binaryFile").load([pattern, pattern])
-            return found.inputFiles(), found.where(f"length <= {_MAX_BYTES_OF_LINE}").select(
-                "path", "content"
-            ).toArrow()
+            short = found.where(f"length <= {self.max_bytes_of_line}")
+            return found.inputFiles(), short.select("path", "content").toArrow()
 
         try:
             files, table = self.jobs.act(read, f"read {self.path}")

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from site_files import deal, sites
 from sklearn.datasets import make_circles
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.svm import LinearSVC
@@ -14,11 +15,8 @@ from dimargin.estimators.preprocessing import FourierFeatures
 from dimargin.gossip.simulation.conditions import Conditions
 from dimargin.gossip.simulation.simulator import Simulator
 from dimargin.gossip.sites.gossip_options import GossipOptions
-from dimargin.gossip.sites.learning_site import LearningSite
 from dimargin.gossip.sites.site_folder import SiteFolder
 from dimargin.gossip.topology import make_graph
-from dimargin.io.data.growing_file import GrowingFile
-from dimargin.io.models.model_values import content_of_site
 
 FAST = {"alpha": 1e-2, "interval": 1.0, "lease": 5.0, "settle": 3.0, "poll": 2.0}
 RBF = {"kernel": "rbf", "gamma": 8.0, "components": 30, "feature_seed": 3}
@@ -30,14 +28,8 @@ def circles():
     return X, np.where(y == 1, "inside", "outside")
 
 
-def sites(tmp_path, parts, **options):
-    def make(name, own):
-        (tmp_path / name).mkdir(exist_ok=True)
-        return LearningSite(
-            name, GrowingFile(tmp_path / f"{name}.csv"), SiteFolder(tmp_path / name), own, content_of_site
-        )
-
-    return {name: lambda name=name: make(name, GossipOptions(**FAST, **{**RBF, **options})) for name in parts}
+def kernel_sites(tmp_path, names, **options):
+    return sites(tmp_path, names, GossipOptions(**FAST, **{**RBF, **options}))
 
 
 def model_of(tmp_path, name):
@@ -57,7 +49,7 @@ def test_the_machine_is_that_of_all_rows_on_the_features(tmp_path, circles, weat
     X, y = circles
     for name, label in (("north", "inside"), ("south", "outside")):
         write_csv(tmp_path / f"{name}.csv", X[y == label], y[y == label])
-    programs = sites(tmp_path, ["north", "south"], fit_intercept=intercept)
+    programs = kernel_sites(tmp_path, ["north", "south"], fit_intercept=intercept)
     simulator = Simulator(programs, make_graph("complete", 2), weather)
     simulator.run(until=250)
     for program in simulator.programs.values():
@@ -86,9 +78,8 @@ def test_the_machine_is_that_of_all_rows_on_the_features(tmp_path, circles, weat
 
 @pytest.mark.parametrize("change", [{"feature_seed": 4}, {"components": 31}, {"gamma": 7.0}, {"kernel": "linear"}])
 def test_sites_of_other_features_refuse_each_other(tmp_path, circles, change):
-    for k, name in enumerate("ab"):
-        write_csv(tmp_path / f"{name}.csv", circles[0][k::2], circles[1][k::2])
-    programs = sites(tmp_path, "a") | sites(tmp_path, "b", **change)
+    deal(tmp_path, "ab", circles[0], circles[1])
+    programs = kernel_sites(tmp_path, "a") | kernel_sites(tmp_path, "b", **change)
     simulator = Simulator(programs, make_graph("complete", 2))
     simulator.run(until=30)
     assert "there and" in simulator.programs["a"].status()["refused"]["b"]
@@ -102,7 +93,7 @@ def test_a_late_site_with_a_new_label_makes_all_begin_anew(tmp_path, circles):
         mine = own & (inner != "middle")
         write_csv(tmp_path / f"{name}.csv", X[mine], inner[mine])
     write_csv(tmp_path / "c.csv", X[inner == "middle"], inner[inner == "middle"])
-    simulator = Simulator(sites(tmp_path, "abc"), make_graph("complete", 3), Conditions(joins={"c": 60.0}))
+    simulator = Simulator(kernel_sites(tmp_path, "abc"), make_graph("complete", 3), Conditions(joins={"c": 60.0}))
     simulator.run(until=220)
     for name, program in simulator.programs.items():
         program.write_model()

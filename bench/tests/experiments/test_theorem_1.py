@@ -6,12 +6,24 @@ from threading import Event
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers import HINGE, KERNELS, ODM, SQUARED_HINGE, blobs, clusters_of, counted, dual_of, gram, make_problem, name
+from helpers import (
+    HINGE,
+    KERNELS,
+    ODM,
+    SQUARED_HINGE,
+    blobs,
+    clusters_of,
+    counted,
+    dual_of,
+    gram,
+    make_problem,
+    name,
+    solution_of,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 from qpsolvers import solve_qp
-from test_dc import LEVEL_2, TREE
-from test_diodm import RBF, training
+from trainings import LEVEL_2, RBF, TREE, training
 
 from dimargin import DivideAndConquer
 from dimargin.kernels.functions import Kernel
@@ -21,9 +33,11 @@ from dimargin.problems.solution import Solution
 from dimargin.shards.local_engine import LocalEngine
 from dimargin.shards.parts import Part
 from dimargin.shards.tree import Level
-from dimargin.strategies import Facts, theorem_1
+from dimargin.strategies import Facts
 from dimargin.strategies import solves as solves_module
 from dimargin.strategies.solves import Solved, summarise
+from dimargin_bench.experiments import theorem_1
+from dimargin_bench.experiments.theorem_1 import BoundedDivideAndConquer
 
 
 def instance(n, seed, C=2.0, kernel=RBF):
@@ -37,10 +51,7 @@ def halves(problem, second):
     parts = [whole.take(rows, problem.total) for rows in (np.flatnonzero(~second), np.flatnonzero(second)) if len(rows)]
     nothing = Objectives(*5 * [np.zeros(len(problem.labels))])
     zeros = [np.zeros(part.problem.labels.shape) for part in parts]
-    solved = [
-        Solved.of(part, Solution(zero, zero, nothing, "converged", "", 1, 0))
-        for part, zero in zip(parts, zeros, strict=True)
-    ]
+    solved = [Solved.of(part, solution_of(zero, nothing)) for part, zero in zip(parts, zeros, strict=True)]
     return Level(1, [summarise(part, None) for part in solved], LocalEngine(1, Event()).scatter(solved))
 
 
@@ -68,7 +79,7 @@ def optimum(problem):
 def test_the_theorem_on_random_instances(n, seed, C, kernel, depth):
     problem = instance(n, seed, C, kernel)
     shape = replace(TREE, n_levels=depth, stop_level=depth)
-    outcome = DivideAndConquer(theorem_1=True).train(training(problem, shape))
+    outcome = BoundedDivideAndConquer().train(training(problem, shape))
     (entry,) = outcome.history
     distance = objective(problem, dual_of(problem, outcome.model)[0]) - optimum(problem)
     rounding = 1e-6 * abs(outcome.objectives.dual[0])
@@ -87,7 +98,7 @@ def test_the_gap_of_loose_solutions_is_in_the_bound(monkeypatch):
     original = solves_module.solve
     monkeypatch.setattr(solves_module, "solve", lambda *arguments: solved.append(original(*arguments)) or solved[-1])
     shape = replace(TREE, n_levels=1, stop_level=1)
-    outcome = DivideAndConquer(clustering_kernel="wide", theorem_1=True).train(training(problem, shape, tol=0.2))
+    outcome = BoundedDivideAndConquer(clustering_kernel="wide").train(training(problem, shape, tol=0.2))
     gap = sum(s.objectives.primal[0] - s.objectives.dual[0] for s in solved)
     clusters, boxes = clusters_of(problem, outcome.model), 2.0 * problem.weights
     crossing = 0.5 * boxes @ (gram(problem) * (clusters[:, None] != clusters)) @ boxes
@@ -117,7 +128,7 @@ def test_beyond_2048_rows_the_bound_is_sampled_and_says_so(monkeypatch):
 def test_what_the_bound_costs_is_counted(monkeypatch):
     problem = instance(2100, 0)
     with counted(monkeypatch) as counts:
-        outcome = DivideAndConquer(theorem_1=True).train(training(problem, LEVEL_2, tol=0.1))
+        outcome = BoundedDivideAndConquer().train(training(problem, LEVEL_2, tol=0.1))
     assert sum(counts) == outcome.history[0]["kernel_evaluations"]
     assert outcome.history[0]["theorem_1_bound_sampled"] is True
     without = DivideAndConquer().train(training(problem, LEVEL_2, tol=0.1))
@@ -129,7 +140,7 @@ def test_what_the_bound_costs_is_counted(monkeypatch):
 @pytest.mark.parametrize("loss", [ODM, SQUARED_HINGE], ids=name)
 def test_without_a_box_there_is_no_bound(loss):
     X, labels = blobs(300)
-    outcome = DivideAndConquer(theorem_1=True).train(training(make_problem(X, labels, loss, RBF), LEVEL_2))
+    outcome = BoundedDivideAndConquer().train(training(make_problem(X, labels, loss, RBF), LEVEL_2))
     assert not [key for key in outcome.history[0] if "theorem" in key]
 
 
@@ -137,14 +148,14 @@ def test_an_intercept_ties_clusters_together():
     # with an intercept sum y_i a_i = 0 in every cluster, which the optimum need not satisfy
     X, labels = blobs(300)
     problem = replace(make_problem(X, labels, HINGE, RBF), intercept=True)
-    outcome = DivideAndConquer(theorem_1=True).train(training(problem, LEVEL_2))
+    outcome = BoundedDivideAndConquer().train(training(problem, LEVEL_2))
     assert not [key for key in outcome.history[0] if "theorem" in key]
 
 
 def test_level_zero_has_no_bound_and_the_worst_output_counts():
     X, labels = blobs(1400, n_outputs=2)
     problem = make_problem(X, labels, HINGE, RBF)
-    outcome = DivideAndConquer(theorem_1=True).train(training(problem, replace(TREE, n_levels=1), tol=0.1))
+    outcome = BoundedDivideAndConquer().train(training(problem, replace(TREE, n_levels=1), tol=0.1))
     assert ["theorem_1_bound" in entry for entry in outcome.history] == [True, False]
     level, far = halves(problem, np.zeros(1400, dtype=bool)), np.array([5.0, 7.0])
     solved = Objectives(far, far - [1.0, 3.0], far, far, 0 * far)

@@ -15,6 +15,8 @@ cluster, which ``a*`` need not satisfy, so that ``f_b(a*)`` may lie below ``f_b(
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,14 +24,35 @@ from scipy.stats import t as student
 
 from dimargin.kernels.column_statistics import row_chunks
 from dimargin.problems.objectives import Objectives
+from dimargin.problems.solution import History
 from dimargin.shards.parts import Part
 from dimargin.shards.shards import Sums
 from dimargin.shards.tree import Level
+from dimargin.strategies.dc import DivideAndConquer
+from dimargin.strategies.levels import Step, average
 from dimargin.strategies.solves import Solved, Summary
-from dimargin.strategies.strategy import Facts
+from dimargin.strategies.strategy import Facts, Training
 from dimargin.system.arrays import Floats, Indices
 
 _MAX_EXACT_ROWS = 2048  # With more rows, the bound is estimated from a sample.
+
+
+class BoundedDivideAndConquer(DivideAndConquer):
+    """Divide and conquer with Theorem 1's bound in ``history_`` for every level above 0.
+
+    The bound takes up to ``n^2`` kernel values for n <= 2,048 rows, and 128 n for more, which are counted.
+    """
+
+    def _levels(self, training: Training, history: History) -> Iterator[Step]:
+        facts = training.facts
+        for step in super()._levels(training, history):
+            level = step.level
+            if level.level == 0:
+                yield step
+                continue
+            rng = np.random.default_rng([training.random_state, level.level])
+            entries, evaluations = bound(facts, level, average(level, facts.total), rng)
+            yield replace(step, evaluations=step.evaluations + evaluations, about=step.about | entries)
 
 
 def bound(

@@ -1,0 +1,244 @@
+"""Models that commands open, and the reading of data as their training files were read."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.metrics import confusion_matrix
+from sklearn.pipeline import Pipeline
+
+from dimargin.cli.column_flags import Reading
+from dimargin.cli.row_columns import RowColumns
+from dimargin.estimators import CoreSetDetector
+from dimargin.estimators.facts import facts_of
+from dimargin.estimators.preprocessing.column_kinds import columns_of
+from dimargin.io.data import DataFileError, DataSet
+from dimargin.io.data.chunks import short
+from dimargin.io.data.labels import is_number, known_labels
+from dimargin.io.data.mixed import MixedData, OddCellError, as_array, read_mixed
+from dimargin.io.data.named_columns import WantedColumns, has_break
+from dimargin.io.data.opening import DataFile
+from dimargin.io.data.whole_file import check_width, column_names, read_file
+from dimargin.io.models import load_with_header, save
+
+
+@dataclass(frozen=True)
+class OpenModel:
+    """Model of a file."""
+
+    path: Path
+    estimator: Any  # A machine or a detector, or a pipeline that ends with one.
+    notes: dict[str, Any]  # What `train` stored about the training file, from `how_read`.
+    written_by: str = ""  # Version of the library that wrote the file.
+
+    @classmethod
+    def load(cls, path: Path) -> OpenModel:
+        """Open a model file; raises ModelFileError or OSError."""
+        estimator, header = load_with_header(path)
+        version = f"dimargin {header['dimargin_version']}, format {header['format_version']}"
+        return cls(path, estimator, header["notes"], version)
+
+    def save(self) -> None:
+        """Write the model to its file."""
+        save(self.estimator, self.path, self.notes)
+
+    @property
+    def machine(self) -> Any:
+        """Return the machine, which may be the last step of a pipeline."""
+        return self.estimator[-1] if isinstance(self.estimator, Pipeline) else self.estimator
+
+    @property
+    def scalers(self) -> list[tuple[str, Any]]:
+        """Return the steps of a pipeline before its machine."""
+        return self.estimator.steps[:-1] if isinstance(self.estimator, Pipeline) else []
+
+    @property
+    def transformer(self) -> ColumnTransformer | None:
+        """Return the step that turns a table's columns into numbers, if there is one."""
+        first = self.scalers[0][1] if self.scalers else None
+        return first if isinstance(first, ColumnTransformer) else None
+
+    @property
+    def is_detector(self) -> bool:
+        """Return whether the machine is an outlier detector."""
+        return isinstance(self.machine, CoreSetDetector)
+
+    def refuse_detector(self, what: str) -> None:
+        """Raise ValueError for an outlier detector; `what` ends the message."""
+        if self.is_detector:
+            raise ValueError(f"{self.path} holds a {type(self.machine).__name__}, an outlier detector, which {what}")
+
+    def read(
+        self,
+        path: Path,
+        label: str | None,
+        reading: Reading,
+        needs_label: bool = True,
+        weight: str | int | None = None,
+    ) -> DataSet:
+        """Read data as the training file was read."""
+        names = getattr(self.estimator, "feature_names_in_", None)  # A pipeline returns those of its first step.
+        columns = ModelColumns(self.notes, names, self.estimator.n_features_in_, self.transformer)
+        return columns.read(path, reading, label, needs_label, weight)
+
+    def read_labelled(
+        self, path: Path, label: str | None, reading: Reading, weight: str | int | None = None
+    ) -> DataSet:
+        """Read data whose labels are classes of the model; raises DataFileError for unknown labels."""
+        data = self.read(path, label, reading, weight=weight)
+        classes = self.machine.classes_
+        labels, unknown = known_labels(np.asarray(data.y), classes)
+        if unknown:
+            raise DataFileError(f"{path}: the model knows the classes {classes.tolist()}, not {unknown}")
+        return replace(data, y=labels)
+
+    def scores(self, data: DataSet) -> dict[str, Any]:
+        """Return the accuracies and the confusion matrix on data of `read_labelled`."""
+        classes = self.machine.classes_
+        began = time.perf_counter()
+        predicted = self.estimator.predict(data.X)
+        seconds = time.perf_counter() - began
+        confusion = confusion_matrix(data.y, predicted, labels=classes, sample_weight=data.weights)
+        present = confusion.sum(axis=1) > 0
+        return {
+            "rows": len(predicted),
+            "accuracy": float(np.average(predicted == data.y, weights=data.weights)),
+            "balanced_accuracy": float((np.diag(confusion)[present] / confusion.sum(axis=1)[present]).mean()),
+            "rows_per_second": round(len(predicted) / max(seconds, 1e-9)),
+            "classes": classes.tolist(),
+            "confusion": confusion.tolist(),
+        }
+
+    def validation(self, path: Path | None, label: str | None, reading: Reading) -> dict[str, dict[str, Any]]:
+        """Return the scores on validation data as facts; empty without such data."""
+        if path is None:
+            return {}
+        found = self.scores(self.read_labelled(path, label, reading))
+        return {"validation": {name: value for name, value in found.items() if name not in ("classes", "confusion")}}
+
+    def certificate(self) -> dict[str, Any]:
+        """Return the stored parts of the machine's certificate, and the facts about its size."""
+        machine = self.machine
+        attributes = {
+            "status": "status_",
+            "relative_duality_gap": "duality_gap_",
+            "certificate": "certificate_",
+            "objective": "objective_",
+        }
+        return {
+            **{
+                name: np.asarray(value).tolist()
+                for name, attribute in attributes.items()
+                if (value := getattr(machine, attribute, None)) is not None
+            },
+            **{name: value for name, value in facts_of(machine).items() if name != "privacy"},
+        }
+
+
+def how_read(rows: Any, columns: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Return the notes of a model file on how its rows were read; `columns` are notes of flags."""
+    weights = {} if rows.weight is None else {"weight": rows.weight}
+    return {"label": rows.label, "zero_based": rows.zero_based, **weights, **(columns or {})}
+
+
+@dataclass(frozen=True)
+class ModelColumns:
+    """Columns of a model's training file, as which other files are read."""
+
+    notes: dict[str, Any]  # Those of the model file, from `how_read`.
+    names: Sequence[str] | None  # Names of the features, if they have names.
+    n_features: int
+    transformer: ColumnTransformer | None = None  # Fitted step that turns columns into numbers; rows are a table then.
+
+    def read(
+        self,
+        path: Path,
+        reading: Reading,
+        label: str | int | None = None,
+        needs_label: bool = True,
+        weight: str | int | None = None,
+    ) -> DataSet:
+        """Read data; `weight` is the column of weights, which are read only together with labels."""
+        file, notes = DataFile(path, reading.options), self.notes
+        is_table = file.kind != "libsvm"
+        if label is None and needs_label and is_table:
+            label = notes.get("label")
+        columns = None if self.names is None else _stripped(self.names)
+        wanted = WantedColumns(label, columns, needs_label)
+        row_columns = RowColumns.find(file, wanted, weight)
+        if columns is None:
+            drop = row_columns.names
+            wanted = replace(wanted, drop=[*drop, *(self._former_row_columns(file, wanted, drop) if is_table else [])])
+        decimal_comma = bool(notes.get("decimal_comma"))
+        if self.transformer is None and not decimal_comma:
+            rows = read_file(file, wanted, self.n_features, notes.get("zero_based"), row_columns.weighted)
+        else:
+            rows = self._table(file, wanted, reading)
+        return row_columns.added(rows, file, decimal_comma) if needs_label else rows
+
+    def _former_row_columns(self, file: DataFile, wanted: WantedColumns, drop: list[str]) -> list[str]:
+        """Return the columns at the training positions of labels and weights, if only these are surplus."""
+        names = column_names(file, replace(wanted, drop=drop))
+        has_label = wanted.needs_label or wanted.label is not None
+        noted = [] if has_label else [self.notes.get("label")]
+        noted += [] if drop else [self.notes.get("weight")]
+        places = [k for k in noted if isinstance(k, int)]
+        n_columns = self.n_features + len(drop) + has_label + len(places)
+        is_alike = len(names) == n_columns and all(0 <= k < len(names) for k in places)
+        return [names[k] for k in places] if is_alike else []
+
+    def _table(self, file: DataFile, wanted: WantedColumns, reading: Reading) -> DataSet:
+        """Read a table whose columns are not all written as numbers."""
+        path, notes, names, transformer = file.path, self.notes, self.names, self.transformer
+        numbers, texts = (wanted.columns or [], []) if transformer is None else map(_stripped, columns_of(transformer))
+        if transformer is not None:  # The transformer may drop columns.
+            kept = [name for name in wanted.columns or [] if name in numbers or name in texts]
+            wanted = replace(wanted, columns=kept)
+        try:
+            rows = read_mixed(
+                file, wanted, numbers=numbers, texts=texts, na=[*notes.get("na", ()), *(reading.na or ())],
+                decimal_comma=bool(notes.get("decimal_comma")),
+            )  # fmt: skip
+        except OddCellError as error:
+            if error.text is None or has_break(error.text):
+                raise
+            helps = f"--na {shlex.quote(error.text)} reads it as a missing value"
+            if error.row is not None:
+                words = read_mixed(file, replace(wanted, columns=numbers, drop=()), exact=numbers)
+                cells = [words.X.column(name)[error.row].as_py() for name in numbers]
+                if sum(cell is not None and not is_number(cell.replace(",", ".")) for cell in cells) > 1:
+                    helps = f"remove {words.place(error.row)}, a line of texts, from the file"
+            raise DataFileError(f"{error}; {helps}") from error
+        self._check_missing(path, rows, texts)
+        if transformer is None or names is None:
+            check_width(path, rows.X.num_columns, self.n_features)
+            return as_array(rows)
+        given = {name.strip(): name for name in names if name.strip() in rows.X.column_names}
+        return replace(rows, X=rows.X.rename_columns([given[name] for name in rows.X.column_names]))
+
+    def _check_missing(self, path: Path, rows: MixedData, texts: Sequence[str]) -> None:
+        """Raise DataFileError for a missing value in a column that the model does not impute."""
+        steps = [] if self.transformer is None else self.transformer.transformers_
+        filled = [name for _, step, names in steps if isinstance(step, SimpleImputer) for name in _stripped(names)]
+        if self.notes.get("missing", True) is not None:  # The model was trained with --missing, or in Python.
+            filled += texts
+        for name in (name for name in rows.X.column_names if name not in filled):
+            column = rows.X.column(name)
+            if column.null_count:
+                place = rows.place(column.is_null().index(True).as_py())
+                raise DataFileError(
+                    f"{path}, {place}: column {short(name)!r} is missing; expected a value, because the model was "
+                    "trained without --missing"
+                )
+
+
+def _stripped(names: Iterable[str]) -> list[str]:
+    return [name.strip() for name in names]

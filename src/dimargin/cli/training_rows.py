@@ -1,0 +1,164 @@
+"""Training data with texts, dates or missing values, and the step that turns them into numbers."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import scipy.sparse as sp
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.preprocessing import OneHotEncoder
+
+from dimargin.cli.column_advice import Problems, are_dates, listed
+from dimargin.cli.column_flags import ColumnChoices
+from dimargin.cli.row_columns import RowColumns, heavy
+from dimargin.cli.shared import Output, scaled
+from dimargin.estimators.preprocessing import CalendarFeatures
+from dimargin.estimators.preprocessing.column_kinds import check_version, numbers_as_they_are
+from dimargin.io.data import DataFileError, DataSet
+from dimargin.io.data.chunks import check_classes, short
+from dimargin.io.data.mixed import MixedData, OddCellError, as_array, read_mixed
+from dimargin.io.data.named_columns import WantedColumns
+from dimargin.io.data.opening import DataFile
+from dimargin.io.data.whole_file import read_file
+
+Steps = list[tuple[str, Any]]
+"""Steps of a pipeline, by their names."""
+
+
+def read_training_rows(
+    path: Path, choices: ColumnChoices, label: str | None, weight: str | None = None, group: str | None = None
+) -> tuple[DataSet, Steps]:
+    """Read training data, with the weights and groups of rows if their columns are given.
+
+    Rows of numbers need no step. Otherwise X is a `pyarrow.Table`, and the only step is a fitted
+    ColumnTransformer, which turns it into numbers. If a column cannot be used, the message of the
+    DataFileError names the flag that helps.
+    """
+    file, wanted = DataFile(path, choices.options), WantedColumns(label, drop=choices.drop or ())
+    row_columns = RowColumns.find(file, wanted, weight, group)
+    reader = _Reader(file, replace(wanted, drop=[*wanted.drop, *row_columns.names]), choices)
+    data, steps = reader.table(row_columns) if choices.are_for_tables else (reader.numbers(row_columns), [])
+    check_classes(data.fraction)
+    return data, steps
+
+
+def training_numbers(
+    path: Path, choices: ColumnChoices, label: str | None, weight: str | None, group: str | None, out: Output
+) -> tuple[DataSet, Any, Steps]:
+    """Read training data and print a summary of them; their features as numbers are the second value."""
+    rows, steps = read_training_rows(path, choices, label, weight, group)
+    X = scaled(steps, rows.X)
+    out.warn(rows.remarks)
+    out.say_shape(path, X.shape, sp.issparse(X))
+    if steps:
+        out.say(describe(steps[0][1]))
+    return rows, X, steps
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Reader of a training file."""
+
+    file: DataFile
+    wanted: WantedColumns
+    choices: ColumnChoices
+
+    def numbers(self, row_columns: RowColumns) -> DataSet:
+        """Read rows whose features are numbers; an error ends with advice on other columns."""
+        try:
+            numbers = read_file(self.file, self.wanted, weighted=row_columns.weighted)
+        except DataFileError as error:
+            raise DataFileError(f"{error}{self._advice()}") from error
+        return row_columns.added(numbers, self.file)
+
+    def table(self, row_columns: RowColumns) -> tuple[DataSet, Steps]:
+        """Read rows with other columns, too, and fit the step that turns them into numbers."""
+        path, choices = self.file.path, self.choices
+        try:
+            mixed = self._mixed()
+        except OddCellError as error:
+            raise DataFileError(f"{error}{self._advice_on_cell(error)}") from error
+        absent = [name for name in choices.category or () if name not in mixed.X.column_names]
+        if absent:
+            raise DataFileError(f"{path} has no feature {short(absent[0])!r} to encode: {listed(mixed.X.column_names)}")
+        problems = Problems(mixed, choices)
+        if problems:
+            raise DataFileError(f"{path}: {problems}")
+        rows = row_columns.added(mixed, self.file, bool(choices.decimal_comma))
+        if all(column.type == "double" for column in rows.X.columns) and choices.missing is None:
+            return as_array(rows), []
+        check_version()
+        transformer = self._transformer(rows.X)
+        if choices.dates is not None and not any(name == "dates" for name, *_ in transformer.transformers):
+            raise DataFileError(
+                f"{path}: --dates {choices.dates}: no column holds such dates; a column of digits only counts as "
+                "numbers"
+            )
+        return rows, [("columns", transformer.fit(heavy(rows.X, rows.weights)))]
+
+    def _mixed(self) -> MixedData:
+        choices = self.choices
+        decimal_comma = bool(choices.decimal_comma)
+        return read_mixed(
+            self.file, self.wanted, texts=choices.category or (), decimal_comma=decimal_comma, na=choices.na or ()
+        )
+
+    def _kind(self, table: Any, name: str) -> str:
+        """Return whether a column is one of "numbers", "dates" or "categories"."""
+        dates = self.choices.dates
+        if table.column(name).type == "double":
+            return "numbers"
+        if dates is None or name in (self.choices.category or ()):
+            return "categories"
+        return "dates" if are_dates(table.select([name]), dates) else "categories"
+
+    def _transformer(self, table: Any) -> ColumnTransformer:
+        missing = self.choices.missing
+        steps = {
+            "numbers": SimpleImputer(strategy=str(missing)) if missing else numbers_as_they_are(),
+            "dates": CalendarFeatures(self.choices.dates or "iso"),
+            "categories": OneHotEncoder(handle_unknown="ignore"),
+        }
+        columns: dict[str, list[str]] = {kind: [] for kind in steps}
+        for name in table.column_names:
+            columns[self._kind(table, name)].append(name)
+        return ColumnTransformer([(kind, steps[kind], names) for kind, names in columns.items() if names])
+
+    def _advice(self) -> str:
+        """Return advice on a file that could not be read, which may be empty."""
+        try:
+            problems = Problems(self._mixed(), self.choices)
+        except OddCellError as error:
+            return self._advice_on_cell(error)
+        except (DataFileError, OSError):
+            return ""
+        return f". {problems}" if problems else ""
+
+    def _advice_on_cell(self, error: OddCellError) -> str:
+        """Return the flags that make a cell a missing value and impute it; empty if none would."""
+        if error.text is None:
+            return ""
+        return f". What helps: --na {shlex.quote(error.text)}{'' if self.choices.missing else ' --missing median'}"
+
+
+def describe(transformer: ColumnTransformer) -> str:
+    """Return a summary of the columns of a fitted step."""
+    parts = []
+    for _, step, names in transformer.transformers_:
+        match step:
+            case SimpleImputer():
+                what = f"numbers, the {step.strategy.replace('_', ' ')} where one is missing"
+            case OneHotEncoder():
+                what = f"categories, as {sum(map(len, step.categories_))} columns of 0 and 1"
+            case CalendarFeatures():
+                what = f"dates ({step.format}), as {len(step.get_feature_names_out())} columns"
+            case "drop":
+                what = "left out"
+            case _:
+                what = "numbers"
+        parts.append(f"{len(names)} {what}")
+    return "; ".join(parts)
