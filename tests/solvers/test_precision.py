@@ -13,7 +13,7 @@ from dimargin.problems.losses import HingeLoss, ODMLoss, SquaredHingeLoss
 from dimargin.solvers import (
     BlockCoordinateDescent,
     block_coordinate_descent,
-    handover,
+    newton_switch,
     precision,
     single_precision,
 )
@@ -150,7 +150,7 @@ def test_no_float64_pass_begins_that_the_time_limit_would_not_let_end(tol, monke
     monkeypatch.setattr(single_precision, "BOUND_SETTINGS", no_bounds)
     X, labels = blobs(900)
     problem, left = make_problem(X, labels, SquaredHingeLoss(1e3), RBF), []
-    for module in (precision, block_coordinate_descent, handover):
+    for module in (precision, block_coordinate_descent, newton_switch):
         monkeypatch.setattr(module, "continue_in_float64", lambda state: left.append(state) or go_on(state))
     go_on = continue_in_float64
     fit(problem, tol=tol)

@@ -28,10 +28,10 @@ from dimargin.solvers.active import RowCache
 from dimargin.solvers.block_solves import BlockSolver
 from dimargin.solvers.blocks import Schedule, canonical_order
 from dimargin.solvers.dual_solver import DualSolver
-from dimargin.solvers.handover import is_newton_faster, newton_step, switch_to_newton
 from dimargin.solvers.iterate import Iterate
 from dimargin.solvers.loop import Limits, Verdict, converged
 from dimargin.solvers.neighbours import along_neighbours
+from dimargin.solvers.newton_switch import is_newton_faster, newton_step, switch_to_newton
 from dimargin.solvers.precision import (
     certify,
     continue_in_float64,
@@ -41,7 +41,7 @@ from dimargin.solvers.precision import (
     is_derailed,
     note_progress,
 )
-from dimargin.solvers.progress import Progress, rounding_verdict
+from dimargin.solvers.progress import rounding_verdict
 from dimargin.solvers.shrinking import Shrinking, ShrinkingRule
 from dimargin.solvers.state import NewtonSwitch, State
 from dimargin.system.arrays import UNIT, Floats
@@ -53,7 +53,7 @@ class BlockCoordinateDescent(DualSolver[State]):
 
     Nothing is cached where kernel values are cheap: for rows of up to some hundred numbers a new
     memory page costs more than computing its values. The kernel matrix is factored by Newton's
-    method (`dimargin.solvers.handover`), or cached in full (`dimargin.solvers.active`).
+    method (`dimargin.solvers.newton_switch`), or cached in full (`dimargin.solvers.active`).
 
     Attributes
     ----------
@@ -81,7 +81,6 @@ class BlockCoordinateDescent(DualSolver[State]):
             schedule=Schedule(np.random.default_rng(self.random_state), order),
             shrinking=Shrinking(max_cache_bytes, whole_rows, self.shrinking),
             blocks=BlockSolver(problem.conjugate.stack(), order is not None),
-            progress=Progress(objective=np.full(len(iterate.dual), -np.inf)),
             switch=NewtonSwitch(self.gram),
             indices=indices,
         )

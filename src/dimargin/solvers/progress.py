@@ -13,16 +13,26 @@ from dimargin.system.arrays import Floats
 
 @dataclass
 class Progress:
-    """The last progress of a solve: a clearly smaller gap, or a better objective."""
+    """The last progress of a solve: a clearly smaller gap, or a better objective.
+
+    Examples
+    --------
+    >>> progress = Progress()
+    >>> progress.note(1, 0.5), progress.note(2, 0.46), progress.note(3, 0.46, is_better=True)
+    (True, False, True)
+    >>> progress.has_stalled(5, patience=2), progress.has_stalled(6, patience=2)
+    (False, True)
+    """
 
     done: float = 0  # Work done at the last progress: rows visited, rounds or checks.
     gap: float = np.inf  # Gap of the worst output then.
     objective: Floats = field(default_factory=lambda: np.array(np.inf))  # Objectives then, if it compares them.
 
     def note(self, work: float, gap: float, is_better: bool = False, gap_factor: float = 0.9) -> bool:
-        """Record a check after some work, and return whether there was progress since the last one.
+        """Record a check after some work, and return whether it shows progress.
 
-        There was if the objective `is_better`, or the gap fell below `gap_factor` times the last.
+        It does if the objective `is_better`, or if the gap is below `gap_factor` times that of the
+        last progress.
         """
         if not (is_better or gap < gap_factor * self.gap):
             return False
@@ -36,12 +46,9 @@ class Progress:
 
 def rounding_verdict(objectives: Objectives, tol: float, has_stalled: bool = False) -> tuple[Status, str]:
     """Return status and reason of a solve that only rounding keeps from its tolerance."""
+    failure = f"float64 cannot certify tol={tol:.2e}"
     if has_stalled:
-        return (
-            "precision",
-            f"the relative gap stays at {objectives.worst_gap:.2e}: float64 cannot certify tol={tol:.2e}",
-        )
-    return "precision", (
-        f"the relative gap is {objectives.unrounded.max():.2e}, and up to {objectives.rounding.max():.2e} more by "
-        f"rounding: float64 cannot certify tol={tol:.2e}, because the rows, lam or C are too large"
-    )
+        return "precision", f"the relative gap stays at {objectives.worst_gap:.2e}: {failure}"
+    gap, rounding = objectives.unrounded.max(), objectives.rounding.max()
+    reason = f"the relative gap is {gap:.2e}, and up to {rounding:.2e} more by rounding: {failure}"
+    return "precision", f"{reason}, because the rows, lam or C are too large"

@@ -19,7 +19,7 @@ from dimargin.system.arrays import Indices
 
 @dataclass
 class NewtonSwitch:
-    """Newton's method, and whether the solve switches to it (`dimargin.solvers.handover`)."""
+    """Newton's method, and whether the solve switches to it (`dimargin.solvers.newton_switch`)."""
 
     max_bytes: int  # Full kernel rows, or a factor of them, may take this many bytes.
     is_due: bool = False  # Whether the next step switches to Newton's method.
@@ -40,10 +40,13 @@ class State:
     schedule: Schedule
     shrinking: Shrinking
     blocks: BlockSolver
-    progress: Progress
     switch: NewtonSwitch
     indices: Indices | None  # Given indices of the rows, if they were reordered for a local kernel.
     is_float32_trusted: bool = True  # Whether the last float32 gap below `tol` was believed.
+    progress: Progress = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.restart_progress()
 
     def restart_progress(self) -> None:
         """Restart the measurement of progress, after the method or the precision has changed."""
