@@ -24,7 +24,7 @@ from dimargin.estimators.validation import check_number, check_objectives
 from dimargin.estimators.wide_attributes import set_attributes
 from dimargin.problems.objectives import Objectives
 from dimargin.problems.one_vs_rest import codes_of
-from dimargin.problems.solution import History
+from dimargin.problems.solution import History, SolveResult
 from dimargin.solvers import Limits
 from dimargin.strategies import Progress
 from dimargin.system.arrays import Floats
@@ -208,6 +208,11 @@ class MarginClassifier(PlainNumbers, CertificateDiagram, CallbackSupportMixin, C
             "certificate_": scope,
             "status_": status_of_gap(objectives.worst_gap, self.tol, status),
         }
+
+    def _result_attributes(self, result: SolveResult, scope: str) -> dict[str, Any]:
+        """Return the attributes that say how a solve ended, with its certificate."""
+        certificate = self._certificate_attributes(result.objectives, scope, result.status)
+        return certificate | {"n_iter_": result.passes, "history_": history_attribute(result.history)}
 
     def _set_global_certificate(self, objectives: Objectives) -> None:
         """Set the certificate that `certify` has computed, and the corresponding status."""
