@@ -10,7 +10,7 @@ import numpy as np
 
 from dimargin.estimators.detectors import CoreSetDetector, CoreSetFit, Evaluation, RowsToFit, certified
 from dimargin.estimators.docstrings import documented
-from dimargin.estimators.validation import check_magnitude, check_number
+from dimargin.estimators.validation import check_magnitude
 from dimargin.estimators.wide_attributes import WideArray, combination
 from dimargin.kernels.user import kernel_matrix
 from dimargin.kernels.wide_rows import as_given
@@ -95,7 +95,6 @@ class CoreSetSVDD(CoreSetDetector):
 
     def _check_parameters(self) -> None:
         if math.inf != self.C:
-            check_number("C", self.C, 0)
             check_magnitude("C", self.C)
         if isinstance(self.kernel, str) and self.kernel == "precomputed":
             raise ValueError("kernel='precomputed' lacks k(x, x) at prediction; give the kernel as a function")

@@ -168,7 +168,6 @@ class CoreSetSVMClassifier(KernelMarginClassifier):
             if self.epsilon is not None:
                 raise ValueError(f"epsilon must be None with C=inf, got {self.epsilon!r}")
             return HardMarginLoss()
-        check_number("C", self.C, 0)
         check_magnitude("C", self.C)
         check_number("epsilon", self.epsilon, 0, 1, high_included=True, or_none=True)
         return SquaredHingeLoss(float(self.C) / 2)

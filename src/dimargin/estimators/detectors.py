@@ -19,7 +19,14 @@ from dimargin.estimators.kernel_parameters import KernelEstimator, keeps_columns
 from dimargin.estimators.margin_classifier import status_of_gap, unchanged_on_failure
 from dimargin.estimators.sites import check_consensus
 from dimargin.estimators.validated_data import rows_of, validated
-from dimargin.estimators.validation import check_number, check_objectives, check_weights, sample_weights, seed_of
+from dimargin.estimators.validation import (
+    check_limits,
+    check_number,
+    check_objectives,
+    check_weights,
+    sample_weights,
+    seed_of,
+)
 from dimargin.estimators.wide_attributes import set_attributes
 from dimargin.kernels.functions import Kernel
 from dimargin.kernels.row_transform import RowTransform
@@ -200,9 +207,7 @@ class CoreSetDetector(PlainNumbers, CertificateDiagram, KernelEstimator, Outlier
                 raise ValueError(f"contamination must be 'auto' or a number in (0, 0.5], got {self.contamination!r}")
             check_number("contamination", self.contamination, 0, 0.5, high_included=True)
         check_consensus(self, epsilon=self.epsilon is not None)
-        check_number("tol", self.tol, 0)
-        check_number("max_iter", self.max_iter, 1, low_included=True, whole=True)
-        check_number("max_time", self.max_time, 0, or_none=True)
+        check_limits(self)
 
     def _rows(self, X: Any, sample_weight: Any) -> tuple[RowsToFit, int]:
         X = validated(self, X, ensure_min_samples=2)

@@ -21,7 +21,7 @@ from dimargin.estimators.margin_classifier import PreparedFit, history_attribute
 from dimargin.estimators.sites import check_graph, check_sites
 from dimargin.estimators.sklearn_callbacks import with_callbacks
 from dimargin.estimators.validated_data import TrainingData, on_stored_columns, training_data
-from dimargin.estimators.validation import check_magnitude, check_number, seed_of
+from dimargin.estimators.validation import check_limits, check_magnitude, check_number, seed_of
 from dimargin.estimators.wide_attributes import WideArray, kept_of, on
 from dimargin.gossip.simulation.conditions import Conditions
 from dimargin.problems.hinge import LOSSES, HingeRows, loss_of
@@ -366,11 +366,9 @@ class GossipSVMClassifier(LinearMarginClassifier):
             raise ValueError(f"compression must be 'none' for local gradients, got {self.compression!r}")
         check_number("theta", self.theta, 0, 1, low_included=True)
         check_number("upsilon", self.upsilon, 0, 1, high_included=True)
-        for name, low in (("n_quiet", 1), ("max_iter", 1)):
-            check_number(name, getattr(self, name), low, low_included=True, whole=True)
-        check_number("alpha", self.alpha, 0)
+        check_number("n_quiet", self.n_quiet, 1, low_included=True, whole=True)
+        check_limits(self)
         check_magnitude("alpha", self.alpha)
-        check_number("tol", self.tol, 0)
         check_number("batch_size", self.batch_size, 1, low_included=True, whole=True, or_none=True)
         check_number("gossip_rounds", self.gossip_rounds, 0, whole=self.gossip_rounds >= 1)
         if isinstance(self.step_size, str):
@@ -380,9 +378,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
             if self.step_size == "pegasos" and self.loss_function != "hinge":
                 raise ValueError(f"step_size must be 'auto' or a number for {self.loss_function!r}, got 'pegasos'")
         else:
-            check_number("step_size", self.step_size, 0)
             check_magnitude("step_size", self.step_size)
-        check_number("max_time", self.max_time, 0, or_none=True)
 
     def _check_algorithm(self) -> None:
         from dimargin.gossip.programs.algorithm import SiteAlgorithm

@@ -16,7 +16,7 @@ from dimargin.estimators.certificate import global_objectives, indices_of_vector
 from dimargin.estimators.fit_plan import DataSize, FitPlan
 from dimargin.estimators.kernel_parameters import may_merge, row_transform_of, thinned_for
 from dimargin.estimators.kernel_prediction import KernelPrediction
-from dimargin.estimators.margin_classifier import PreparedFit, history_attribute
+from dimargin.estimators.margin_classifier import PreparedFit
 from dimargin.estimators.validated_data import (
     Origin,
     TrainingData,
@@ -296,9 +296,7 @@ class KernelMarginClassifier(KernelPrediction):
 
     def fitted_attributes(self, origin: Origin, outcome: Outcome) -> dict[str, Any]:
         """Return the attributes of a machine that a strategy has trained, by their names."""
-        own = {"n_iter_": outcome.passes, "history_": history_attribute(outcome.history)}
-        certificate = self._certificate_attributes(outcome.objectives, outcome.scope, outcome.status)
-        return self._model_attributes(origin, outcome.model) | certificate | own
+        return self._model_attributes(origin, outcome.model) | self._result_attributes(outcome, outcome.scope)
 
     def certify(self, X: Any, y: Any, sample_weight: Any = None, max_time: float | None = None) -> Self:
         """Compute the global certificate of the fitted model on its training rows.

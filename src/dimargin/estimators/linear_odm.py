@@ -337,13 +337,8 @@ class LinearODMClassifier(LinearMarginClassifier):
     ) -> dict[str, Any]:
         """Return the fitted attributes for these columns (None: all) and rows of weight `total`."""
         parameters = np.column_stack([solution.weights, solution.objectives.intercept])
-        return {
-            **self._model_attributes(classes, parameters, columns),
-            **self._certificate_attributes(solution.objectives, "global", solution.status),
-            "n_iter_": solution.passes,
-            "history_": history_attribute(solution.history),
-            "_partial": (self._kept(parameters, columns), total),
-        }
+        model = self._model_attributes(classes, parameters, columns) | self._result_attributes(solution, "global")
+        return model | {"_partial": (self._kept(parameters, columns), total)}
 
     def _model_attributes(
         self, classes: NDArray[Any], parameters: Floats, columns: Indices | None = None

@@ -20,11 +20,11 @@ from dimargin.estimators.diagram import CertificateDiagram
 from dimargin.estimators.fit_plan import DataSize, FitPlan
 from dimargin.estimators.fit_progress import CallbackProgress, monitor_of
 from dimargin.estimators.sklearn_callbacks import CallbackSupportMixin, with_callbacks
-from dimargin.estimators.validation import check_number, check_objectives
+from dimargin.estimators.validation import check_limits, check_number, check_objectives
 from dimargin.estimators.wide_attributes import set_attributes
 from dimargin.problems.objectives import Objectives
 from dimargin.problems.one_vs_rest import codes_of
-from dimargin.problems.solution import History
+from dimargin.problems.solution import History, SolveResult
 from dimargin.solvers import Limits
 from dimargin.strategies import Progress
 from dimargin.system.arrays import Floats
@@ -192,9 +192,7 @@ class MarginClassifier(PlainNumbers, CertificateDiagram, CallbackSupportMixin, C
         """Check the data and the available memory, and return the fit to run."""
 
     def _check_limits(self) -> None:
-        check_number("tol", self.tol, 0)
-        check_number("max_iter", self.max_iter, 1, low_included=True, whole=True)
-        check_number("max_time", self.max_time, 0, or_none=True)
+        check_limits(self)
         check_number("n_jobs", self.n_jobs, -math.inf, whole=True, or_none=True)
 
     def _certificate_attributes(self, objectives: Objectives, scope: str, status: str) -> dict[str, Any]:
@@ -208,6 +206,11 @@ class MarginClassifier(PlainNumbers, CertificateDiagram, CallbackSupportMixin, C
             "certificate_": scope,
             "status_": status_of_gap(objectives.worst_gap, self.tol, status),
         }
+
+    def _result_attributes(self, result: SolveResult, scope: str) -> dict[str, Any]:
+        """Return the attributes that say how a solve ended, with its certificate."""
+        certificate = self._certificate_attributes(result.objectives, scope, result.status)
+        return certificate | {"n_iter_": result.passes, "history_": history_attribute(result.history)}
 
     def _set_global_certificate(self, objectives: Objectives) -> None:
         """Set the certificate that `certify` has computed, and the corresponding status."""

@@ -14,7 +14,7 @@ from dimargin.estimators.certificate import pair_objectives
 from dimargin.estimators.fit_plan import DataSize, FitPlan
 from dimargin.estimators.kernel_margin_classifier import KernelMarginClassifier, support_attributes
 from dimargin.estimators.kernel_parameters import row_transform_of
-from dimargin.estimators.margin_classifier import PreparedFit, history_attribute
+from dimargin.estimators.margin_classifier import PreparedFit
 from dimargin.estimators.validated_data import Origin, TrainingData
 from dimargin.estimators.validation import seed_of
 from dimargin.kernels.user import Transform, kernel_matrix
@@ -138,9 +138,7 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
             _, result = found
             (entry,) = result.history
             progress.level_end(entry | {"pairs": entry["partitions"]}, lambda: found)
-            own = {"n_iter_": result.passes, "history_": history_attribute(result.history)}
-            certificate = self._certificate_attributes(result.objectives, "global", result.status)
-            return model_attributes(found) | certificate | own, result.reason
+            return model_attributes(found) | self._result_attributes(result, "global"), result.reason
 
         model_attributes = partial(self._pair_attributes, data, order, pairs)
         return PreparedFit(plan.n_levels, model_attributes, train)

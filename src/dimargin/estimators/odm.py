@@ -115,7 +115,6 @@ def odm_loss(estimator: Any) -> ODMLoss:
     if by_row and estimator.lam != "auto":
         raise TypeError(f"lam must be a finite number in (0, inf) or 'auto', got {estimator.lam!r}")
     if not by_row:
-        check_number("lam", estimator.lam, 0)
         check_magnitude("lam", estimator.lam)
     check_number("upsilon", estimator.upsilon, 0, 1, high_included=True)
     check_magnitude("upsilon", estimator.upsilon)

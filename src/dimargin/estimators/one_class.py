@@ -8,7 +8,7 @@ import numpy as np
 
 from dimargin.estimators.detectors import CoreSetDetector, CoreSetFit, Evaluation, RowsToFit, certified
 from dimargin.estimators.docstrings import documented
-from dimargin.estimators.validation import check_magnitude, check_number
+from dimargin.estimators.validation import check_magnitude
 from dimargin.problems.objectives import ROUNDINGS
 from dimargin.solvers import Limits
 from dimargin.system.arrays import Floats
@@ -77,7 +77,6 @@ class OneClassCoreSetSVM(CoreSetDetector):
     _machine = "margin"
 
     def _check_parameters(self) -> None:
-        check_number("C", self.C, 0)
         check_magnitude("C", self.C)
         super()._check_parameters()
 

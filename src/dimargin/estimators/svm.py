@@ -9,7 +9,7 @@ import numpy as np
 
 from dimargin.estimators.docstrings import documented
 from dimargin.estimators.multiclass import MulticlassKernelClassifier
-from dimargin.estimators.validation import check_magnitude, check_number
+from dimargin.estimators.validation import check_magnitude
 from dimargin.kernels.user import KernelFunction
 from dimargin.problems.losses import HingeLoss, Loss, SquaredHingeLoss
 from dimargin.strategies import Strategy
@@ -109,7 +109,6 @@ class SVMClassifier(MulticlassKernelClassifier):
         return bool(self.fit_intercept)
 
     def _loss(self) -> Loss:
-        check_number("C", self.C, 0)
         check_magnitude("C", self.C)
         if not isinstance(self.fit_intercept, (bool, np.bool_)):
             raise TypeError(f"fit_intercept must be True or False, got {self.fit_intercept!r}")

@@ -54,6 +54,13 @@ def check_number(
         raise ValueError(expected)
 
 
+def check_limits(estimator: Any) -> None:
+    """Raise an error if the tolerance or a limit of an estimator is out of range."""
+    check_number("tol", estimator.tol, 0)
+    check_number("max_iter", estimator.max_iter, 1, low_included=True, whole=True)
+    check_number("max_time", estimator.max_time, 0, or_none=True)
+
+
 def seed_of(random_state: Any) -> int:
     """Draw the seed of a fit from the ``random_state`` of an estimator."""
     return int(check_random_state(random_state).randint(2**31 - 1))
@@ -137,7 +144,8 @@ def _first(X: Any, which: NDArray[np.bool_]) -> tuple[int, int, Any]:
 
 
 def check_magnitude(name: str, value: float) -> None:
-    """Raise ValueError for a positive number whose products may leave the range of float64."""
+    """Raise an error unless `value` is a positive number whose products stay in the range of float64."""
+    check_number(name, value, 0)
     if not MIN_PARAMETER <= value <= MAX_PARAMETER:
         raise ValueError(
             f"{name} must be in [{MIN_PARAMETER:g}, {MAX_PARAMETER:g}], got {value!r}, whose products may leave the "

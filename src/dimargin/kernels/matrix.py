@@ -243,13 +243,14 @@ class KernelMatrix:
 
     def value_parts(self, rows: Pieces, columns: Pieces) -> NDArray[Any]:
         """Return the `values` of every piece of rows and its piece of columns, concatenated."""
-        x, z = self._rows.in_core(rows), self._columns.in_core(columns)
         out = np.empty(int(rows.sizes @ columns.sizes), dtype=self.transform.dtype)
         if self._is_long(out.size):
             parts = np.split(out, np.cumsum(rows.sizes * columns.sizes)[:-1])
             for i, j, own in zip(rows.split(rows.index), columns.split(columns.index), parts, strict=True):
                 self.values(i, j, own.reshape(len(i), len(j)))
             return out
+        # Only here: kernels of users, which are always long, have no rows in the core.
+        x, z = self._rows.in_core(rows), self._columns.in_core(columns)
         computed = _core.block_parts(*self._spec(), *x, *z, out, self.n_threads)
         self._count(computed, out.size)
         if self.transform.offset:
