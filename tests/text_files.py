@@ -1,4 +1,4 @@
-"""Data files that tests write."""
+"""Data files that tests write, and messages that they read."""
 
 import numpy as np
 from sklearn.datasets import make_moons
@@ -19,3 +19,8 @@ def write_moons(path, n, seed=0, names=("ham", "spam")):
     X, y = make_moons(n, noise=0.2, random_state=seed)
     write_csv(path, X, np.array(names)[y], names=("left", "right"))
     return path
+
+
+def words_of(text):
+    """The words of a message, wherever its lines end and whatever frames them."""
+    return " ".join(text.replace("│", " ").split())

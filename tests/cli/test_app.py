@@ -14,7 +14,7 @@ import time
 import numpy as np
 import pytest
 from sklearn.datasets import dump_svmlight_file, make_moons
-from text_files import write_moons
+from text_files import words_of, write_moons
 
 import dimargin as dm
 from dimargin.io.data import read_data
@@ -112,7 +112,7 @@ def test_a_linear_machine(dimargin, csv, tmp_path):
         (["--solver", "svrg", "--strategy-option", "radius=2"], "expected NAME=VALUE"),
     ):
         status, _, err = dimargin("train", csv, "--model", model, "--loss", "linear_odm", *wrong)
-        assert status == 2 and text in " ".join(err.replace("│", " ").split())
+        assert status == 2 and text in words_of(err)
 
 
 def test_every_parameter_is_a_flag(dimargin, csv, tmp_path):
@@ -246,7 +246,7 @@ def test_bad_usage_is_status_2_and_says_why(dimargin, csv, monkeypatch, mistake)
         dimargin("train", csv, "--model", "old.dimargin", "--quiet")
     before = sorted(csv.parent.iterdir())
     status, out, err = dimargin(*arguments.split())
-    unwrapped = "".join(err.replace("│", " ").split())
+    unwrapped = words_of(err).replace(" ", "")
     assert status == 2 and not out and "".join(expected.split()) in unwrapped
     assert sorted(csv.parent.iterdir()) == before
 

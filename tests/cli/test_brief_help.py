@@ -3,6 +3,7 @@
 import inspect
 
 import pytest
+from text_files import words_of
 
 import dimargin as dm
 from dimargin.cli import root
@@ -49,5 +50,5 @@ def test_all_options_have_their_full_help(dimargin, command):
 
 
 def test_defaults_that_differ_name_the_loss(dimargin):
-    text = " ".join(dimargin("train", "--help-all")[1].replace("│", " ").split())
+    text = words_of(dimargin("train", "--help-all")[1])
     assert "(default: auto; --loss linear_odm: 10000.0)." in text

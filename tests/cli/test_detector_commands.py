@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from sklearn.datasets import dump_svmlight_file
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
+from text_files import words_of
 
 import dimargin as dm
 
@@ -112,7 +113,7 @@ def test_what_a_detector_is_not_for(dimargin, trained, tmp_path, monkeypatch, co
     before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
     arguments, expected_status, words = REFUSED[command]
     status, out, err = dimargin(*(indices.get(word, word) for word in arguments))
-    said = " ".join(err.replace("│", " ").split())
+    said = words_of(err)
     assert status == expected_status and not out and words in said
     if command != "svm-predict":
         assert f"holds a {type(model[-1]).__name__}, an outlier detector" in said

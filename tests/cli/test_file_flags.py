@@ -9,6 +9,7 @@ import threading
 import numpy as np
 import pandas as pd
 import pytest
+from text_files import words_of
 
 import dimargin as dm
 
@@ -161,7 +162,7 @@ def test_rows_from_a_pipe(dimargin, tmp_path):
         thread.join()
         assert done[0] == 0, (command, done)
     status, _, err = dimargin("train", tmp_path / "pipe", "--model", tmp_path / "m", "--engine", "spark")
-    assert status == 2 and "DATA cannot be a pipe with --engine spark" in " ".join(err.replace("│", "").split())
+    assert status == 2 and "DATA cannot be a pipe with --engine spark" in words_of(err)
 
 
 def test_libsvm_s_programs_read_standard_input(dimargin, tmp_path, stdin, monkeypatch):

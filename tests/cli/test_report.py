@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from report_page import Page, check_alone
 from sklearn.datasets import dump_svmlight_file
-from text_files import write_csv, write_moons
+from text_files import words_of, write_csv, write_moons
 
 import dimargin as dm
 
@@ -107,7 +107,7 @@ def test_what_no_page_is_written_of(dimargin, files, tmp_path):
         # as evaluate says it
         assert dimargin("evaluate", files / "moons.dimargin", tmp_path / name)[2] == err
     status, _, err = dimargin("report", files / "moons.dimargin", files / "test.csv", "-o", tmp_path / "no" / "p.html")
-    assert status == 2 and "does not exist" in " ".join(err.replace("│", " ").split())  # wherever a line ends
+    assert status == 2 and "does not exist" in words_of(err)  # wherever a line ends
     assert dimargin("report", files / "moons.dimargin", files / "test.csv")[0] == 2
     assert not path.exists()
 

@@ -13,7 +13,7 @@ from rich.console import Console
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import MinMaxScaler
-from text_files import write_moons
+from text_files import words_of, write_moons
 
 import dimargin as dm
 from dimargin.cli.network_conditions import outages_of
@@ -229,7 +229,7 @@ def test_the_label_is_found_by_name_in_other_files(gossip, csv, tmp_path):
 )  # fmt: skip
 def test_bad_usage_is_status_2_and_says_why(dimargin, csv, flags, text):
     status, out, err = dimargin("simulate", "gossip", csv, *flags)
-    assert status == 2 and not out and "".join(text.split()) in "".join(err.replace("│", " ").split())
+    assert status == 2 and not out and text.replace(" ", "") in words_of(err).replace(" ", "")
 
 
 PLOT = 'dimargin: --plot needs the extra "report": pip install "dimargin[report]"\n'
@@ -254,7 +254,7 @@ def test_what_is_wrong_with_data_or_installation_is_named(dimargin, csv, tmp_pat
 
 def test_help(dimargin):
     status, out, _ = dimargin("simulate", "gossip", "--help-all")
-    text = " ".join(out.replace("│", " ").split())
+    text = words_of(out)
     assert status == 0 and "Conditions of the network" in text
     assert "both (default: random)." in text and "array-like" not in text and "n_sites nodes" not in text
     assert "gossip" in dimargin("simulate", "--help")[1]

@@ -9,6 +9,7 @@ import pytest
 from libsvm_counterpart import official, svm, trained
 from numpy.testing import assert_allclose
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file, make_classification
+from text_files import words_of
 
 import dimargin as dm
 
@@ -314,7 +315,7 @@ USAGE = {
 def test_bad_usage_is_status_2_and_says_why(dimargin, folder, command):
     before = sorted(folder.iterdir())
     status, out, err = dimargin(*command.split())
-    unwrapped = "".join(err.replace("│", " ").split())
+    unwrapped = words_of(err).replace(" ", "")
     assert status == 2 and not out and "".join(USAGE[command].split()) in unwrapped, err
     assert sorted(folder.iterdir()) == before
 

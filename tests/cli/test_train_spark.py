@@ -16,6 +16,7 @@ import pytest
 import spark_sessions
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import make_moons
+from text_files import words_of
 
 import dimargin as dm
 from dimargin.cli.spark_engine import messages_until
@@ -35,10 +36,6 @@ def moons(n=400):
 def csv(tmp_path):
     moons().to_csv(tmp_path / "train.csv", index=False)
     return tmp_path / "train.csv"
-
-
-def words_of(text):
-    return " ".join(text.replace("│", " ").split())
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from text_files import write_moons
+from text_files import words_of, write_moons
 
 import dimargin as dm
 
@@ -77,7 +77,7 @@ def test_support_vector_machines_and_class_weights(dimargin, csv, tmp_path, loss
 )
 def test_what_is_wrong_is_named(dimargin, csv, tmp_path, flags, text):
     status, _, err = dimargin("tune", csv, "-m", tmp_path / "m", *flags)
-    assert status == 2 and text in " ".join(err.replace("│", " ").split())
+    assert status == 2 and text in words_of(err)
     status, _, err = dimargin("tune", csv, "-m", tmp_path / "m", "--grid", '{"C": [1]}')
     assert status == 1 and "param_grid may hold kernel" in err and not (tmp_path / "m").exists()
 

@@ -23,7 +23,7 @@ import typer
 
 from dimargin.cli.brief_help import Application
 from dimargin.cli.file_flags import file_options
-from dimargin.cli.flags import add_command, flags_of, optional_flag, values_taken
+from dimargin.cli.flags import add_command, existing_file, flags_of, optional_flag, values_taken
 from dimargin.gossip.programs.learner_parameters import CoreSetParameters, GossipParameters
 from dimargin.gossip.sites.site_folder import SiteFolder
 from dimargin.io.data.growing_file import GrowingFile
@@ -49,14 +49,13 @@ _PROGRAMS = {
 }  # fmt: skip
 _COMMON_PANEL = "Learning (must agree at all sites)"
 _network, _trust = (partial(typer.Option, rich_help_panel=panel) for panel in ("Network", "Trust"))
+_trusted_file = partial(existing_file, rich_help_panel="Trust")
 
 
 def _site(
     *,
     name: Annotated[str, typer.Option(help="Name of this site: letters, digits, dots, hyphens, underscores.")],
-    data: Annotated[
-        Path | None, typer.Option(exists=True, dir_okay=False, help="LIBSVM text or CSV; rows may be appended to it.")
-    ] = None,
+    data: Annotated[Path | None, existing_file(help="LIBSVM text or CSV; rows may be appended to it.")] = None,
     connect: Annotated[
         list[str] | None, _network(help="Address of another site, such as tcp/192.0.2.1:7447; may be repeated.")
     ] = None,
@@ -97,11 +96,9 @@ def _site(
     lease: Annotated[float, _network(help="Seconds of silence after which a site counts as gone.")] = 2.0,
     bandwidth: Annotated[float | None, _network(help="Maximum bytes sent per second.", show_default="no limit")] = None,
     router: Annotated[bool, _network("--router", help="--connect is the address of a Zenoh router.")] = False,
-    certificate: Annotated[
-        Path | None, _trust(exists=True, dir_okay=False, help="This site's certificate (PEM).")
-    ] = None,
-    key: Annotated[Path | None, _trust(exists=True, dir_okay=False, help="Private key of the certificate.")] = None,
-    authority: Annotated[Path | None, _trust(exists=True, dir_okay=False, help="Certificate authority (PEM).")] = None,
+    certificate: Annotated[Path | None, _trusted_file(help="This site's certificate (PEM).")] = None,
+    key: Annotated[Path | None, _trusted_file(help="Private key of the certificate.")] = None,
+    authority: Annotated[Path | None, _trusted_file(help="Certificate authority (PEM).")] = None,
     allow: Annotated[list[str] | None, _trust(help="Name of a site that may take part; may be repeated.")] = None,
     router_name: Annotated[str | None, _trust(help="Common name in the router's certificate.")] = None,
     share_rows: Annotated[

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import make_blobs, make_moons
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
-from test_conversion import tampered
+from test_conversion import refuse, tampered
 
 import dimargin as dm
 from dimargin.estimators.preprocessing import SparseScaler
@@ -61,13 +61,6 @@ def told(**values):
                 attributes[name] = value
 
     return lie
-
-
-def refuse(path, lie):
-    """Check that a file is refused once its content lies, although its checksum is right."""
-    tampered(path, lie)
-    with pytest.raises(ModelFileError, match="not a valid model"):
-        dm.load(path)
 
 
 LIES = {

@@ -9,11 +9,10 @@ from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, OneHotEncoder, QuantileTransformer, StandardScaler
-from test_conversion import tampered
+from test_conversion import refuse, tampered
 
 import dimargin as dm
 from dimargin.estimators.preprocessing import CalendarFeatures
-from dimargin.io.models import ModelFileError
 
 ROWS = 80
 TAKES_ARROW = tuple(map(int, sklearn.__version__.split(".")[:2])) >= (1, 7)
@@ -173,6 +172,4 @@ def test_lies_are_found(lie, tmp_path):
     dm.save(make_pipeline(transformer(), dm.ODMClassifier(lam=1.0)).fit(frame, y), path)
     tampered(path, lambda header, arrays: None)
     dm.load(path)
-    tampered(path, LIES[lie])
-    with pytest.raises(ModelFileError, match="not a valid model"):
-        dm.load(path)
+    refuse(path, LIES[lie])
