@@ -71,7 +71,7 @@ test-versions: $(VENV)/.ready-test  ## run the tests of estimators with other ve
 			skops pytest pytest-xdist hypothesis qpsolvers clarabel && \
 		echo "== $$name: $$($$at/bin/python -c 'import numpy, scipy, sklearn, sys; print("Python", *sys.version.split()[:1], "numpy", numpy.__version__, "scipy", scipy.__version__, "scikit-learn", sklearn.__version__)')" && \
 		$$at/bin/python -m pytest -n auto --dist worksteal -q -p no:cacheprovider -m "not slow" tests/estimators \
-			tests/display tests/io/models tests/io/test_trusted_types.py tests/problems tests/solvers tests/strategies \
+			tests/display tests/io/models tests/io/test_skops_types.py tests/problems tests/solvers tests/strategies \
 			tests/shards/partition tests/kernels tests/test_seams.py || exit; \
 	done
 

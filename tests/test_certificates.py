@@ -35,7 +35,7 @@ from sklearn.exceptions import ConvergenceWarning
 import dimargin
 from dimargin import ODMClassifier, SVMClassifier
 from dimargin.estimators import kernel_margin_classifier
-from dimargin.estimators.validated_data import merged
+from dimargin.estimators.training_data import merged
 from dimargin.gossip import rounds
 from dimargin.shards import parts
 from dimargin.solvers import BlockCoordinateDescent, block_coordinate_descent

@@ -321,7 +321,7 @@ def polish():
 # ---- data and rivals -------------------------------------------------------------------------------------------------
 
 
-@cited("estimators/validated_data.py", f"{ALGORITHMS}block-coordinate-descent", "CHANGELOG.md")
+@cited("estimators/training_data.py", f"{ALGORITHMS}block-coordinate-descent", "CHANGELOG.md")
 def different_rows():
     """Share of the rows, with their labels, that differ from all others; and of numbers that are not zero."""
     for name in ("skin_nonskin", "phishing", "a9a", "cod-rna", "ijcnn1", "SUSY-30k", "usps", COVTYPE):

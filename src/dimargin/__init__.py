@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dimargin.io.libsvm import to_libsvm as to_libsvm
     from dimargin.io.models import load as load
     from dimargin.io.models import save as save
-    from dimargin.io.trusted_types import TRUSTED_TYPES as TRUSTED_TYPES
+    from dimargin.io.skops_types import TRUSTED_TYPES as TRUSTED_TYPES
     from dimargin.strategies import Cascade as Cascade
     from dimargin.strategies import DiODM as DiODM
     from dimargin.strategies import DiP as DiP

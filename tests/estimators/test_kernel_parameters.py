@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import pairwise_kernels
 
 from dimargin import ODMClassifier, SVMClassifier
-from dimargin.estimators.validated_data import gamma_value
+from dimargin.estimators.training_data import gamma_value
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(900, 2))

@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 import dimargin as dm
-from dimargin.estimators.validation import seed_of
+from dimargin.estimators.input_checks import seed_of
 from dimargin.problems.losses import ODMLoss
 from dimargin.shards.keys import order_of_keys
 

@@ -10,7 +10,7 @@ from sklearn.base import is_outlier_detector
 from sklearn.exceptions import ConvergenceWarning
 
 import dimargin as dm
-from dimargin.estimators.validation import MAX_PARAMETER, MIN_PARAMETER, check_objectives
+from dimargin.estimators.input_checks import MAX_PARAMETER, MIN_PARAMETER, check_objectives
 
 EXTREMES = (5e-324, 1e-320, 1e-300, 1e-100, 1e100, 1e300)
 SCALES = (1e-320, 1e-300, 1e-160, 1e-100, 1e-20, 1e20, 1e50, 1e100, 1e155, 1e200, 1e300)

@@ -9,11 +9,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from dimargin import CoreSetSVMClassifier, ODMClassifier, ODMClassifierCV, SVMClassifier
-from dimargin.estimators import validated_data as data_module
+from dimargin.estimators import training_data as data_module
 from dimargin.estimators.kernel_parameters import row_transform_of
 from dimargin.estimators.search import scoring
 from dimargin.estimators.search.folds import ExactTrainer, Fold, Sample
-from dimargin.estimators.validated_data import merged, training_data
+from dimargin.estimators.training_data import merged, training_data
 from dimargin.problems.losses import ODMLoss
 from dimargin.solvers import Limits
 

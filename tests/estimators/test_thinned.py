@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dimargin import ODMClassifier, ODMClassifierCV, SVMClassifier
-from dimargin.estimators.validated_data import thinned, training_data
+from dimargin.estimators.training_data import thinned, training_data
 
 MACHINES = [SVMClassifier(C=2.0, fit_intercept=True), ODMClassifier(lam=1e5), SVMClassifier(kernel="laplacian")]
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import dimargin as dm
-from dimargin.estimators.validated_data import gamma_value
+from dimargin.estimators.training_data import gamma_value
 from dimargin.kernels.column_statistics import narrowed
 from dimargin.system import memory
 

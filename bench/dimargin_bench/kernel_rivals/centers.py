@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state, gen_batches
 from threadpoolctl import threadpool_limits
 
 from dimargin.estimators.docstrings import documented
-from dimargin.estimators.validation import check_number
+from dimargin.estimators.input_checks import check_number
 from dimargin.system.arrays import Floats
 from dimargin.system.memory import check_memory
 from dimargin.system.threads import single_threaded_blas

@@ -14,9 +14,9 @@ from sklearn.utils import gen_batches, get_tags
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from dimargin.estimators.input_checks import check_finite, columns_named
 from dimargin.estimators.kernel_parameters import check_gamma
-from dimargin.estimators.validated_data import gamma_value
-from dimargin.estimators.validation import check_finite, columns_named
+from dimargin.estimators.training_data import gamma_value
 from dimargin.problems.one_vs_rest import codes_of
 from dimargin.system.arrays import Floats, Indices
 from dimargin.system.threads import single_threaded_blas

@@ -18,9 +18,9 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state, gen_batches, get_tags
 
 from dimargin.estimators.docstrings import documented
+from dimargin.estimators.input_checks import check_number
 from dimargin.estimators.sites import check_sites
 from dimargin.estimators.svm import SVMClassifier
-from dimargin.estimators.validation import check_number
 from dimargin.system.arrays import Floats
 from dimargin_bench.kernel_rivals.checked_rows import BinaryRival, query_rows
 

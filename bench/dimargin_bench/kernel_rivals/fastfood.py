@@ -10,7 +10,7 @@ from scipy.stats import chi
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state, gen_batches
 
-from dimargin.estimators.validation import check_number
+from dimargin.estimators.input_checks import check_number
 from dimargin.system.arrays import Floats
 from dimargin_bench.kernel_rivals.checked_rows import ROWS_AT_ONCE, query_rows, training_rows, width
 

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from dimargin.estimators.docstrings import documented
-from dimargin.estimators.validation import check_number
+from dimargin.estimators.input_checks import check_number
 from dimargin.system.arrays import Floats, Indices
 from dimargin.system.threads import single_threaded_blas
 from dimargin_bench.kernel_rivals.checked_rows import (

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from dimargin.estimators.docstrings import documented
-from dimargin.estimators.validation import check_magnitude, check_number
+from dimargin.estimators.input_checks import check_magnitude, check_number
 from dimargin.problems.hinge import HingeRows
 from dimargin.problems.one_vs_rest import labels_of
 from dimargin.system.arrays import Floats

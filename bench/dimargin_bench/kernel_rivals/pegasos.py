@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from dimargin.estimators.docstrings import documented
-from dimargin.estimators.validation import check_number
+from dimargin.estimators.input_checks import check_number
 from dimargin.problems.hinge import HingeRows, shrinkage_into_ball
 from dimargin.system.arrays import Floats
 from dimargin_bench.kernel_rivals.linear_rival import LinearRival

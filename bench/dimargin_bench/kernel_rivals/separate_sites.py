@@ -14,7 +14,7 @@ from sklearn.svm import LinearSVC
 from sklearn.utils import check_random_state, get_tags
 
 from dimargin.estimators.sites import check_sites
-from dimargin.estimators.validated_data import TrainingData, queries, training_data
+from dimargin.estimators.training_data import TrainingData, queries, training_data
 from dimargin.problems.one_vs_rest import codes_of
 from dimargin.system.arrays import Floats
 

@@ -12,8 +12,8 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils import check_random_state
 
 from dimargin.estimators.docstrings import documented
+from dimargin.estimators.input_checks import check_number
 from dimargin.estimators.odm import odm_loss
-from dimargin.estimators.validation import check_number
 from dimargin.problems.losses import ODMLoss
 from dimargin.system.arrays import Floats
 from dimargin.system.memory import check_memory

@@ -13,7 +13,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils import check_random_state
 
 from dimargin.estimators.docstrings import documented
-from dimargin.estimators.validation import check_number
+from dimargin.estimators.input_checks import check_number
 from dimargin.system.arrays import Floats, Indices
 from dimargin.system.memory import check_memory
 from dimargin.system.threads import single_threaded_blas

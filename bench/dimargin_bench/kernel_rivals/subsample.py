@@ -12,7 +12,7 @@ from sklearn.svm import SVC
 from sklearn.utils import check_random_state
 
 from dimargin.estimators.docstrings import documented
-from dimargin.estimators.validation import check_number
+from dimargin.estimators.input_checks import check_number
 from dimargin.system.arrays import Floats
 from dimargin_bench.kernel_rivals.checked_rows import Rival, query_rows, uniform_sample, width
 

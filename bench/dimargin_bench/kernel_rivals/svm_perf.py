@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from dimargin.estimators.docstrings import documented
-from dimargin.estimators.validation import check_number
+from dimargin.estimators.input_checks import check_number
 from dimargin.problems.hinge import HingeRows
 from dimargin.solvers.balls.active_set import enclose
 from dimargin.system.arrays import Floats

@@ -17,8 +17,8 @@ from dimargin.cli.shared import JsonOption, Output, QuietOption, check_plot, dra
 from dimargin.cli.terminal import FitDisplay
 from dimargin.display import CoreSetConsensusDisplay
 from dimargin.estimators import minimum_enclosing_ball
+from dimargin.estimators.input_checks import check_number
 from dimargin.estimators.sites import PACKAGES
-from dimargin.estimators.validation import check_number
 from dimargin.gossip.simulation.conditions import Conditions
 from dimargin.system.extras import require
 

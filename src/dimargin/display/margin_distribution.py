@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from dimargin.display.margin_values import WeightedMargins, margins_of
 from dimargin.display.style import below
 from dimargin.display.unwrap import innermost
-from dimargin.estimators.validation import sample_weights
+from dimargin.estimators.input_checks import sample_weights
 from dimargin.system.arrays import Floats
 
 

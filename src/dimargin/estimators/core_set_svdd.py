@@ -10,7 +10,7 @@ import numpy as np
 
 from dimargin.estimators.detectors import CoreSetDetector, CoreSetFit, Evaluation, RowsToFit, certified
 from dimargin.estimators.docstrings import documented
-from dimargin.estimators.validation import check_magnitude
+from dimargin.estimators.input_checks import check_magnitude
 from dimargin.estimators.wide_attributes import WideArray, combination
 from dimargin.kernels.user import kernel_matrix
 from dimargin.kernels.wide_rows import as_given

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from dimargin.estimators.docstrings import documented
+from dimargin.estimators.input_checks import check_magnitude, check_number
 from dimargin.estimators.kernel_margin_classifier import KernelMarginClassifier
 from dimargin.estimators.sites import check_consensus
-from dimargin.estimators.validation import check_magnitude, check_number
 from dimargin.kernels.user import KernelFunction
 from dimargin.problems.losses import HardMarginLoss, Loss, SquaredHingeLoss
 from dimargin.strategies import Strategy

@@ -15,11 +15,7 @@ from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.exceptions import ConvergenceWarning
 
 from dimargin.estimators.diagram import CertificateDiagram
-from dimargin.estimators.kernel_parameters import KernelEstimator, keeps_columns, row_transform_of
-from dimargin.estimators.margin_classifier import status_of_gap, unchanged_on_failure
-from dimargin.estimators.sites import check_consensus
-from dimargin.estimators.validated_data import rows_of, validated
-from dimargin.estimators.validation import (
+from dimargin.estimators.input_checks import (
     check_limits,
     check_number,
     check_objectives,
@@ -27,6 +23,10 @@ from dimargin.estimators.validation import (
     sample_weights,
     seed_of,
 )
+from dimargin.estimators.kernel_parameters import KernelEstimator, keeps_columns, row_transform_of
+from dimargin.estimators.margin_classifier import status_of_gap, unchanged_on_failure
+from dimargin.estimators.sites import check_consensus
+from dimargin.estimators.training_data import rows_of, validated
 from dimargin.estimators.wide_attributes import set_attributes
 from dimargin.kernels.functions import Kernel
 from dimargin.kernels.row_transform import RowTransform

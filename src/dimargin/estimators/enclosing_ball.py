@@ -12,9 +12,9 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
 
+from dimargin.estimators.input_checks import check_finite, check_number, largest_magnitude, seed_of
 from dimargin.estimators.kernel_parameters import check_kernel, keeps_columns, kernel_transform
-from dimargin.estimators.validated_data import STORED_DTYPES, canonical
-from dimargin.estimators.validation import check_finite, check_number, largest_magnitude, seed_of
+from dimargin.estimators.training_data import STORED_DTYPES, canonical
 from dimargin.estimators.wide_attributes import combination
 from dimargin.kernels.column_statistics import SparseColumns, largest_column
 from dimargin.kernels.user import KernelFunction, kernel_matrix

@@ -16,12 +16,12 @@ from sklearn.utils.validation import check_is_fitted
 from dimargin.estimators.certificate import hinge_certificate, hinge_objectives
 from dimargin.estimators.docstrings import documented
 from dimargin.estimators.fit_plan import DataSize, FitPlan
+from dimargin.estimators.input_checks import check_limits, check_magnitude, check_number, seed_of
 from dimargin.estimators.linear_margin_classifier import LinearMarginClassifier
 from dimargin.estimators.margin_classifier import PreparedFit, history_attribute, per_class
 from dimargin.estimators.sites import check_graph, check_sites
 from dimargin.estimators.sklearn_callbacks import with_callbacks
-from dimargin.estimators.validated_data import TrainingData, on_stored_columns, training_data
-from dimargin.estimators.validation import check_limits, check_magnitude, check_number, seed_of
+from dimargin.estimators.training_data import TrainingData, on_stored_columns, training_data
 from dimargin.estimators.wide_attributes import WideArray, kept_of, on
 from dimargin.gossip.simulation.conditions import Conditions
 from dimargin.problems.hinge import LOSSES, HingeRows, loss_of

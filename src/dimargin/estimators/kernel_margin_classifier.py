@@ -14,17 +14,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from dimargin.estimators.certificate import global_objectives, indices_of_vectors, landmark_objectives
 from dimargin.estimators.fit_plan import DataSize, FitPlan
+from dimargin.estimators.input_checks import check_number, seed_of
 from dimargin.estimators.kernel_parameters import may_merge, row_transform_of, thinned_for
 from dimargin.estimators.kernel_prediction import KernelPrediction
 from dimargin.estimators.margin_classifier import PreparedFit
-from dimargin.estimators.validated_data import (
+from dimargin.estimators.training_data import (
     Origin,
     TrainingData,
     merged,
     narrow,
     training_data,
 )
-from dimargin.estimators.validation import check_number, seed_of
 from dimargin.kernels.functions import KERNEL_NAMES
 from dimargin.kernels.user import Transform, kernel_matrix
 from dimargin.kernels.wide_rows import as_given

@@ -12,8 +12,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import gen_batches
 
-from dimargin.estimators.validated_data import TrainingData, canonical, gamma_value, queries, thinned
-from dimargin.estimators.validation import check_number
+from dimargin.estimators.input_checks import check_number
+from dimargin.estimators.training_data import TrainingData, canonical, gamma_value, queries, thinned
 from dimargin.kernels.functions import KERNEL_NAMES, MAX_DEGREE, Kernel, check_semi_definite
 from dimargin.kernels.row_transform import RowTransform
 from dimargin.kernels.user import KernelFunction, Transform, UserKernel, check_eigenvalues

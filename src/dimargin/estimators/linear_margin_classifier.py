@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dimargin.estimators.margin_classifier import MarginClassifier
-from dimargin.estimators.validated_data import queries
+from dimargin.estimators.training_data import queries
 from dimargin.estimators.wide_attributes import WideArray, kept_of
 from dimargin.kernels.column_statistics import SparseColumns, rows_on
 from dimargin.system.arrays import Floats, Indices

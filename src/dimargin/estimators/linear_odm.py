@@ -13,11 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from dimargin.estimators.docstrings import documented
 from dimargin.estimators.fit_plan import DataSize, FitPlan
+from dimargin.estimators.input_checks import seed_of
 from dimargin.estimators.linear_margin_classifier import LinearMarginClassifier
 from dimargin.estimators.margin_classifier import PreparedFit, history_attribute, unchanged_on_failure
 from dimargin.estimators.odm import odm_loss
-from dimargin.estimators.validated_data import TrainingData, on_stored_columns, training_data
-from dimargin.estimators.validation import seed_of
+from dimargin.estimators.training_data import TrainingData, on_stored_columns, training_data
 from dimargin.estimators.wide_attributes import kept_of, on, set_attributes
 from dimargin.kernels.column_statistics import SparseColumns
 from dimargin.problems.losses import ODMLoss

@@ -19,8 +19,8 @@ from sklearn.exceptions import ConvergenceWarning
 from dimargin.estimators.diagram import CertificateDiagram
 from dimargin.estimators.fit_plan import DataSize, FitPlan
 from dimargin.estimators.fit_progress import CallbackProgress, monitor_of
+from dimargin.estimators.input_checks import check_limits, check_number, check_objectives
 from dimargin.estimators.sklearn_callbacks import CallbackSupportMixin, with_callbacks
-from dimargin.estimators.validation import check_limits, check_number, check_objectives
 from dimargin.estimators.wide_attributes import set_attributes
 from dimargin.problems.objectives import Objectives
 from dimargin.problems.one_vs_rest import codes_of

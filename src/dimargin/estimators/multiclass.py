@@ -12,11 +12,11 @@ from sklearn.utils import gen_batches
 
 from dimargin.estimators.certificate import pair_objectives
 from dimargin.estimators.fit_plan import DataSize, FitPlan
+from dimargin.estimators.input_checks import seed_of
 from dimargin.estimators.kernel_margin_classifier import KernelMarginClassifier, support_attributes
 from dimargin.estimators.kernel_parameters import row_transform_of
 from dimargin.estimators.margin_classifier import PreparedFit
-from dimargin.estimators.validated_data import Origin, TrainingData
-from dimargin.estimators.validation import seed_of
+from dimargin.estimators.training_data import Origin, TrainingData
 from dimargin.kernels.user import Transform, kernel_matrix
 from dimargin.problems.class_pairs import ClassPairs
 from dimargin.problems.objectives import Objectives

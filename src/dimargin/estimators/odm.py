@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from dimargin.estimators.docstrings import documented
+from dimargin.estimators.input_checks import check_magnitude, check_number
 from dimargin.estimators.multiclass import MulticlassKernelClassifier
-from dimargin.estimators.validation import check_magnitude, check_number
 from dimargin.kernels.user import KernelFunction
 from dimargin.problems.losses import Loss, ODMLoss
 from dimargin.strategies import Strategy

@@ -8,7 +8,7 @@ import numpy as np
 
 from dimargin.estimators.detectors import CoreSetDetector, CoreSetFit, Evaluation, RowsToFit, certified
 from dimargin.estimators.docstrings import documented
-from dimargin.estimators.validation import check_magnitude
+from dimargin.estimators.input_checks import check_magnitude
 from dimargin.problems.objectives import ROUNDINGS
 from dimargin.solvers import Limits
 from dimargin.system.arrays import Floats

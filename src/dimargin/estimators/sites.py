@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dimargin.estimators.validation import check_number
+from dimargin.estimators.input_checks import check_number
 from dimargin.system.extras import require
 
 PACKAGES = ("msgspec", "networkx")

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from dimargin.estimators.docstrings import documented
+from dimargin.estimators.input_checks import check_magnitude
 from dimargin.estimators.multiclass import MulticlassKernelClassifier
-from dimargin.estimators.validation import check_magnitude
 from dimargin.kernels.user import KernelFunction
 from dimargin.problems.losses import HingeLoss, Loss, SquaredHingeLoss
 from dimargin.strategies import Strategy

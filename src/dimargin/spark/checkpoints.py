@@ -29,8 +29,8 @@ from uuid import uuid4
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
+from dimargin.estimators.input_checks import seed_of
 from dimargin.estimators.margin_classifier import MarginClassifier  # This imports every strategy.
-from dimargin.estimators.validation import seed_of
 from dimargin.kernels.matrix import KernelMatrix
 from dimargin.spark.engine.jobs import first_line
 from dimargin.spark.engine.packing import Packing

@@ -24,7 +24,7 @@ from pyspark.sql import types as T
 from sklearn.base import clone
 
 from dimargin.estimators.margin_classifier import MarginClassifier
-from dimargin.estimators.validated_data import class_factors
+from dimargin.estimators.training_data import class_factors
 from dimargin.io.data import DataFileError
 from dimargin.io.data.chunks import check_classes
 from dimargin.io.data.csv_text import CsvLayout

@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from dimargin.estimators.validated_data import beyond_rounding, canonical
+from dimargin.estimators.training_data import beyond_rounding, canonical
 from dimargin.kernels.column_statistics import column_means, column_reach, column_sums, row_chunks, stacked
 from dimargin.kernels.functions import Kernel
 from dimargin.kernels.row_transform import Extent

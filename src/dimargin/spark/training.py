@@ -16,9 +16,9 @@ from sklearn.base import clone
 
 from dimargin.estimators import LinearODMClassifier
 from dimargin.estimators.fit_plan import FitPlan
+from dimargin.estimators.input_checks import seed_of
 from dimargin.estimators.margin_classifier import MarginClassifier, warn_unless_converged
-from dimargin.estimators.validated_data import Origin, class_factors, gamma_of
-from dimargin.estimators.validation import seed_of
+from dimargin.estimators.training_data import Origin, class_factors, gamma_of
 from dimargin.estimators.wide_attributes import set_attributes
 from dimargin.kernels.functions import Kernel
 from dimargin.kernels.matrix import KernelMatrix

@@ -35,7 +35,7 @@ _NEW_NAMES = {
     "dimargin.sharding": "dimargin.shards",
     "dimargin.simulation": "dimargin.gossip.simulation",
     "dimargin.sites": "dimargin.gossip.sites",
-    "dimargin.trusted_types": "dimargin.io.trusted_types",
+    "dimargin.trusted_types": "dimargin.io.skops_types",
 }
 
 

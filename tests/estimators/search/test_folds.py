@@ -12,7 +12,7 @@ from sklearn.metrics import get_scorer
 from dimargin import LinearODMClassifier, ODMClassifier
 from dimargin.estimators.kernel_parameters import row_transform_of
 from dimargin.estimators.search.folds import ExactTrainer, Fold, Sample, SpaceTrainer, nested_order
-from dimargin.estimators.validated_data import training_data
+from dimargin.estimators.training_data import training_data
 from dimargin.problems.losses import ODMLoss
 from dimargin.solvers import Limits
 

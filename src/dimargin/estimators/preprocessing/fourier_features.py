@@ -8,7 +8,7 @@ from typing import Any, Self
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dimargin.estimators.validation import check_number
+from dimargin.estimators.input_checks import check_number
 from dimargin.kernels.fourier import fourier_features, fourier_frequencies
 from dimargin.system.arrays import Floats
 from dimargin.system.plain_numbers import PlainNumbers

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, 
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dimargin.estimators.validated_data import STORED_DTYPES, canonical
+from dimargin.estimators.training_data import STORED_DTYPES, canonical
 from dimargin.kernels.column_statistics import on_columns, places_of, stored_columns
 
 SCALERS: dict[str, Any] = {"maxabs": MaxAbsScaler(), "standard": StandardScaler(with_mean=False)}

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from dimargin.estimators.validated_data import TrainingData, merged
+from dimargin.estimators.training_data import TrainingData, merged
 from dimargin.kernels.matrix import KernelMatrix
 from dimargin.kernels.row_transform import StoredRows
 from dimargin.kernels.user import Transform, kernel_matrix

@@ -30,12 +30,13 @@ from dimargin.estimators import (
 )
 from dimargin.estimators.diagram import CertificateDiagram, visual_block
 from dimargin.estimators.fit_progress import Monitor, monitor_of, observed
+from dimargin.estimators.input_checks import check_number, seed_of
 from dimargin.estimators.margin_classifier import no_probabilities, unchanged_on_failure
 from dimargin.estimators.search.folds import Fold, nested_order
 from dimargin.estimators.search.halving import plan, successive_halving
 from dimargin.estimators.search.scoring import ORDERED, SHARED, Report, Search, choice, context_of, results
 from dimargin.estimators.sklearn_callbacks import CallbackSupportMixin, with_callbacks
-from dimargin.estimators.validated_data import (
+from dimargin.estimators.training_data import (
     TrainingData,
     gamma_value,
     narrow,
@@ -43,7 +44,6 @@ from dimargin.estimators.validated_data import (
     training_data,
     with_class_weight,
 )
-from dimargin.estimators.validation import check_number, seed_of
 from dimargin.shards.local_engine import LocalEngine
 from dimargin.system.arrays import Floats
 from dimargin.system.plain_numbers import PlainNumbers

@@ -19,7 +19,7 @@ from dimargin.estimators.fit_progress import Monitor
 from dimargin.estimators.kernel_parameters import may_merge, row_transform_of, thinned_for
 from dimargin.estimators.search.folds import ExactTrainer, Fold, Sample, SpaceTrainer, Trainer
 from dimargin.estimators.search.halving import Round, Rung
-from dimargin.estimators.validated_data import TrainingData, gamma_value, thinned, with_class_weight
+from dimargin.estimators.training_data import TrainingData, gamma_value, thinned, with_class_weight
 from dimargin.shards.local_engine import LocalEngine
 from dimargin.solvers import Limits
 from dimargin.strategies import Landmark

@@ -12,8 +12,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import check_array, gen_batches
 
-from dimargin.estimators.validated_data import canonical
-from dimargin.estimators.validation import check_finite
+from dimargin.estimators.input_checks import check_finite
+from dimargin.estimators.training_data import canonical
 from dimargin.io.data.libsvm import DENSE
 from dimargin.kernels.column_statistics import narrowed
 from dimargin.kernels.functions import Kernel

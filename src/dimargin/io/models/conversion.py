@@ -1,15 +1,14 @@
 """Conversion of estimators, kernels and routers to files of `dimargin.io.models.model_format`, and back.
 
-Loading creates objects only of the few classes in `_STORABLE_CLASSES`, sets only the attributes listed
+Loading creates objects only of the few classes in `STORABLE_CLASSES`, sets only the attributes listed
 there, and checks that the arrays fit together before anything is computed with them.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
-from functools import partial
 from inspect import signature
 from itertools import pairwise
 from pathlib import Path
@@ -20,36 +19,19 @@ import sklearn
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, QuantileTransformer, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from dimargin.estimators import (
-    MACHINES,
     CoreSetDetector,
-    CoreSetSVDD,
-    CoreSetSVMClassifier,
-    GossipSVMClassifier,
-    KernelMarginClassifier,
     MarginClassifier,
-    OneClassCoreSetSVM,
 )
-from dimargin.estimators.preprocessing import CalendarFeatures, FourierFeatures, SparseScaler
 from dimargin.estimators.wide_attributes import kept_of
 from dimargin.io.data.chunks import short
 from dimargin.io.models.algorithms import algorithm_class
 from dimargin.io.models.model_format import ModelFileError, read_raw, write_model
 from dimargin.io.models.model_values import decode_transform, encode_transform
-from dimargin.io.models.soundness import (
-    check_calendar,
-    check_detector,
-    check_fourier,
-    check_linear_machine,
-    check_machine,
-    check_quantiles,
-    check_scaler,
-    check_sparse_scaler,
-    check_step,
-)
+from dimargin.io.models.soundness import check_step
+from dimargin.io.models.storable_classes import STORABLE_CLASSES
 from dimargin.io.models.table_steps import TABLE_STEPS, restored, stored, widths
 from dimargin.kernels.column_statistics import SparseColumns
 from dimargin.kernels.user import UserKernel
@@ -58,53 +40,7 @@ from dimargin.strategies import OPTION_CLASSES, Committee, Options, Router
 from dimargin.system.memory import out_of_memory
 from dimargin.system.value_tree import Arrays, Step, decode, encode, encode_parts
 
-Check = Callable[[Any], None]
 _COMMON_ATTRS = ("n_features_in_", "feature_names_in_")
-
-
-def _storable_classes() -> dict[str, tuple[type[BaseEstimator], tuple[str, ...], Check]]:
-    """Return the classes that files may hold, with their fitted attributes and checks, by name."""
-    certificate = (
-        "objective_", "dual_objective_", "duality_gap_", "certificate_", "status_", "n_iter_", "history_",
-    )  # fmt: skip
-    kernel = (
-        "classes_", "support_", "support_vectors_", "dual_coef_", "intercept_", "n_support_", *certificate,
-        "_transform", "_router", "_n_given",
-    )  # fmt: skip
-    linear = ("classes_", "coef_", "intercept_", *certificate, "_partial")
-    gossip = (
-        "classes_", "coef_", "intercept_", "site_coef_", "site_average_coef_", "site_intercept_",
-        "site_average_intercept_", "site_of_rows_", *certificate,
-    )  # fmt: skip
-    detector = (
-        "support_", "support_vectors_", "dual_coef_", "offset_", *certificate, "_transform", "_square", "_n_given",
-    )  # fmt: skip
-    minmax = ("scale_", "min_", "data_min_", "data_max_", "data_range_", "n_samples_seen_")
-    standard, maxabs = ("scale_", "mean_", "var_", "n_samples_seen_"), ("scale_", "max_abs_", "n_samples_seen_")
-    classes: dict[type[BaseEstimator], tuple[tuple[str, ...], Check]] = {
-        **{
-            machine: (kernel, check_machine)
-            if issubclass(machine, KernelMarginClassifier)
-            else (linear, check_linear_machine)
-            for machine in MACHINES.values()
-        },
-        CoreSetSVMClassifier: (kernel, check_machine),
-        GossipSVMClassifier: (gossip, check_linear_machine),
-        CoreSetSVDD: ((*detector, "radius_", "center_"), check_detector),
-        OneClassCoreSetSVM: (detector, check_detector),
-        MinMaxScaler: (minmax, partial(check_scaler, attributes=minmax)),
-        StandardScaler: (standard, partial(check_scaler, attributes=standard)),
-        MaxAbsScaler: (maxabs, partial(check_scaler, attributes=maxabs)),
-        QuantileTransformer: (("quantiles_", "references_", "n_quantiles_"), check_quantiles),
-        CalendarFeatures: (("days_", "has_times_"), check_calendar),
-        FourierFeatures: (("frequencies_",), check_fourier),
-        SparseScaler: (("columns_", "scale_"), check_sparse_scaler),
-        **{step: ((), check_step) for step in TABLE_STEPS.values()},
-    }
-    return {kind.__name__: (kind, *about) for kind, about in classes.items()}
-
-
-_STORABLE_CLASSES = _storable_classes()
 
 
 def save(model: Any, path: str | os.PathLike[str], notes: Mapping[str, Any] | None = None) -> None:
@@ -236,15 +172,15 @@ def _check_loadable(steps: list[tuple[str, Any]], pipeline: bool) -> None:
 
 def _plain_step(name: str, step: Any) -> Step:
     kind = type(step).__name__
-    if _STORABLE_CLASSES.get(kind, (None,))[0] is not type(step):
-        advice = f"supported types are {', '.join(_STORABLE_CLASSES)}"
+    if STORABLE_CLASSES.get(kind, (None,))[0] is not type(step):
+        advice = f"supported types are {', '.join(STORABLE_CLASSES)}"
         if hasattr(step, "best_estimator_"):
             advice = "save its best_estimator_, or use skops (docs/interoperability.md)"
         raise TypeError(f"cannot save a model of type {type(step).__qualname__}; {advice}")
     check_is_fitted(step)
     if kind in TABLE_STEPS:
         return Step(name, kind, *stored(step))
-    absent, names = object(), _STORABLE_CLASSES[kind][1] + _COMMON_ATTRS
+    absent, names = object(), STORABLE_CLASSES[kind][1] + _COMMON_ATTRS
     own = {name: value for name in names if (value := kept_of(step, name, absent)) is not absent}
     return Step(name, kind, step.get_params(deep=False), own)
 
@@ -255,7 +191,7 @@ def _decode_step(step: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) ->
         estimator = restored(step["class"], *parts)
         check_step(estimator)
         return estimator
-    make, attributes, check = _STORABLE_CLASSES[step["class"]]
+    make, attributes, check = STORABLE_CLASSES[step["class"]]
     unknown = set(step["attributes"]) - {*attributes, *_COMMON_ATTRS}
     if unknown:
         raise ValueError(f"unknown attributes {sorted(unknown)}")

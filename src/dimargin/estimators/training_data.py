@@ -14,7 +14,7 @@ from sklearn.utils import compute_class_weight, gen_batches
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dimargin.estimators.validation import (
+from dimargin.estimators.input_checks import (
     check_features,
     check_finite,
     check_weights,
