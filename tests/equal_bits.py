@@ -1,7 +1,7 @@
 """Comparison of fits under settings that may change their bits; ``python tests/equal_bits.py`` prints the table.
 
-docs/guide/promises.md shows that table. Every setting has a process of its own, because OpenBLAS, OpenMP and the
-compiled core read theirs when they are loaded.
+docs/guide/promises.md shows that table. Every setting has a process of its own, because OpenBLAS,
+OpenMP and the compiled core read theirs when they are loaded.
 """
 
 import os

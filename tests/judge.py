@@ -1,15 +1,17 @@
 """An independent judge of certificates: it knows public attributes only, and shares no code with the package.
 
-Everything is computed in twice the widest floating-point precision of the machine (pairs of long doubles: Dekker,
-Numer. Math. 1971; Knuth, The Art of Computer Programming, volume 2), and errs by 1e-30 of the sizes of its terms or so;
-only the exponential function of kernels has the precision of one long double, and what that may cost is counted.
+Everything is computed in twice the widest floating-point precision of the machine (pairs of long
+doubles: Dekker, Numer. Math. 1971; Knuth, The Art of Computer Programming, volume 2), and errs by
+1e-30 of the sizes of its terms or so; only the exponential function of kernels has the precision of
+one long double, and what that may cost is counted.
 
 For a machine with coefficients ``a_i = y_i g_i`` and intercept b it computes
 
     P = 1/2 a'Ka + sum_i loss_i(y_i (Ka + b)_i),    D = -1/2 a'Ka - sum_i loss_i*(-g_i),
 
-the latter at a point that is feasible: coefficients are cut to their box, and with an intercept those of the heavier
-class shrink until ``sum_i a_i = 0``. The optimum is between D and P, whatever the package says.
+the latter at a point that is feasible: coefficients are cut to their box, and with an intercept
+those of the heavier class shrink until ``sum_i a_i = 0``. The optimum is between D and P, whatever
+the package says.
 """
 
 from __future__ import annotations
@@ -312,8 +314,8 @@ def judge_weights(problem, weights, intercepts):
 def judge_ball(problem, x, squared_radius, C):
     """What is true of a ball with centre ``sum_i x_i phi(x_i)`` and a price of C for points outside; maybe infinite.
 
-    ``R^2 + C/4 sum_i s_i (d_i - R^2)_+^2``, and its dual ``sum_i x_i K_ii - x'Kx - sum_i x_i^2 / (C s_i)`` for x of sum
-    one.
+    ``R^2 + C/4 sum_i s_i (d_i - R^2)_+^2``, and its dual
+    ``sum_i x_i K_ii - x'Kx - sum_i x_i^2 / (C s_i)`` for x of sum one.
     """
     gram, indices = problem.gram(), np.arange(len(x))
     diagonal, a = gram[indices, indices], Twofold(x)
@@ -350,8 +352,8 @@ def rho_of(machine, problem, x, C):
 def judge_plane(problem, x, rho, C):
     """What is true of a plane ``sum_i x_i phi(x_i) / rho`` beyond which all points should be.
 
-    ``1/2 |w|^2 + C/2 sum_i s_i (1 - w.phi(x_i))_+^2``, whose dual at the best multiple of x is ``1 / (2 x'K~x)``, where
-    K~ has ``1 / (C s_i)`` more on its diagonal.
+    ``1/2 |w|^2 + C/2 sum_i s_i (1 - w.phi(x_i))_+^2``, whose dual at the best multiple of x is
+    ``1 / (2 x'K~x)``, where K~ has ``1 / (C s_i)`` more on its diagonal.
     """
     gram, a = problem.gram(), Twofold(x)
     scores = (gram * a[None]).sum(axis=1)

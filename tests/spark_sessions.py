@@ -29,9 +29,9 @@ needs_spark = pytest.mark.skipif(why_no_spark() is not None, reason=str(why_no_s
 def session(mode, folder, **settings):
     """The one session that this process can have: classic ("local", "cluster") or of Spark Connect ("connect").
 
-    Dots in the names of further settings are double underscores: ``session(mode, folder, spark__ui__enabled="true")``.
-    Workers find what this process finds on PYTHONPATH; functions of test modules have to travel by value
-    (`travels`).
+    Dots in the names of further settings are double underscores:
+    ``session(mode, folder, spark__ui__enabled="true")``. Workers find what this process finds on
+    PYTHONPATH; functions of test modules have to travel by value (`travels`).
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
@@ -78,7 +78,8 @@ def _settings(folder):
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.sql.shuffle.partitions": "2",
         "spark.default.parallelism": "2",
-        # clusters that begin in the same second would else have one folder, which the first to end removes
+        # clusters that begin in the same second would else have one folder, which the first to end
+        # removes
         "spark.deploy.appIdPattern": f"app-%s-%04d-{os.getpid()}",
         "spark.executorEnv.DIMARGIN_TEST": str(os.getpid()),
         "spark.executorEnv.PYTHONPATH": os.environ.get("PYTHONPATH", ""),

@@ -40,7 +40,8 @@ from dimargin.gossip import rounds
 from dimargin.shards import parts
 from dimargin.solvers import BlockCoordinateDescent, block_coordinate_descent
 
-# of all tests together over five times as many; more of them: DIMARGIN_JUDGED=25000 pytest tests/test_certificates.py
+# of all tests together over five times as many; more of them: DIMARGIN_JUDGED=25000 pytest
+# tests/test_certificates.py
 PROBLEMS = int(os.environ.get("DIMARGIN_JUDGED", "750"))
 judged = settings(max_examples=PROBLEMS, suppress_health_check=list(HealthCheck))
 fewer, rarely = (settings(judged, max_examples=PROBLEMS // part) for part in (3, 25))
@@ -205,8 +206,9 @@ def test_certify_of_changed_models(data, loss, kernel, intercept, factor, uneven
 def gap_of_decision_values(machine, problem):
     """Gap between the objective of `decision_function` and the lower bound that is claimed, of the worst output.
 
-    It is less what the rounding of sums in float64 may do to the losses of the values: every term of a value takes part
-    in as many additions as there are terms at most, and a kernel value is a sum over features.
+    It is less what the rounding of sums in float64 may do to the losses of the values: every term
+    of a value takes part in as many additions as there are terms at most, and a kernel value is a
+    sum over features.
     """
     signed = signed_coefficients(problem, machine.support_, machine.dual_coef_)
     values = np.reshape(machine.decision_function(problem.X).T, signed.shape)

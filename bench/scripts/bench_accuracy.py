@@ -2,11 +2,12 @@
 
 Usage: bench_accuracy.py [rbf] [svc] [linear] [--only NAME ...]; all parts and data sets by default.
 
-Features to [0, 1] by training ranges. One grid for all data sets: gamma from a quarter of "scale" to 32 times it by
-factors of two, lam from 1e4 to 1e6, two pairs of upsilon and theta. One rule of strategy choice: exact up to 100,000
-training rows, landmark above. Beside it on cod-rna, where the figure wanted is the hardest to reach, scikit-learn's SVC
-with C and gamma chosen from twelve by HalvingGridSearchCV. Linear: the default grid, five folds of all training rows,
-beside LinearSVC with C=1, and with C chosen from seven by GridSearchCV, five folds too. Standard deviations over the
+Features to [0, 1] by training ranges. One grid for all data sets: gamma from a quarter of "scale"
+to 32 times it by factors of two, lam from 1e4 to 1e6, two pairs of upsilon and theta. One rule of
+strategy choice: exact up to 100,000 training rows, landmark above. Beside it on cod-rna, where the
+figure wanted is the hardest to reach, scikit-learn's SVC with C and gamma chosen from twelve by
+HalvingGridSearchCV. Linear: the default grid, five folds of all training rows, beside LinearSVC
+with C=1, and with C chosen from seven by GridSearchCV, five folds too. Standard deviations over the
 splits in brackets.
 """
 

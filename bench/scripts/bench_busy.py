@@ -1,7 +1,7 @@
 """Fits while two other processes keep the processors busy, over the same fits while they do not, in turn.
 
-The scheduler shares two processors evenly among all that run: a fit that always has two threads running would take
-twice as long, one with a single thread half as long again.
+The scheduler shares two processors evenly among all that run: a fit that always has two threads
+running would take twice as long, one with a single thread half as long again.
 """
 
 import subprocess

@@ -2,10 +2,10 @@
 
 Usage: bench_cited.py [NAME ...]; all works by default, each named like its function below.
 
-No figure is a time, so that none depends on a machine that is quiet; the last digit of an accuracy may depend on the
-processor, since rounding does. Rows are drawn at random, tested on at most 20,000 others, and scaled to [0, 1] by
-training ranges, where nothing else is said. Where a work replaces a part of the library by another one, that is what
-the figure compares with, and no option of it.
+No figure is a time, so that none depends on a machine that is quiet; the last digit of an accuracy
+may depend on the processor, since rounding does. Rows are drawn at random, tested on at most 20,000
+others, and scaled to [0, 1] by training ranges, where nothing else is said. Where a work replaces a
+part of the library by another one, that is what the figure compares with, and no option of it.
 """
 
 import argparse

@@ -2,16 +2,19 @@
 
 Usage: bench_core_set.py [ball] [classifier] [detectors] [consensus] [--repeats R] [--rows N] [--seeds S] [--nodes M]
 
-ball: minimum_enclosing_ball of standard normal points and of points on a sphere, passes over the data and seconds,
-beside the passes of two rivals: Badoiu and Clarkson's steps towards the farthest point, and Frank-Wolfe steps with
-steps away (Yildirim 2008), each with the best step length, both stopped by the same certificate. classifier:
-CoreSetSVMClassifier (rbf, gamma=8, C=1; features in [0, 1]; a quarter of the rows for the test) by gap and by epsilon,
-beside the exact solver on the same problem. detectors: CoreSetSVDD and OneClassCoreSetSVM by gap and by epsilon beside
-scikit-learn's OneClassSVM (gamma="scale", nu=0.1), trained on one class: area under the curve of the other class,
-seconds. consensus: steps until all simulated nodes have the same core-set, of standard normal points, one a node, on a
-random digraph drawn again at every step, against nodes, d, epsilon and the probability p of an edge.
+ball: minimum_enclosing_ball of standard normal points and of points on a sphere, passes over the
+data and seconds, beside the passes of two rivals: Badoiu and Clarkson's steps towards the farthest
+point, and Frank-Wolfe steps with steps away (Yildirim 2008), each with the best step length, both
+stopped by the same certificate. classifier: CoreSetSVMClassifier (rbf, gamma=8, C=1; features in
+[0, 1]; a quarter of the rows for the test) by gap and by epsilon, beside the exact solver on the
+same problem. detectors: CoreSetSVDD and OneClassCoreSetSVM by gap and by epsilon beside
+scikit-learn's OneClassSVM (gamma="scale", nu=0.1), trained on one class: area under the curve of
+the other class, seconds. consensus: steps until all simulated nodes have the same core-set, of
+standard normal points, one a node, on a random digraph drawn again at every step, against nodes, d,
+epsilon and the probability p of an edge.
 
-A trial of all takes less than a minute: bench_core_set.py --repeats 1 --rows 4000 --seeds 1 --nodes 100.
+A trial of all takes less than a minute: bench_core_set.py --repeats 1 --rows 4000 --seeds 1 --nodes
+100.
 """
 
 import argparse

@@ -2,11 +2,11 @@
 
 Usage: bench_dc.py [--libsvm N] [--exact]
 
-464,810 training rows and the rest for test, features to [0, 1] by training ranges, C=32, gamma=32, 64 clusters found on
-4,000 rows (with the default, 1,000, accuracy differs more from seed to seed), without intercept; three seeds. With
---libsvm N also LIBSVM (scikit-learn's SVC, default tolerance, a cache of 2 GB) and DC-SVM (early) on the same N of the
-training rows: N = 88,000 takes LIBSVM some 19 minutes. With --exact also one exact solve of all training rows, to a gap
-of 1e-2.
+464,810 training rows and the rest for test, features to [0, 1] by training ranges, C=32, gamma=32,
+64 clusters found on 4,000 rows (with the default, 1,000, accuracy differs more from seed to seed),
+without intercept; three seeds. With --libsvm N also LIBSVM (scikit-learn's SVC, default tolerance,
+a cache of 2 GB) and DC-SVM (early) on the same N of the training rows: N = 88,000 takes LIBSVM some
+19 minutes. With --exact also one exact solve of all training rows, to a gap of 1e-2.
 """
 
 import argparse

@@ -1,17 +1,19 @@
 """ODMClassifier() behind a scaler beside the tuned machine, on every data set in DIMARGIN_DATA: docs/defaults.md.
 
-Up to 20,000 training rows drawn at random, at most 80% of a data set, and up to 100,000 of the others for the test;
-features to [0, 1] by training ranges (sparse text: divided by the largest value). Tuned by a hold-out of a quarter of
-at most 8,000 training rows over gamma in {1/4, 1, 4, 16} times "scale", lam in {1e3, 1e4, 1e5, 1e6} and (upsilon,
-theta) in {(.3, .1), (.5, .3)}.
+Up to 20,000 training rows drawn at random, at most 80% of a data set, and up to 100,000 of the
+others for the test; features to [0, 1] by training ranges (sparse text: divided by the largest
+value). Tuned by a hold-out of a quarter of at most 8,000 training rows over gamma in {1/4, 1, 4,
+16} times "scale", lam in {1e3, 1e4, 1e5, 1e6} and (upsilon, theta) in {(.3, .1), (.5, .3)}.
 
-With --choose: how the defaults were chosen. Candidates with gamma="scale" on hold-outs (two draws of a quarter) of the
-training rows alone; a loss is what a candidate lacks to the best of all candidates and of gamma in {1/4, 4, 16} times
-"scale" with the lam, upsilon, theta of the first candidate.
+With --choose: how the defaults were chosen. Candidates with gamma="scale" on hold-outs (two draws
+of a quarter) of the training rows alone; a loss is what a candidate lacks to the best of all
+candidates and of gamma in {1/4, 4, 16} times "scale" with the lam, upsilon, theta of the first
+candidate.
 
-With --sizes: fixed values of lam beside multiples of the number n of training rows, by which a row weighs the same in a
-small table as in a large one; 2,000, 5,000, 20,000 and 100,000 training rows where there are that many, up to 20,000
-of the others for the test, the mean of 5, 3, 1 and 1 draws. Fits of more than five minutes end at what they have.
+With --sizes: fixed values of lam beside multiples of the number n of training rows, by which a row
+weighs the same in a small table as in a large one; 2,000, 5,000, 20,000 and 100,000 training rows
+where there are that many, up to 20,000 of the others for the test, the mean of 5, 3, 1 and 1 draws.
+Fits of more than five minutes end at what they have.
 """
 
 import argparse

@@ -1,7 +1,8 @@
 """Exact RBF-ODM on 20,000 rows of cod-rna: kernel evaluations, seconds and peak memory to a relative gap of 1e-3.
 
-[0, 1] scaling, upsilon .5, theta .3, gamma = 8 / median squared distance, lam = 1e3 and 1e5. There is no rival that
-solves this problem: seconds are printed beside scikit-learn's SVC of the same C a row, for orientation.
+[0, 1] scaling, upsilon .5, theta .3, gamma = 8 / median squared distance, lam = 1e3 and 1e5. There
+is no rival that solves this problem: seconds are printed beside scikit-learn's SVC of the same C a
+row, for orientation.
 """
 
 import subprocess

@@ -2,11 +2,12 @@
 
 Usage: bench_executors.py [partitions] [small] [whole] [predict] [--repeats R] [--rows N]
 
-partitions: "exact" across shards of phishing, tol=1e-6, in 1 to 8 partitions, on executors and over Spark Connect,
-beside the exact machine here. The others take long, and are done where they are asked for. small: two million rows on
-executors with 1 GiB of heap, with the most memory of each process of an executor. whole: 464,810 rows of covtype,
-on executors and here, each in a process of its own. predict: `transform` of ten million rows in Parquet files on two
-executors beside the local predictor with two threads, whose rows are in memory already.
+partitions: "exact" across shards of phishing, tol=1e-6, in 1 to 8 partitions, on executors and over
+Spark Connect, beside the exact machine here. The others take long, and are done where they are
+asked for. small: two million rows on executors with 1 GiB of heap, with the most memory of each
+process of an executor. whole: 464,810 rows of covtype, on executors and here, each in a process of
+its own. predict: `transform` of ten million rows in Parquet files on two executors beside the local
+predictor with two threads, whose rows are in memory already.
 """
 
 import argparse
@@ -101,7 +102,8 @@ WHOLE = {"wide": "464,810 rows of covtype, two executors with a heap of 4 GiB", 
 def predictors():
     """Models of different numbers of support vectors, and how often they are timed at most.
 
-    With a C as small as this every row is a support vector. An early model of "dc" looks at those of one cluster.
+    With a C as small as this every row is a support vector. An early model of "dc" looks at those
+    of one cluster.
     """
     for n_vectors, repeats in ((1000, 3), (20_000, 1)):
         yield f"{n_vectors:,} support vectors", n_vectors, repeats, dm.SVMClassifier(C=1e-3, gamma=1.0)

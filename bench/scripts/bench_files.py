@@ -1,8 +1,8 @@
 """Reading two million rows of 18 columns: seconds and memory for each format of a data file.
 
-Each file is read in a process of its own. The arrays are X (dense, float64) and y; the peak is the largest resident
-memory less what was resident before, with all libraries in place. Files are in a temporary folder, most likely in the
-page cache. Memory is Linux's /proc.
+Each file is read in a process of its own. The arrays are X (dense, float64) and y; the peak is the
+largest resident memory less what was resident before, with all libraries in place. Files are in a
+temporary folder, most likely in the page cache. Memory is Linux's /proc.
 """
 
 import subprocess

@@ -1,7 +1,8 @@
 """The table of README.md: seconds to train and test accuracy on two data sets, with everybody's default tolerance.
 
-Support vector machines have the same C and gamma, and an intercept; ODM and gradient boosting their defaults. Features
-are scaled to [0, 1]. All may use every core; LIBSVM and scikit-learn's SVC have one thread each.
+Support vector machines have the same C and gamma, and an intercept; ODM and gradient boosting their
+defaults. Features are scaled to [0, 1]. All may use every core; LIBSVM and scikit-learn's SVC have
+one thread each.
 """
 
 import numpy as np

@@ -2,15 +2,17 @@
 
 Usage: bench_gossip.py [accuracy] [speed] [mixing] [real] [--repeats R] [--processes N ...] [--compression C] [--liar]
 
-accuracy: GossipSVMClassifier as it is by default (at most 2,000 rounds, it stops by itself), on a complete graph and a
-ring, with shards of equal and very unequal sizes, random and sorted by label; without faults, with a fifth of all
-messages lost, and with two of the ten sites down for 200 rounds. Of the worst site: how far its objective is above that
-of LIBLINEAR (hinge loss, tol=1e-8), last iterate and average over all steps, and by how many points its accuracy on
-a9a.t is below LIBLINEAR's. Plain GADGET (local gradients, one round, Pegasos steps) for 2,000 rounds beside it. speed:
-messages of two numbers a second that the simulator carries, encoded and decoded. mixing: rounds of Push-Sum to a
-millionth beside the mixing time. real: processes on loopback, one of them killed and started again, beside the
-simulator with the same shards; seconds, bytes and memory of a process. With --liar the last process lies from its
-100th step on (lying_site.py); the others are then compared with a simulation of their own rows.
+accuracy: GossipSVMClassifier as it is by default (at most 2,000 rounds, it stops by itself), on a
+complete graph and a ring, with shards of equal and very unequal sizes, random and sorted by label;
+without faults, with a fifth of all messages lost, and with two of the ten sites down for 200
+rounds. Of the worst site: how far its objective is above that of LIBLINEAR (hinge loss, tol=1e-8),
+last iterate and average over all steps, and by how many points its accuracy on a9a.t is below
+LIBLINEAR's. Plain GADGET (local gradients, one round, Pegasos steps) for 2,000 rounds beside it.
+speed: messages of two numbers a second that the simulator carries, encoded and decoded. mixing:
+rounds of Push-Sum to a millionth beside the mixing time. real: processes on loopback, one of them
+killed and started again, beside the simulator with the same shards; seconds, bytes and memory of a
+process. With --liar the last process lies from its 100th step on (lying_site.py); the others are
+then compared with a simulation of their own rows.
 """
 
 import argparse

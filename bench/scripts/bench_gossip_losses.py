@@ -3,13 +3,14 @@
 Usage: bench_gossip_losses.py [losses] [bytes] [kernels] [kernels-admm] [--rows N]
                               [--kernel DATA GAMMA C FEATURES ROUNDS]
 
-losses: a9a with a constant feature, on a ring and a complete graph, rows dealt at random and sorted by label: how far
-the worst site's objective is above the optimum after 300 rounds, by squared hinge (LIBLINEAR's optimum, tol=1e-10) and
-ODM loss (that of LinearODMClassifier, tol=1e-9), and the largest error of the gaps that sites estimate. bytes: bytes of
-all messages until the worst site is within 1% of the optimum, by numbers as they are and as differences. kernels:
-random Fourier features behind kernel gossip by tracked gradients, sites sorted by label, beside the exact kernel
-machine on the same rows; ijcnn1 takes a quarter of an hour. kernels-admm: the same by consensus ADMM with
-logarithmic levels and the hinge, beside the best exact machine of a grid.
+losses: a9a with a constant feature, on a ring and a complete graph, rows dealt at random and sorted
+by label: how far the worst site's objective is above the optimum after 300 rounds, by squared hinge
+(LIBLINEAR's optimum, tol=1e-10) and ODM loss (that of LinearODMClassifier, tol=1e-9), and the
+largest error of the gaps that sites estimate. bytes: bytes of all messages until the worst site is
+within 1% of the optimum, by numbers as they are and as differences. kernels: random Fourier
+features behind kernel gossip by tracked gradients, sites sorted by label, beside the exact kernel
+machine on the same rows; ijcnn1 takes a quarter of an hour. kernels-admm: the same by consensus
+ADMM with logarithmic levels and the hinge, beside the best exact machine of a grid.
 """
 
 import argparse

@@ -2,10 +2,11 @@
 
 Usage: bench_ill_conditioned.py [--limit SECONDS] [--only DATA ...]
 
-lam of 1e2, 1e4, 1e6 and 1e8, gamma of 1/4, 1, 4, 16 and 64 times "scale", SVC at ``C = lam / n`` and the same gamma,
-with 2,000 MB of remembered kernel rows; both at their default tolerances, and stopped at --limit seconds a cell. Each
-cell is one fit of either, one after the other. LIBSVM runs on one thread, ours on all. A cell is too slow if it takes
-more than twice LIBSVM's time and more than a second.
+lam of 1e2, 1e4, 1e6 and 1e8, gamma of 1/4, 1, 4, 16 and 64 times "scale", SVC at ``C = lam / n``
+and the same gamma, with 2,000 MB of remembered kernel rows; both at their default tolerances, and
+stopped at --limit seconds a cell. Each cell is one fit of either, one after the other. LIBSVM runs
+on one thread, ours on all. A cell is too slow if it takes more than twice LIBSVM's time and more
+than a second.
 """
 
 import argparse

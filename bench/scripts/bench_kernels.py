@@ -1,12 +1,13 @@
 """Throughput of the fused RBF tile against numpy doing the same, on random rows.
 
-20,000 rows against chunks of 512 columns. `product` sums kernel values times coefficients and stores no kernel value;
-`values` stores them. The numpy pipeline is matmul, distance and exp, every step in place in a buffer allocated before,
-with the factor of the product and gamma taken out beforehand; `product` then multiplies the buffer with the
-coefficients. It runs on the whole chunk of 20,000 x 512 ("whole") and on 512 rows at a time, which stay in the cache
-("tiles"). Repeats of all contenders are interleaved; before each come a pause on more than one thread, since idle
-threads of OpenBLAS keep a core busy for a tenth of a second and would slow down whoever comes next, and a run that does
-not count, which wakes the threads.
+20,000 rows against chunks of 512 columns. `product` sums kernel values times coefficients and
+stores no kernel value; `values` stores them. The numpy pipeline is matmul, distance and exp, every
+step in place in a buffer allocated before, with the factor of the product and gamma taken out
+beforehand; `product` then multiplies the buffer with the coefficients. It runs on the whole chunk
+of 20,000 x 512 ("whole") and on 512 rows at a time, which stay in the cache ("tiles"). Repeats of
+all contenders are interleaved; before each come a pause on more than one thread, since idle threads
+of OpenBLAS keep a core busy for a tenth of a second and would slow down whoever comes next, and a
+run that does not count, which wakes the threads.
 """
 
 import argparse

@@ -2,10 +2,11 @@
 
 Usage: bench_landmark.py [susy] [skin] [rows]; all parts by default.
 
-susy: 24,000 training rows, 6,000 for test, 1,000 landmarks. skin: 196,045 training rows, 49,012 for test, 300
-landmarks. Both: random splits, features to [0, 1] by training ranges, ODMClassifier to its default tolerance, beside
-scikit-learn's Nystroem with as many components and LinearSVC, and beside SVC (one run). rows: up to two million
-synthetic rows of 18 numbers, 500 landmarks; every size in a process of its own, for its memory.
+susy: 24,000 training rows, 6,000 for test, 1,000 landmarks. skin: 196,045 training rows, 49,012 for
+test, 300 landmarks. Both: random splits, features to [0, 1] by training ranges, ODMClassifier to
+its default tolerance, beside scikit-learn's Nystroem with as many components and LinearSVC, and
+beside SVC (one run). rows: up to two million synthetic rows of 18 numbers, 500 landmarks; every
+size in a process of its own, for its memory.
 """
 
 import subprocess

@@ -3,12 +3,12 @@
 Usage: bench_liars.py [svmguide1] [a9a] [--shards random|sorted] [--rounds R] [--rows N] [--seed S]
                       [--step ETA] [--average]
 
-Ten sites, of which site2 and site7 lie, on a complete and on a 6-regular graph, learn by `RobustGossip` with
-alpha = 1e-3 on at most N rows (10,000). Every entry is the accuracy on the test set (at most N / 2 rows) of the worst
-of the eight honest sites after R rounds (100), by its last iterate or the average of its iterates, in percent, with
-local gradients or tracked ones, and with the default step or another.
-"optimum" is that of LIBLINEAR on the rows of the honest sites. Two data sets take half an hour; --rounds 20
---rows 2000 is a trial.
+Ten sites, of which site2 and site7 lie, on a complete and on a 6-regular graph, learn by
+`RobustGossip` with alpha = 1e-3 on at most N rows (10,000). Every entry is the accuracy on the test
+set (at most N / 2 rows) of the worst of the eight honest sites after R rounds (100), by its last
+iterate or the average of its iterates, in percent, with local gradients or tracked ones, and with
+the default step or another. "optimum" is that of LIBLINEAR on the rows of the honest sites. Two
+data sets take half an hour; --rounds 20 --rows 2000 is a trial.
 """
 
 import argparse

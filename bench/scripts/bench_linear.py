@@ -2,10 +2,10 @@
 
 Usage: bench_linear.py [newton] [stages] [rivals]; all parts by default.
 
-newton: two million synthetic rows of 18 numbers, default parameters, beside one ``X @ w`` of numpy on the same array.
-stages: how far above the optimum (Newton to a gap of 1e-12) every solver is after each of 15 stages of one pass, at
-lam=64, theta=.1, upsilon=.5. rivals: time and test accuracy beside LinearSVC and SGDClassifier, default parameters of
-all, five random splits of 80 to 20.
+newton: two million synthetic rows of 18 numbers, default parameters, beside one ``X @ w`` of numpy
+on the same array. stages: how far above the optimum (Newton to a gap of 1e-12) every solver is
+after each of 15 stages of one pass, at lam=64, theta=.1, upsilon=.5. rivals: time and test accuracy
+beside LinearSVC and SGDClassifier, default parameters of all, five random splits of 80 to 20.
 """
 
 import sys

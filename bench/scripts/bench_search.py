@@ -1,7 +1,8 @@
 """ODMClassifierCV over its default grid on six data sets: seconds of its rounds and of its last fit, and test accuracy.
 
-80% of the rows of each, at random, features to [0, 1] by training ranges; five splits. With --before PYTHON another
-interpreter, in which another version is installed, does the same in turn, split by split.
+80% of the rows of each, at random, features to [0, 1] by training ranges; five splits. With
+--before PYTHON another interpreter, in which another version is installed, does the same in turn,
+split by split.
 """
 
 import argparse

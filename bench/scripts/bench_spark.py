@@ -2,15 +2,16 @@
 
 Usage: bench_spark.py [time] [memory] [equal] [--executors N ...] [--repeats R] [--machines NAME ...] [--data NAME ...]
 
-time: executors of one core each, processes of a local cluster, beside the local engine with two threads, in turns in
-one process. Sessions are started, a machine is trained on 64 rows of a Parquet file so that all is imported, and every
-machine once, in which Java compiles what it runs, before the clock runs; that first fit is told apart. Reading the
-source, Parquet files, and dealing its rows is part of the time. Bytes that pass through shuffles, jobs and the peak
-memory of the driver's two processes come with it. Then the same tasks, with the times that they took in 64 partitions,
-are replayed for up to 64 executors, a simulation that says what it assumes; after --executors without numbers, that
-alone. Machines of all rows and of a million are trained once, where --machines names them. memory: a driver with 1 GiB
-of heap trains on ten times the rows. equal: cod-rna and phishing in full, tol=1e-6, every strategy and both losses,
-beside the same fit here.
+time: executors of one core each, processes of a local cluster, beside the local engine with two
+threads, in turns in one process. Sessions are started, a machine is trained on 64 rows of a Parquet
+file so that all is imported, and every machine once, in which Java compiles what it runs, before
+the clock runs; that first fit is told apart. Reading the source, Parquet files, and dealing its
+rows is part of the time. Bytes that pass through shuffles, jobs and the peak memory of the driver's
+two processes come with it. Then the same tasks, with the times that they took in 64 partitions, are
+replayed for up to 64 executors, a simulation that says what it assumes; after --executors without
+numbers, that alone. Machines of all rows and of a million are trained once, where --machines names
+them. memory: a driver with 1 GiB of heap trains on ten times the rows. equal: cod-rna and phishing
+in full, tol=1e-6, every strategy and both losses, beside the same fit here.
 """
 
 import argparse
@@ -168,9 +169,10 @@ def jobs_of(log):
 def replayed(jobs, seconds, executors):
     """Seconds of the same jobs with so many executors of one core.
 
-    Tasks take what they took on one executor, and go to whoever is free first, in their order; stages of a job follow
-    one another. Between them every executor sends what its tasks have written, and receives as much, over its own link;
-    results come to the driver over one. What is no task's is the driver's, and stays.
+    Tasks take what they took on one executor, and go to whoever is free first, in their order;
+    stages of a job follow one another. Between them every executor sends what its tasks have
+    written, and receives as much, over its own link; results come to the driver over one. What is
+    no task's is the driver's, and stays.
     """
     from dimargin_bench.experiments.replay import makespan  # bench_versions.py runs versions without it
 

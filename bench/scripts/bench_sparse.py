@@ -1,8 +1,9 @@
 """Sparse rows: nanoseconds a kernel value, and fits beside SVC and, where it is installed, scikit-learn-intelex.
 
-Kernel values of 6,000 rows with 1,000 of them, on one thread, in processor time: `product` sums them times
-coefficients, `values` stores them (those of 300 rows with all). Fits are of the hinge with an intercept, C = 8 and the
-default tolerance, on all processors; SVC has one thread, and a gigabyte of cache as scikit-learn-intelex has.
+Kernel values of 6,000 rows with 1,000 of them, on one thread, in processor time: `product` sums
+them times coefficients, `values` stores them (those of 300 rows with all). Fits are of the hinge
+with an intercept, C = 8 and the default tolerance, on all processors; SVC has one thread, and a
+gigabyte of cache as scikit-learn-intelex has.
 """
 
 import argparse

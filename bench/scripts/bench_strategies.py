@@ -1,11 +1,13 @@
 """Strategies by their time to the gap, over sizes and kernel widths, and by their accuracy at a time limit.
 
-Usage: bench_strategies.py [gap] [limits] [--only NAME ...] [--limit SECONDS]; both parts and all data by default.
+Usage: bench_strategies.py [gap] [limits] [--only NAME ...] [--limit SECONDS]; both parts and all
+data by default.
 
-gap: seconds and kernel values (over n^2) to a relative gap of 1e-3 of the whole problem, one fit each, given up after
---limit seconds. limits: percent of test rows (at most 20,000 that are not trained on) where `max_time` ends the fit.
-The ODM with its default lam on cod-rna, the hinge with C = 32 on ijcnn1 and covtype, and the ODM on covtype with twice
-the limits, too; features to [0, 1] by training ranges; gamma as multiples of "scale".
+gap: seconds and kernel values (over n^2) to a relative gap of 1e-3 of the whole problem, one fit
+each, given up after --limit seconds. limits: percent of test rows (at most 20,000 that are not
+trained on) where `max_time` ends the fit. The ODM with its default lam on cod-rna, the hinge with C
+= 32 on ijcnn1 and covtype, and the ODM on covtype with twice the limits, too; features to [0, 1] by
+training ranges; gamma as multiples of "scale".
 """
 
 import argparse

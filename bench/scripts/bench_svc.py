@@ -1,10 +1,11 @@
 """ODM beside scikit-learn's SVC on ijcnn1 and cod-rna, both tuned over the same small grid on training rows.
 
-Grid: gamma in {1, 4, 16} and a loss weight a row in {1, 10, 100} (C of the SVM, lam / n of the ODM; upsilon and theta
-stay at their defaults), by five-fold cross-validation on 20,000 training rows and the one-standard-error rule: the
-smallest weight, then the smallest gamma, whose mean is within one standard error of the best. What the best mean would
-have chosen is printed beside it. Then all are trained on all training rows and tested on ijcnn1.t, and on a fifth of
-cod-rna (which has no test file).
+Grid: gamma in {1, 4, 16} and a loss weight a row in {1, 10, 100} (C of the SVM, lam / n of the ODM;
+upsilon and theta stay at their defaults), by five-fold cross-validation on 20,000 training rows and
+the one-standard-error rule: the smallest weight, then the smallest gamma, whose mean is within one
+standard error of the best. What the best mean would have chosen is printed beside it. Then all are
+trained on all training rows and tested on ijcnn1.t, and on a fifth of cod-rna (which has no test
+file).
 """
 
 from itertools import product

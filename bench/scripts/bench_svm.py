@@ -2,14 +2,15 @@
 
 Usage: bench_svm.py [time] [grid] [predict] [--rows N ...]; all parts by default.
 
-time: seconds to a dual objective within 1e-4, relative, of the best known, with intercept; every solver runs at
-tolerances from loose to tight until its coefficients, judged here in float64, reach it (LIBSVM from the tolerance that
-sufficed for scikit-learn-intelex, whose stopping rule is the same). The best known is the largest of all runs, one of
-ours at tol=1e-6 (1e-4 above 50,000 rows) among them. Rivals may remember 2,000 MB of kernel rows, scikit-learn-intelex
-in a second row its default, 200 MB. Without intercept (no rival) as a row of its own. LIBSVM is given up after --limit
-seconds.
-grid: total time over the DC-SVM paper's grid of C and gamma, 2^{-10, -6, 1, 6, 10} each, on 10,000 rows of ijcnn1, at
-default tolerances. predict: rows per second with the same support vectors.
+time: seconds to a dual objective within 1e-4, relative, of the best known, with intercept; every
+solver runs at tolerances from loose to tight until its coefficients, judged here in float64, reach
+it (LIBSVM from the tolerance that sufficed for scikit-learn-intelex, whose stopping rule is the
+same). The best known is the largest of all runs, one of ours at tol=1e-6 (1e-4 above 50,000 rows)
+among them. Rivals may remember 2,000 MB of kernel rows, scikit-learn-intelex in a second row its
+default, 200 MB. Without intercept (no rival) as a row of its own. LIBSVM is given up after --limit
+seconds. grid: total time over the DC-SVM paper's grid of C and gamma, 2^{-10, -6, 1, 6, 10} each,
+on 10,000 rows of ijcnn1, at default tolerances. predict: rows per second with the same support
+vectors.
 """
 
 import argparse

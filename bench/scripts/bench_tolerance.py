@@ -1,9 +1,10 @@
 """Effect of the relative gap: test accuracy of machines that are solved to gaps from 0.3 to 1e-4.
 
-Up to 10,000 training rows and 10,000 test rows, three random draws, features to [0, 1] by training ranges; machines:
-the ODM with its defaults and with lam=1e7, the SVM (hinge) with C=1 and with C=100 and gamma of four times "scale".
-Points are those lost against the same machine at 1e-5, on average over data sets and draws, and in the worst of them,
-with the part of the test rows whose label is another one, and kernel values over those of the fit to 1e-5.
+Up to 10,000 training rows and 10,000 test rows, three random draws, features to [0, 1] by training
+ranges; machines: the ODM with its defaults and with lam=1e7, the SVM (hinge) with C=1 and with
+C=100 and gamma of four times "scale". Points are those lost against the same machine at 1e-5, on
+average over data sets and draws, and in the worst of them, with the part of the test rows whose
+label is another one, and kernel values over those of the fit to 1e-5.
 """
 
 import warnings

@@ -1,14 +1,16 @@
 """ODMClassifierCV beside scikit-learn's HalvingGridSearchCV: the same machine, candidates and number of folds.
 
-Usage: bench_tuning.py [defaults] [equal] [--splits N] [--only NAME ...]; both parts and all data sets by default.
+Usage: bench_tuning.py [defaults] [equal] [--splits N] [--only NAME ...]; both parts and all data
+sets by default.
 
-Both choose among the 45 candidates of ODMClassifierCV's default grid with three folds and train the best on all
-training rows to a gap of 1e-3; 80% of the rows at random, features to [0, 1] by training ranges. HalvingGridSearchCV
-with its defaults but for cv and the train scores, which it need not compute; exact machines on both sides, on all
-threads. Rounds differ: HalvingGridSearchCV's last one takes all training rows, ours 10,000 at most.
+Both choose among the 45 candidates of ODMClassifierCV's default grid with three folds and train the
+best on all training rows to a gap of 1e-3; 80% of the rows at random, features to [0, 1] by
+training ranges. HalvingGridSearchCV with its defaults but for cv and the train scores, which it
+need not compute; exact machines on both sides, on all threads. Rounds differ: HalvingGridSearchCV's
+last one takes all training rows, ours 10,000 at most.
 
-defaults: candidates are solved to what either has by default, ours to a gap of 0.2, in 30 passes at most, the rival's
-to the machine's 1e-3. equal: to 0.2 on both sides, and to 1e-3 on both sides.
+defaults: candidates are solved to what either has by default, ours to a gap of 0.2, in 30 passes at
+most, the rival's to the machine's 1e-3. equal: to 0.2 on both sides, and to 1e-3 on both sides.
 """
 
 import argparse

@@ -2,10 +2,11 @@
 
 Usage: bench_versions.py [--before PYTHON] [NAME ...] [--rounds R]
 
-PYTHON is an interpreter in which the other version is installed; without it this version is measured alone. Every work
-runs in a process of its own, once to warm up and then three times, of which the fastest counts; the two versions take
-turns, R times each (five by default). Seconds are medians over the rounds, and the ratio is the median of the ratios of
-neighbours. Time of the processor is that of all threads together: it tells more than seconds on a machine that is not
+PYTHON is an interpreter in which the other version is installed; without it this version is
+measured alone. Every work runs in a process of its own, once to warm up and then three times, of
+which the fastest counts; the two versions take turns, R times each (five by default). Seconds are
+medians over the rounds, and the ratio is the median of the ratios of neighbours. Time of the
+processor is that of all threads together: it tells more than seconds on a machine that is not
 quiet.
 """
 

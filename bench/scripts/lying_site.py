@@ -2,8 +2,8 @@
 
 Usage: lying_site.py, then the flags of dimargin site
 
-It says -4 times what gossip has given it (a sign flip), numbers of rows included. That is no vector which a correct
-site can send: the neighbours refuse it, and undo what it has contributed.
+It says -4 times what gossip has given it (a sign flip), numbers of rows included. That is no vector
+which a correct site can send: the neighbours refuse it, and undo what it has contributed.
 """
 
 import sys

@@ -2,9 +2,9 @@
 
 Usage: trial_idle_strangers.py [--seconds 120] [--strangers 2000] [--descriptors 1024]
 
-Three sites learn by gossip over TLS on this machine. The first may have so many descriptors, hard and soft, and the
-others connect to it. Half of the strangers send nothing, half the beginning of a handshake. After half of the time a
-fourth site joins, if need be once the strangers have gone.
+Three sites learn by gossip over TLS on this machine. The first may have so many descriptors, hard
+and soft, and the others connect to it. Half of the strangers send nothing, half the beginning of a
+handshake. After half of the time a fourth site joins, if need be once the strangers have gone.
 """
 
 import argparse

@@ -13,10 +13,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 class FileServer(ThreadingHTTPServer):
     """Serves `files` and says in `requests` what it was asked for: path, and the Range header or None.
 
-    `closes_after` bytes of the next answer it closes the connection, once. The header `version`, by default an ETag,
-    tells one version of a file from another, if it is not None; without `lengths`, none says how long a file is;
-    without `ranges`, parts are not served, and if `careless`, they are served of whatever version there is. `excess` is
-    sent behind what the length says, in chunks, so that the client does not stop by itself.
+    `closes_after` bytes of the next answer it closes the connection, once. The header `version`, by
+    default an ETag, tells one version of a file from another, if it is not None; without `lengths`,
+    none says how long a file is; without `ranges`, parts are not served, and if `careless`, they
+    are served of whatever version there is. `excess` is sent behind what the length says, in
+    chunks, so that the client does not stop by itself.
     """
 
     daemon_threads = True

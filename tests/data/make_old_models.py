@@ -1,7 +1,8 @@
 """Writes the models in tests/data/old_models, one or more of every class, and what they predict.
 
-They were written before the codecs of files were put together, and are read by tests/io/models/test_old_models.py. Do
-not write them again: they stand for the files that users have.
+They were written before the codecs of files were put together, and are read by
+tests/io/models/test_old_models.py. Do not write them again: they stand for the files that users
+have.
 """
 
 import warnings

@@ -1,6 +1,7 @@
 """Writes people.csv, people.dimargin, a model of it, and people.json, what that predicts.
 
-tests/io/models/test_old_models.py reads them. Do not write them again: they stand for the files that users have.
+tests/io/models/test_old_models.py reads them. Do not write them again: they stand for the files
+that users have.
 """
 
 import json

@@ -109,7 +109,8 @@ def test_the_core_set_is_no_larger_than_the_support(moons):
     values = rbf_kernel(X, gamma=2.0) + 1
     full = SVMClassifier(0.5, loss="squared_hinge", kernel="precomputed", random_state=0).fit(values, y)
     assert machine.duality_gap_ <= 1e-3 and len(machine.support_) <= len(full.support_)
-    # what is solved for holds the last core-set, so its ball, a lower bound, grows; the core-set itself may lose rows
+    # what is solved for holds the last core-set, so its ball, a lower bound, grows; the core-set
+    # itself may lose rows
     lower = [entry["objective"] * (1 - entry["relative_gap"]) for entry in machine.history_]
     assert lower == sorted(lower) and lower[0] == 0 < lower[1]
 

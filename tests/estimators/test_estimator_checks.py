@@ -1,6 +1,7 @@
 """scikit-learn's estimator checks, of every public estimator with every choice that its parameters offer.
 
-The list is derived: from `dimargin.__all__`, and from the choices that docstrings show, ``kernel : {"linear", ...}``.
+The list is derived: from `dimargin.__all__`, and from the choices that docstrings show,
+``kernel : {"linear", ...}``.
 """
 
 import inspect

@@ -63,7 +63,8 @@ def test_the_history_tells_of_every_step(rows, solver):
     assert epochs == sorted(epochs) and epochs[-1] > epochs[0]
     last, gradient = machine.history_[-1], machine.history_[-1]["gradient_norm"]
     assert last["relative_gap"] == pytest.approx(machine.duality_gap_, rel=1e-6) and machine.duality_gap_ <= 1e-3
-    # with an intercept the gap is that of feasible coefficients: at least the gradient's, by weights
+    # with an intercept the gap is that of feasible coefficients: at least the gradient's, by
+    # weights
     assert gradient**2 / 2 <= machine.objective_
 
 

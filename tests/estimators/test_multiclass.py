@@ -148,7 +148,8 @@ def test_the_certificate_is_computed_again(name):
 def test_intercepts_are_in_the_middle_wherever_a_fit_starts(multi_class):
     """With a small C all coefficients are at bounds, and the optimal intercepts are an interval.
 
-    One against one, a path of falling C ended at an end of it: a coefficient was below its bound by rounding.
+    One against one, a path of falling C ended at an end of it: a coefficient was below its bound by
+    rounding.
     """
     X, y = load_iris(return_X_y=True)
     X = scale(X)

@@ -107,7 +107,8 @@ def test_the_machine_is_that_of_one_process(travelling, strategy, name, storage)
     assert engine.runs.count("_split_by_index") + engine.runs.count("_split_by_cell") <= 2 * 5
     solves = engine.runs.count("solve_part") + engine.runs.count("refined_and_solved")
     expected = 1 if strategy == "exact" else partitions + (1 + 7 * (rounds - 1) if rounds else 0)
-    # the last part of a round before the whole problem has no entry, and is left out where it has many rows
+    # the last part of a round before the whole problem has no entry, and is left out where it has
+    # many rows
     assert solves == expected or (strategy in ("cascade", "dip", "dip, sv") and solves == expected + 1)
 
 
@@ -134,7 +135,8 @@ def test_jobs_do_not_grow_with_the_shards(travelling, strategy):
     X, y, weights, _ = data()
     machine = SVMClassifier(fit_intercept=True, **STRATEGIES[strategy])
     jobs = [travelling(machine, X, y, weights, n_shards=n_shards).jobs for n_shards in (2, 11)]
-    # a level of the capped clusters takes two a round of division; with an intercept a look at all rows takes five
+    # a level of the capped clusters takes two a round of division; with an intercept a look at all
+    # rows takes five
     steps = len({(entry["level"], entry.get("round", 0)) for entry in machine.history_})
     assert jobs[0] == jobs[1] <= 2 + 9 * steps
 

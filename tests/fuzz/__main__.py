@@ -1,6 +1,7 @@
 """``python -m tests.fuzz --seconds 60 [name ...]``: exit status 1 if an input failed; those are kept in the corpus.
 
-``--inputs 1000000`` takes as long as so many inputs of each target need, unless ``--seconds`` says less.
+``--inputs 1000000`` takes as long as so many inputs of each target need, unless ``--seconds`` says
+less.
 """
 
 import argparse

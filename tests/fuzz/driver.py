@@ -1,8 +1,9 @@
 """Runs targets: one process each, which may be killed by an input; the parent then keeps it and starts another.
 
-A target is a module ``fuzz_<name>.py`` with two functions: ``generate(rng: random.Random) -> bytes`` makes an input,
-and ``check(data: bytes)`` returns when the reader has loaded it or has refused it in the documented way, and raises
-otherwise. Input k of a seed is always the same, however many were made before it.
+A target is a module ``fuzz_<name>.py`` with two functions:
+``generate(rng: random.Random) -> bytes`` makes an input, and ``check(data: bytes)`` returns when
+the reader has loaded it or has refused it in the documented way, and raises otherwise. Input k of a
+seed is always the same, however many were made before it.
 """
 
 import faulthandler

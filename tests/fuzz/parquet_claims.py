@@ -1,7 +1,7 @@
 """Parquet files whose footer and page headers, in Thrift's compact protocol, claim what is not true.
 
-A value is a type and its content: that of a struct is a dict of values by their numbers, that of a list the type of the
-elements and their contents.
+A value is a type and its content: that of a struct is a dict of values by their numbers, that of a
+list the type of the elements and their contents.
 """
 
 _TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _STRUCT = 1, 2, 3, 7, 8, 9, 12

@@ -45,7 +45,8 @@ def test_sums_that_grow_evenly_cost_little():
         into.drop_before(change.base)
         assert_allclose(vector, k * share, rtol=0.1)
         sent.append(np.count_nonzero(np.frombuffer(zlib.decompress(change.levels, -15), np.int8)))
-    # at first all but the exact one; then what rounding has left of a rate adds up, and is sent now and then
+    # at first all but the exact one; then what rounding has left of a rate adds up, and is sent now
+    # and then
     assert set(sent[:4]) == {SIZE - 1} and np.mean(sent[20:]) < SIZE / 3
     assert len(into.known) <= 2 and len(out.known) <= 2
 

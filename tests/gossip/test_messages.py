@@ -149,7 +149,8 @@ def is_declared(hint):
 def undeclared(kind):
     """Fields that may have any value of their type."""
     hints = typing.get_type_hints(kind, include_extras=True)
-    # A difference is checked when it is added to the vector that it refers to, whose size nobody else knows.
+    # A difference is checked when it is added to the vector that it refers to, whose size nobody
+    # else knows.
     return [name for name, hint in hints.items() if hint is not Change and not is_declared(hint)]
 
 

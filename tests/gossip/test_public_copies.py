@@ -21,7 +21,8 @@ LOSSY = Conditions.asynchronous(loss=0.3, duplication=0.2)
 EVENTFUL = Conditions.asynchronous(
     loss=0.2, joins={"site1": 20.0}, outages=(Outage("site2", 30.3, 40.0), Outage("site4", 50.3, 60.0, True))
 )
-# the second of two neighbours begins with a message that looks like the one of its life before, which has been used
+# the second of two neighbours begins with a message that looks like the one of its life before,
+# which has been used
 FORGETFUL = Conditions(outages=(Outage("site1", 30.3, 31.419, True), Outage("site2", 33.342, 33.831, True)))
 NETWORKS = {"lossy": LOSSY, "sites come and go": EVENTFUL, "two forget in turn": FORGETFUL}
 

@@ -31,7 +31,8 @@ from dimargin.kernels.pieces import Pieces
 from dimargin.kernels.row_transform import RowTransform
 from dimargin.kernels.user import UserKernel, kernel_matrix
 
-# around the tile's 4 or 8 rows, panels of 8 to 32 columns, chunks of 512 columns, sums of 16 features
+# around the tile's 4 or 8 rows, panels of 8 to 32 columns, chunks of 512 columns, sums of 16
+# features
 ROWS = st.sampled_from([1, 2, 3, 4, 5, 7, 8, 9, 17])
 COLUMNS = st.sampled_from([1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 511, 512, 513, 1030])
 FEATURES = st.sampled_from([1, 2, 3, 15, 16, 17, 31, 32, 33, 70])
@@ -249,8 +250,9 @@ def test_sparse_columns_of_several_batches(longest, instructions):
 def additions(d, dtype, sparse):
     """Additions, one after the other, that each of `d` terms of a product goes through, read off rounded sums.
 
-    Of ones, a huge number in place i and its opposite in place j, the sum is how many ones are added after these two
-    have met; every addition that place i goes through brings it together with other indices j.
+    Of ones, a huge number in place i and its opposite in place j, the sum is how many ones are
+    added after these two have met; every addition that place i goes through brings it together with
+    other indices j.
     """
     X, Z = np.ones((d, d), dtype=dtype), np.ones((d, d), dtype=dtype)
     np.fill_diagonal(X, 2.0**60)
@@ -275,7 +277,8 @@ def test_sums_are_as_long_as_the_rounding_rule_takes_them(d, dtype, instructions
     assert dense.max() + 1 == _core.longest_sum(d)  # the product is rounded, too
     # one chain up to 64 numbers, eight parts of columns beyond
     assert sparse.max() + 1 == (d if d <= 64 else math.ceil(d / 8) + 7)
-    # parts of at most 16 features, none longer than it must be, which are added up: 37 where one chain has 350
+    # parts of at most 16 features, none longer than it must be, which are added up: 37 where one
+    # chain has 350
     parts = math.ceil(d / 16)
     assert dense.max() + 1 == math.ceil(d / parts) + parts - 1
 

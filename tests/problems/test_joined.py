@@ -50,7 +50,8 @@ def test_objectives(loss, intercept, kernel):
         for values, own_values in zip(vars(found).values(), vars(alone).values(), strict=True):
             if values is not found.rounding:
                 np.testing.assert_allclose(values[k], own_values[0], rtol=1e-9, atol=1e-9 * abs(alone.primal[0]))
-        # a little more, where one bound is for the most columns of all, or for weights of linear machines
+        # a little more, where one bound is for the most columns of all, or for weights of linear
+        # machines
         assert 0.99 * alone.rounding[0] <= found.rounding[k] <= 100 * alone.rounding[0] + 1e-12
         if not intercept:  # in numpy, without any of ours
             expected = np.ravel(certificate(problem, g)[:2])

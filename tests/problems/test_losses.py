@@ -119,7 +119,8 @@ def test_a_part_with_its_mass_stands_for_the_whole(losses, data, rows, parts):
     mass = weights.sum()
     whole = loss.value(np.tile(m, parts), np.tile(weights, parts), parts * mass, parts * mass).sum()
     assert loss.value(m, weights, mass, parts * mass).sum() == pytest.approx(whole)
-    # and its coefficients are those of the whole problem times the number of parts: the merge rule turned round
+    # and its coefficients are those of the whole problem times the number of parts: the merge rule
+    # turned round
     conjugate, of_part = (
         loss.conjugate(weights, parts * mass, parts * mass),
         loss.conjugate(weights, mass, parts * mass),

@@ -82,7 +82,8 @@ def test_small_problems_are_exact_in_any_order(losses, data, n, d, seed):
         assert found.status == "converged" and abs(gap[0]) < bound
         assert dual[0] == pytest.approx(optimum, rel=1e-8)
     if hinge:
-        # many coefficients are optimal there, but all have the same margins: |w - w*|^2 is at most twice the gap
+        # many coefficients are optimal there, but all have the same margins: |w - w*|^2 is at most
+        # twice the gap
         distance = 2 * (2 * in_another * primal[0]) ** 0.5 * gram(problem).diagonal().max() ** 0.5
         assert_allclose(again.margins[0], solution.margins[0][order], rtol=0, atol=distance + 1e-12)
         return

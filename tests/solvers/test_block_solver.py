@@ -106,7 +106,8 @@ def test_to_rounding(loss):
 
 @pytest.mark.parametrize(
     ("curvature", "left"),
-    # float32 does above a thousandth of the diagonal; float64 is needed below, where the condition is 1e5 and 5e7
+    # float32 does above a thousandth of the diagonal; float64 is needed below, where the condition
+    # is 1e5 and 5e7
     [(1.0, 1e-5), (2e-3, 1e-2), (5e-4, 1e-6), (1e-6, 1e-4)],
 )
 @given(seed=st.integers(0, 2**32 - 1))

@@ -134,7 +134,8 @@ def test_passes_of_neighbours(monkeypatch):
 @pytest.mark.parametrize(
     ("loss", "kernel", "n", "limit"),
     [
-        # blocks balanced between rows that must rise and fall, half of the last one kept: else 65 n^2, or no end at all
+        # blocks balanced between rows that must rise and fall, half of the last one kept: else 65
+        # n^2, or no end at all
         (HingeLoss(100.0), Kernel("rbf", gamma=0.3), 3000, 8),
         # matrices that are singular to rounding get a ridge: else 19 n^2
         (HingeLoss(1e3), Kernel("rbf", gamma=1e-3), 900, 5),

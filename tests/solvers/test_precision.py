@@ -75,7 +75,8 @@ def test_a_kernel_of_low_rank_and_large_weight(kernel, loss, intercept):
     solution = fit(problem, tol=1e-7)
     assert solution.status == "converged" and certificate(problem, solution.dual)[2] <= 2e-7
     if not intercept:
-        # how many passes hangs on rounding: up to 20 with AVX-512, 26 with AVX2, 21 without; few rows take part in most
+        # how many passes hangs on rounding: up to 20 with AVX-512, 26 with AVX2, 21 without; few
+        # rows take part in most
         assert solution.passes <= 40 and solution.kernel_evaluations <= 4 * 900**2
 
 
@@ -112,7 +113,8 @@ def test_rows_of_very_different_size(loss, judged_loss, kernel):
     exact = judge.Problem(X, labels, problem.weights, judged_loss, values)
     truth = judge.judge(exact, labels * solution.dual, np.zeros(1))
     gap = truth.gap[0] / truth.primal[0]
-    # kernel values of poly reach 1e9, and the odm takes part at every row: what rounding does is its gap
+    # kernel values of poly reach 1e9, and the odm takes part at every row: what rounding does is
+    # its gap
     assert gap < (1e-8 if kernel.name == "poly" and isinstance(loss, ODMLoss) else 1e-9)
     assert gap <= found.worst_gap and found.dual[0] <= truth.dual[0]
 

@@ -1,6 +1,7 @@
 """Other sessions than the local one: executors that are processes, or have an environment, Spark Connect.
 
-A process can have one session only, and a session takes its time: hence all tests of a kind in one process.
+A process can have one session only, and a session takes its time: hence all tests of a kind in one
+process.
 """
 
 import os

@@ -284,7 +284,8 @@ def test_unless_rounds_are_asked_for_the_whole_problem_is_solved_after_the_first
     assert (outcome.status, outcome.scope) == ("converged", "global")
     assert [entry["level"] for entry in outcome.history] == [2, 1, 0]
     assert certificate(problem, dual_of(problem, outcome.model))[2].max() <= 1.05e-3
-    # the last part of the round, which only has to start the whole problem, is left out where it has too many rows
+    # the last part of the round, which only has to start the whole problem, is left out where it
+    # has too many rows
     assert {level: tol for level, (_, tol, _) in watch.first.items()} == {2: 0.1, 1: 0.1} | ({} if many else {0: 0.1})
     ((index, (whole,), tol, _),) = watch.later
     assert (index, whole.n_rows, tol) == ((0, 1), 3000, 1e-3)

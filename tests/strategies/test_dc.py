@@ -44,7 +44,8 @@ def test_lemma_1_a_level_solves_the_problem_with_the_block_kernel(loss, kernel):
     assert len(np.unique(clusters)) == 4
     K = gram(problem) * (clusters[:, None] == clusters)
     margins = problem.labels * ((problem.labels * dual) @ K)
-    # the certificate of the whole problem on that kernel: losses and conjugates with global coefficients
+    # the certificate of the whole problem on that kernel: losses and conjugates with global
+    # coefficients
     block = problem.objectives(dual, margins)
     assert block.worst_gap <= 1e-8
     assert_allclose(outcome.objectives.primal, block.primal, rtol=1e-7)

@@ -38,7 +38,8 @@ def test_unseen_rows_meet_a_machine_trained_on_their_cluster_alone(loss, kernel,
         cross = KernelMatrix(part.kernel.transform, X[rows], queries=fresh[asked])
         expected = cross.multiply(np.arange(len(rows)), labels[:, rows] * alone.dual)
         diagonal = cross.block(np.arange(len(asked)), np.arange(len(rows)))
-        # two solutions of relative gap 1e-9 differ by |w - w'|^2 <= 8e-9 P, and |phi(x)|^2 bounds the rest
+        # two solutions of relative gap 1e-9 differ by |w - w'|^2 <= 8e-9 P, and |phi(x)|^2 bounds
+        # the rest
         size = np.sqrt(max(1.0, np.abs(diagonal).max()) * 8e-9 * alone.objectives.primal.max())
         assert_allclose(values[:, asked], expected, rtol=0, atol=size + 2e-5 * np.abs(expected).max())
     assert len(set(clusters)) == 4

@@ -78,9 +78,10 @@ def _bench(
 
     Example: dimargin bench dcsvm --quick --output results
 
-    Every fit is a cell, in a process of its own; its outcome is stored in the folder, and the same command resumes an
-    interrupted run. The exit status is 1 if a method failed. Data sets are read from the folder that the environment
-    variable DIMARGIN_DATA names; those that are not there are left out.
+    Every fit is a cell, in a process of its own; its outcome is stored in the folder, and the same
+    command resumes an interrupted run. The exit status is 1 if a method failed. Data sets are read
+    from the folder that the environment variable DIMARGIN_DATA names; those that are not there are
+    left out.
     """
     out = Output(False, quiet)
     with usage_checked():

@@ -99,8 +99,9 @@ def _fetch(names: NamesArgument, quiet: QuietOption = False) -> None:
 
     Example: dimargin datasets fetch ijcnn1 phishing
 
-    Ctrl-C keeps the bytes that have come, and the next fetch resumes from there. A file without a known public
-    checksum is unverified: its first checksum is recorded, and later changes are noticed.
+    Ctrl-C keeps the bytes that have come, and the next fetch resumes from there. A file without a
+    known public checksum is unverified: its first checksum is recorded, and later changes are
+    noticed.
     """
     out = Output(False, quiet)
     entries = [entry_of(name) for name in names]  # all of them, before the first is fetched

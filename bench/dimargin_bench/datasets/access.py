@@ -18,7 +18,8 @@ class DataRows(NamedTuple):
     Attributes
     ----------
     X : ndarray or CSR array of shape (n_samples, n_features)
-        Features as they are in the file, in float64; sparse where less than half of the numbers are not zero.
+        Features as they are in the file, in float64; sparse where less than half of the numbers are
+        not zero.
     y : ndarray of shape (n_samples,)
         Labels as they are in the file.
     X_test, y_test : as X and y, or None
@@ -46,10 +47,11 @@ def available() -> tuple[str, ...]:
 def path(name: str) -> Paths:
     r"""Return the files of a data set on this computer: of the folder DIMARGIN_DATA first, and then of the cache.
 
-    The cache is the folder that the environment variable DIMARGIN_CACHE names, by default ``~/.cache/dimargin`` or, on
-    macOS, ``~/Library/Caches/dimargin``. Files in the cache are compared with the checksum that is known or was
-    recorded when they were fetched; those in DIMARGIN_DATA are their owner's. A copy may be compressed (``.bz2``,
-    ``.xz``, ``.gz``) or not, whatever the public file is.
+    The cache is the folder that the environment variable DIMARGIN_CACHE names, by default
+    ``~/.cache/dimargin`` or, on macOS, ``~/Library/Caches/dimargin``. Files in the cache are
+    compared with the checksum that is known or was recorded when they were fetched; those in
+    DIMARGIN_DATA are their owner's. A copy may be compressed (``.bz2``, ``.xz``, ``.gz``) or not,
+    whatever the public file is.
 
     Parameters
     ----------
@@ -59,7 +61,8 @@ def path(name: str) -> Paths:
     Returns
     -------
     Paths
-        A tuple: `train`, the file with the training rows, or with all, and `test`, the other one or None.
+        A tuple: `train`, the file with the training rows, or with all, and `test`, the other one or
+        None.
 
     Raises
     ------
@@ -105,9 +108,10 @@ def load(name: str) -> DataRows:
     Returns
     -------
     DataRows
-        A tuple: `X`, `y`, `X_test` and `y_test`, the latter two None where the data set has no test file. Training and
-        test rows have as many features as the catalogue says, in float64, and are sparse where less than half of the
-        numbers are not zero; nothing is scaled. Labels are those of the file.
+        A tuple: `X`, `y`, `X_test` and `y_test`, the latter two None where the data set has no test
+        file. Training and test rows have as many features as the catalogue says, in float64, and
+        are sparse where less than half of the numbers are not zero; nothing is scaled. Labels are
+        those of the file.
 
     Raises
     ------

@@ -1,8 +1,9 @@
 """The catalogue: which data sets there are, whose they are, and where their files are public.
 
-The rows and features are those of the pages of LIBSVM and, where there is no public file, of the paper. A checksum is
-that of a public file that somebody has seen. None has been yet: the figures of this project are of copies that were
-written anew, with labels of their own, which are not byte for byte the public files.
+The rows and features are those of the pages of LIBSVM and, where there is no public file, of the
+paper. A checksum is that of a public file that somebody has seen. None has been yet: the figures of
+this project are of copies that were written anew, with labels of their own, which are not byte for
+byte the public files.
 """
 
 from __future__ import annotations
@@ -26,9 +27,11 @@ class PublicFile:
         Name of the file, at its home and here.
     rows : int
     home : str, default=BINARY
-        Address that the name is put behind, or `NO_HOME` where nobody offers the file in this format.
+        Address that the name is put behind, or `NO_HOME` where nobody offers the file in this
+        format.
     sha256 : str, optional
-        Checksum of the public file as 64 hexadecimal digits, by default none, because nobody has seen it.
+        Checksum of the public file as 64 hexadecimal digits, by default none, because nobody has
+        seen it.
 
     Examples
     --------

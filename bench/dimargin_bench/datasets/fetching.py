@@ -18,10 +18,11 @@ from dimargin_bench.datasets.transfer import FetchError, Progress, download
 def fetch(name: str, progress: Progress | None = None) -> Paths:
     """Fetch the files of a data set that are neither in DIMARGIN_DATA nor in the cache, and return where all are.
 
-    A file gets its name when it is whole and, where the public checksum is known, has that. Else its checksum, size,
-    address and day are recorded beside it, in ``NAME.record.json``: the file is unverified, but it cannot change
-    unnoticed, since every later use compares it with the record, and so does a later fetch. Interrupted downloads are
-    resumed if the server still has the same version. No more is read than the server has stated.
+    A file gets its name when it is whole and, where the public checksum is known, has that. Else
+    its checksum, size, address and day are recorded beside it, in ``NAME.record.json``: the file is
+    unverified, but it cannot change unnoticed, since every later use compares it with the record,
+    and so does a later fetch. Interrupted downloads are resumed if the server still has the same
+    version. No more is read than the server has stated.
 
     Parameters
     ----------
@@ -40,7 +41,8 @@ def fetch(name: str, progress: Progress | None = None) -> Paths:
     ValueError
         If no data set has this name.
     FileNotFoundError
-        If a file is missing that is not public; the message says what is known of it, and where to put a copy.
+        If a file is missing that is not public; the message says what is known of it, and where to
+        put a copy.
     FetchError
         If a file cannot be reached, did not come whole or has another checksum than the public one.
     ChangedFileError

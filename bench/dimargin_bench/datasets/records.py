@@ -87,7 +87,8 @@ def check(file: PublicFile, found: Found) -> None:
     if not found.in_cache:
         return
     record = read_record(found.path)
-    # a copy by hand, or one that is compressed otherwise, cannot have the checksum of the public file
+    # a copy by hand, or one that is compressed otherwise, cannot have the checksum of the public
+    # file
     known = file.sha256 if found.path.name == file.name else None
     expected = known or (record.sha256 if record else None)
     if expected is not None and (actual := sha256_of(found.path)) != expected:

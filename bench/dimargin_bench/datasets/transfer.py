@@ -1,7 +1,8 @@
 """Download of one file as one of pooch's downloaders, which resumes an interrupted download.
 
-pooch itself starts a broken download again from its first byte. Here the bytes that have come are kept in
-``NAME.part``, with notes of the version that they belong to, and pooch gets the file when it is complete.
+pooch itself starts a broken download again from its first byte. Here the bytes that have come are
+kept in ``NAME.part``, with notes of the version that they belong to, and pooch gets the file when
+it is complete.
 """
 
 from __future__ import annotations

@@ -26,7 +26,8 @@ def described(cell: Cell) -> str:
         estimator = cell.make()
     except Exception as error:  # which the process of the cell will run into as well, and report
         return f"{type(error).__name__}: {error}"
-    # the space in front, which BaseEstimator's repr of many lines has, would differ with the width of a terminal
+    # the space in front, which BaseEstimator's repr of many lines has, would differ with the width
+    # of a terminal
     text = estimator.__repr__(N_CHAR_MAX=_LONGEST) if hasattr(estimator, "get_params") else type(estimator).__name__
     text = re.sub(r" at 0x[0-9a-f]+>", ">", text)  # A function's address is another one in every process.
     return f"{type(estimator).__module__}.{' '.join(text.split())}"
@@ -35,8 +36,8 @@ def described(cell: Cell) -> str:
 class Cache:
     """Folder of JSON files, one for each cell.
 
-    The name of a file is a hash of all that its outcome depends on: estimator, parameters, seed, data, versions and
-    machine. The file has it in full, beside the outcome.
+    The name of a file is a hash of all that its outcome depends on: estimator, parameters, seed,
+    data, versions and machine. The file has it in full, beside the outcome.
 
     Parameters
     ----------
@@ -52,7 +53,8 @@ class Cache:
     def find(self, cell: Cell, digest: str, limit: float, retry: bool = False) -> Outcome | None:
         """Return the outcome of a cell on the data of that digest, or None if it has to be run.
 
-        That is also the case where it ended at a shorter limit, or has failed and there is to be a second try.
+        That is also the case where it ended at a shorter limit, or has failed and there is to be a
+        second try.
 
         Raises
         ------

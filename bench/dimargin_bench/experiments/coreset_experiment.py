@@ -1,8 +1,9 @@
 """The core-set paper's experiment, its section V, and a core-set machine beside GADGET and rivals on the same sites.
 
-The paper simulates 100 nodes with a point each in 50 dimensions on a random digraph, drawn again at every step, with
-epsilon = 0.1, and draws the squared radius and the norm of the centre of every node's ball against time. Its points are
-not said to be of any distribution: here they are standard normal. It trains no machine; the comparison is ours.
+The paper simulates 100 nodes with a point each in 50 dimensions on a random digraph, drawn again at
+every step, with epsilon = 0.1, and draws the squared radius and the norm of the centre of every
+node's ball against time. Its points are not said to be of any distribution: here they are standard
+normal. It trains no machine; the comparison is ours.
 """
 
 from __future__ import annotations

@@ -33,7 +33,8 @@ _NETWORK = "the network"
 class Ball(BaseEstimator):
     """Base of balls around points: a point is predicted to be inside, which is 1, or outside, 0.
 
-    Points are inside within ``1 + epsilon`` times the radius of the smallest ball, the rounding of both aside.
+    Points are inside within ``1 + epsilon`` times the radius of the smallest ball, the rounding of
+    both aside.
     """
 
     def __init__(self, epsilon: float = 0.1, random_state: int = 0) -> None:
@@ -68,8 +69,8 @@ class SmallestBall(Ball):
 class ConsensusBall(Ball):
     """The ball on which nodes of one point each agree, on a random digraph that is drawn again at every step.
 
-    Messages are lost with probability `loss`; with one above zero nodes do not keep step, a message takes up to a
-    round, and a fifth arrive twice.
+    Messages are lost with probability `loss`; with one above zero nodes do not keep step, a message
+    takes up to a round, and a fifth arrive twice.
     """
 
     def __init__(self, epsilon: float = 0.1, loss: float = 0.0, random_state: int = 0) -> None:

@@ -1,7 +1,7 @@
 """The DC-SVM paper's experiments: its Tables 1, 2 and 4 to 10, and its Figures 1 to 9.
 
-ijcnn1 is taken as LIBSVM has it. Its test rows reach beyond the ranges of its training rows (-1.3 to 1.3, and -0.9 to
-0.9), so that to scale it by the latter costs LIBSVM 1.6 points.
+ijcnn1 is taken as LIBSVM has it. Its test rows reach beyond the ranges of its training rows (-1.3
+to 1.3, and -0.9 to 0.9), so that to scale it by the latter costs LIBSVM 1.6 points.
 """
 
 from __future__ import annotations

@@ -34,8 +34,9 @@ class Method:
     name : str
         As tables and ``--only`` have it.
     make : callable
-        A function of a module, given the parameters of a cell and its ``random_state`` by name, that returns an
-        estimator with ``fit`` and ``predict``. It is called in the process of the cell, which finds it by its module.
+        A function of a module, given the parameters of a cell and its ``random_state`` by name,
+        that returns an estimator with ``fit`` and ``predict``. It is called in the process of the
+        cell, which finds it by its module.
     about : str
         What it is, in a sentence.
     threads : {"all", "one"}, default="all"
@@ -43,13 +44,16 @@ class Method:
     simulated : str, optional
         What of it is simulated, such as "the network"; the page marks it. By default nothing is.
     problem : str, optional
-        Name of the problem that it solves, where methods of a part solve several: objectives are compared within one.
+        Name of the problem that it solves, where methods of a part solve several: objectives are
+        compared within one.
     line : str, optional
-        Name of the line of a picture that joins its points with those of other methods; by default it has its own.
+        Name of the line of a picture that joins its points with those of other methods; by default
+        it has its own.
     requires : str, optional
         Distribution without which its cells are left out, which is no failure.
     ends_early : bool, default=False
-        Whether it is meant to end before its tolerance is met, so that a warning of that says nothing new.
+        Whether it is meant to end before its tolerance is met, so that a warning of that says
+        nothing new.
     """
 
     name: str
@@ -93,8 +97,8 @@ class Table:
     metrics : sequence of str
         Keys of `METRICS`.
     published : mapping of (data, method, metric) to float
-        Figures of the paper, in the unit of the metric (an accuracy of 1 is 100%), for the column beside ours. A
-        figure of one case only has the name "METHOD, CASE".
+        Figures of the paper, in the unit of the metric (an accuracy of 1 is 100%), for the column
+        beside ours. A figure of one case only has the name "METHOD, CASE".
     note : str, optional
         What has to be known to compare them.
     rows : {"method", "data"}
@@ -117,9 +121,9 @@ class Comparison:
     title : str
     metric : str
     rows : {"data", "case", "method"}
-        A row for each data set and case, in one table, or for each case, in a table for each data set, with a column
-        for each method. Or a row for each method and a column for each case, in a table for each data set: a page shows
-        many methods better so.
+        A row for each data set and case, in one table, or for each case, in a table for each data
+        set, with a column for each method. Or a row for each method and a column for each case, in
+        a table for each data set: a page shows many methods better so.
     relative_to : str, optional
         Method by whose figure those of the others are divided, in brackets.
     total : bool, default=False
@@ -143,10 +147,12 @@ class Figure:
     ----------
     title : str
     x, y : str
-        Keys of `METRICS`. With "rows" as x, the points are samples of one data set, a picture for each set and case.
+        Keys of `METRICS`. With "rows" as x, the points are samples of one data set, a picture for
+        each set and case.
     note : str, optional
     joined : bool, default=False
-        Whether the points of a line are joined in the order of x; they are medians over the seeds then.
+        Whether the points of a line are joined in the order of x; they are medians over the seeds
+        then.
     relative_to : str, optional
         Method by whose y the others' are divided, at the same seed, sample and case.
     below_best : bool, default=False
@@ -196,8 +202,9 @@ class Traces:
     ----------
     title : str
     trace : str
-        Key of the estimator's ``traces_``. There it has a dict with ``x`` (list of m numbers), ``lines`` (a list of m
-        numbers for each site) and ``level`` (a number that lines may come to).
+        Key of the estimator's ``traces_``. There it has a dict with ``x`` (list of m numbers),
+        ``lines`` (a list of m numbers for each site) and ``level`` (a number that lines may come
+        to).
     x, y : str
         Words of the axes.
     level : str
@@ -226,10 +233,11 @@ class Part:
     data : sequence of Sample
     methods : sequence of Method
     parameters : callable
-        Function of the name of a data set, and of the method's, that returns its parameters. A name that is not in
-        `data` is that of a file of the user's.
+        Function of the name of a data set, and of the method's, that returns its parameters. A name
+        that is not in `data` is that of a file of the user's.
     cases : mapping of str to mapping
-        Names of cases, with the parameters in which they differ. By default there is one, without a name.
+        Names of cases, with the parameters in which they differ. By default there is one, without a
+        name.
     tables : sequence of Table and Comparison
     figures : sequence of Figure, Curves and Traces
     seeds : sequence of int, default=(0, 1, 2)
@@ -242,7 +250,8 @@ class Part:
     examine : callable, optional
         Further metrics of a fitted estimator.
     answer : callable, optional
-        Function of the part's `PartResults` that says what they show in a sentence, or in one on each line.
+        Function of the part's `PartResults` that says what they show in a sentence, or in one on
+        each line.
     """
 
     name: str
@@ -290,7 +299,8 @@ class Experiment:
     quick_rows : int, default=3000
         Training rows of a quick run, and test rows, at most.
     libraries : sequence of str
-        Distributions whose versions decide the results, beside dimargin, numpy, scipy and scikit-learn.
+        Distributions whose versions decide the results, beside dimargin, numpy, scipy and
+        scikit-learn.
     """
 
     name: str

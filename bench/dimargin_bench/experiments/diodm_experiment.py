@@ -1,11 +1,12 @@
 """The DiODM paper's experiments: its Table 1 and its Figures 1 to 3, and its pseudo-code as printed.
 
-The paper draws accuracy and time of every method as curves over the levels of its tree, or over the stages of gradient
-methods. Here every level is a method of its own, ended there by `stop_level`: level 2 has 16 parts, level 1 has 4, and
-level 0 is the whole problem. Every third of the stages is a case.
+The paper draws accuracy and time of every method as curves over the levels of its tree, or over the
+stages of gradient methods. Here every level is a method of its own, ended there by `stop_level`:
+level 2 has 16 parts, level 1 has 4, and level 0 is the whole problem. Every third of the stages is
+a case.
 
-The paper joins LIBSVM's training and test rows, and sets apart a fifth of them. Here test rows are those of LIBSVM
-where there are any.
+The paper joins LIBSVM's training and test rows, and sets apart a fifth of them. Here test rows are
+those of LIBSVM where there are any.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-# gamma, lam, theta and upsilon that ODMClassifierCV(random_state=0) chose on 80% of the rows, scaled to [0, 1]:
-# of svmguide1 on all training rows, of SUSY on 30,000 rows; a7a, part of a9a, has those of a9a
+# gamma, lam, theta and upsilon that ODMClassifierCV(random_state=0) chose on 80% of the rows,
+# scaled to [0, 1]: of svmguide1 on all training rows, of SUSY on 30,000 rows; a7a, part of a9a, has
+# those of a9a
 CHOSEN = {
     "svmguide1": (3.2, 1e5, 0.3, 0.5),
     "phishing": (0.06, 1e5, 0.1, 0.1),
@@ -17,9 +18,9 @@ CHOSEN = {
 }
 OF_OTHER_DATA = ("scale", "auto", 0.3, 0.5)
 
-# lam, theta and upsilon of all linear machines: gradient methods take the longer, the larger lam is; the accuracy of
-# five folds of the training rows is within 0.2 points of that with 16 times the lam, but for SUSY, where it is 0.8
-# below (bench/scripts/bench_cited.py linear_parameters)
+# lam, theta and upsilon of all linear machines: gradient methods take the longer, the larger lam
+# is; the accuracy of five folds of the training rows is within 0.2 points of that with 16 times the
+# lam, but for SUSY, where it is 0.8 below (bench/scripts/bench_cited.py linear_parameters)
 CHOSEN_LINEAR = (256.0, 0.8, 0.5)
 
 # accuracy in percent at the highest tick of a panel's axis

@@ -23,8 +23,9 @@ _OF_PROBLEM = ("C", "gamma", "kernel", "degree", "coef0")
 def dual_objective(machine: Any, split: Split) -> dict[str, float]:
     r"""Return the dual objective ``sum_i a_i - 1/2 a'Qa`` of the whole problem at a machine's coefficients.
 
-    Those of local machines are put together, whatever rule predicts with them. In float64, with scikit-learn's kernels,
-    so that the objectives of all machines are the judge's and not their own.
+    Those of local machines are put together, whatever rule predicts with them. In float64, with
+    scikit-learn's kernels, so that the objectives of all machines are the judge's and not their
+    own.
 
     Parameters
     ----------
@@ -98,8 +99,8 @@ def of_all_rows(machine: Any, split: Split) -> dict[str, float]:
 def speed_up(machine: Any, split: Split) -> dict[str, float]:
     """Return how many times faster a fit is on two cores, measured, and on more, replayed; see `TaskTimes`.
 
-    The machine's strategy or solver is one of `dimargin_bench.experiments.replay`. It is fitted again, three times on
-    one core and on two, of which the fastest count.
+    The machine's strategy or solver is one of `dimargin_bench.experiments.replay`. It is fitted
+    again, three times on one core and on two, of which the fastest count.
     """
     name = "strategy" if hasattr(machine, "strategy") else "solver"
     fits: dict[int, list[TaskTimes]] = {1: [], 2: []}

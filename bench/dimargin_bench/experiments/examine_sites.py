@@ -22,9 +22,10 @@ _TOL, _MAX_PASSES = 1e-6, 20_000  # of LIBLINEAR, whose machine tells what the o
 def of_sites(machine: Any, split: Split) -> dict[str, float]:
     """Return rounds, rows shared and balanced accuracy, and of linear machines how far above the optimum they are.
 
-    The objective is ``alpha/2 |w|^2 + 1/N sum_i max(0, 1 - y_i w.x_i)`` over all training rows, with a constant feature
-    in x, summed over the outputs. The optimum is LIBLINEAR's. "excess" is that of the model, "worst_excess" that of the
-    worst site, and "honest_accuracy" leaves out sites that lie (`dimargin_bench.gossip_rivals.liars`).
+    The objective is ``alpha/2 |w|^2 + 1/N sum_i max(0, 1 - y_i w.x_i)`` over all training rows,
+    with a constant feature in x, summed over the outputs. The optimum is LIBLINEAR's. "excess" is
+    that of the model, "worst_excess" that of the worst site, and "honest_accuracy" leaves out sites
+    that lie (`dimargin_bench.gossip_rivals.liars`).
     """
     history = getattr(machine, "history_", None) or [{}]
     found = {"rounds": history[-1]["round"]} if "round" in history[-1] else {}

@@ -147,8 +147,9 @@ class Watcher:
 def run_experiment(experiment: Experiment, folder: Path, options: Options, watcher: Watcher | None = None) -> Results:
     r"""Run the cells of an experiment, each in a process of its own, but for those whose outcome is in the cache.
 
-    A method that fails, is killed or exceeds the limit has an outcome that says so. The outcome of every cell is
-    stored at once: an interrupted run resumes when it is started again with the same folder.
+    A method that fails, is killed or exceeds the limit has an outcome that says so. The outcome of
+    every cell is stored at once: an interrupted run resumes when it is started again with the same
+    folder.
 
     Parameters
     ----------
@@ -166,8 +167,8 @@ def run_experiment(experiment: Experiment, folder: Path, options: Options, watch
     Raises
     ------
     ValueError
-        For a part or a method that is not the experiment's, files that no part takes, two data sets of one name, or a
-        damaged file in the cache.
+        For a part or a method that is not the experiment's, files that no part takes, two data sets
+        of one name, or a damaged file in the cache.
     DataFileError
         For a file of data that cannot be read; before any cell is run if it is the user's own.
 

@@ -1,7 +1,8 @@
 """Gossip and its rivals: ten sites, all methods in one run, by accuracy, distance from the optimum, rounds and bytes.
 
-All linear machines minimise the same objective, ``alpha/2 |w|^2`` and the mean hinge of all rows with alpha = 1e-4 and
-a constant feature. Sites form a ring, and every byte of every message counts, headers and acknowledgements included.
+All linear machines minimise the same objective, ``alpha/2 |w|^2`` and the mean hinge of all rows
+with alpha = 1e-4 and a constant feature. Sites form a ring, and every byte of every message counts,
+headers and acknowledgements included.
 """
 
 from __future__ import annotations

@@ -14,10 +14,11 @@ Floats = NDArray[np.float64]
 class LiteralDSVRG(ClassifierMixin, BaseEstimator):
     """Algorithm 2 of the DiODM paper, word by word, for two classes; `dimargin.LinearDSVRG` is the mended one.
 
-    What is literal: the lists of rows are never filled again, and the iterate never goes on from the last part to the
-    first, so that all stages together take as many inner steps as there are rows; and line 15, as it is printed,
-    multiplies by the step only the first of its three gradients. What the paper does not say is chosen: rows are dealt
-    to the parts at random, stages are of the same length, and the step is the safe one of `dimargin.LinearSVRG`.
+    What is literal: the lists of rows are never filled again, and the iterate never goes on from
+    the last part to the first, so that all stages together take as many inner steps as there are
+    rows; and line 15, as it is printed, multiplies by the step only the first of its three
+    gradients. What the paper does not say is chosen: rows are dealt to the parts at random, stages
+    are of the same length, and the step is the safe one of `dimargin.LinearSVRG`.
 
     Parameters
     ----------

@@ -16,7 +16,8 @@ from dimargin_bench.experiments.result_tables import middle, named
 
 ROWS = "rows"  # as x: the training rows of samples of one data set
 _SIZE = (4.4, 3.7)  # inches: readable across a phone
-# inches of a line of the legend, how many letters fit into one, a marker being six, and lines that leave room enough
+# inches of a line of the legend, how many letters fit into one, a marker being six, and lines that
+# leave room enough
 _LINE_OF_LEGEND, _LETTERS, _MAX_LINES = 0.17, 60, 5
 _MARKERS = "osD^vPX*<>d"  # eleven: with the five colors of the page, 55 methods look different
 _LOGARITHMIC = (ROWS, "seconds", "prediction_seconds", "kernel_evaluations", "support_vectors", "bytes", "messages",

@@ -32,8 +32,9 @@ class _Running:
 def run_cells(cells: Sequence[Cell], data: str, limit: float, jobs: int = 1) -> Generator[tuple[int, Outcome]]:
     """Run cells on the split that joblib stored in the file `data`; yields outcomes with the places of their cells.
 
-    Processes are forked from a server that has imported this package but computed nothing, so that they start within
-    milliseconds, have no threads that a fork would break, and their peak memory is their own.
+    Processes are forked from a server that has imported this package but computed nothing, so that
+    they start within milliseconds, have no threads that a fork would break, and their peak memory
+    is their own.
 
     Parameters
     ----------

@@ -14,8 +14,9 @@ from dimargin.estimators import SVMClassifier
 class RandomClusters(ClassifierMixin, BaseEstimator):
     """Exact machines of random parts of the rows, each with the C of the whole problem, of which the sum predicts.
 
-    It is `DivideAndConquer` above level 0 with parts drawn at random in place of clusters, for the paper's Figure 1.
-    ``history_`` has the bound of Theorem 1 (`dimargin_bench.experiments.theorem_1`), from all n^2 kernel values.
+    It is `DivideAndConquer` above level 0 with parts drawn at random in place of clusters, for the
+    paper's Figure 1. ``history_`` has the bound of Theorem 1
+    (`dimargin_bench.experiments.theorem_1`), from all n^2 kernel values.
 
     Parameters
     ----------

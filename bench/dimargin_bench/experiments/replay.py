@@ -36,8 +36,8 @@ def makespan(seconds: Iterable[float], cores: int) -> float:
 class TaskTimes:
     """Seconds of a fit on one core, and of its tasks: those of a stage do not wait for each other, stages do.
 
-    What no task took, such as the inner loop of a distributed gradient method, stays as it is on any number of cores.
-    Nothing is sent: on a cluster that takes time, too.
+    What no task took, such as the inner loop of a distributed gradient method, stays as it is on
+    any number of cores. Nothing is sent: on a cluster that takes time, too.
     """
 
     seconds: float
@@ -57,7 +57,8 @@ class TaskTimes:
 class TimedShards:
     """Shards of one thread whose tasks are timed, a list of seconds for every operation; see `Shards`.
 
-    A value that is carried from shard to shard by `fold` keeps one core busy at a time, so that its tasks do not count.
+    A value that is carried from shard to shard by `fold` keeps one core busy at a time, so that its
+    tasks do not count.
     """
 
     shards: Shards[Any]

@@ -36,8 +36,8 @@ NAMES = ("report.html", "report.md", "cells.csv", "cells.json")
 def write_results(results: Results, folder: Path) -> None:
     """Write ``report.html``, ``report.md``, ``cells.csv`` and ``cells.json`` into an existing folder.
 
-    The same results give the same bytes. Pictures need matplotlib (extra "report"); without it a sentence stands in
-    the place of each.
+    The same results give the same bytes. Pictures need matplotlib (extra "report"); without it a
+    sentence stands in the place of each.
 
     Raises
     ------

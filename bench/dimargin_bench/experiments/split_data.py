@@ -22,8 +22,8 @@ from dimargin_bench.datasets.access import load as load_by_name
 _WIDE = 1000  # features; sparse rows with fewer are kernel values faster as dense ones
 _TEST_SHARE = 0.2
 _NORMAL = re.compile(r"normal-(\d+)x(\d+)")
-# Scaled by LIBSVM's makers, test rows by ranges of their own: as they are, LIBSVM has the accuracy that the paper on
-# DC-SVM has for it (98.70%, 98.69), and scaled again 97.10%.
+# Scaled by LIBSVM's makers, test rows by ranges of their own: as they are, LIBSVM has the accuracy
+# that the paper on DC-SVM has for it (98.70%, 98.69), and scaled again 97.10%.
 _SCALED_BEFORE = ("ijcnn1",)
 _RARE = 0.006  # share of the rarer class, as in the GADGET paper's study of a production line (Bosch)
 
@@ -83,8 +83,8 @@ def _arrays_of(rows: Any) -> tuple[NDArray[Any], ...]:
 def load(name: str, max_rows: int | None = None, read: Callable[[str], DataRows] = load_by_name) -> Split:
     """Load a data set by its name: with its own test rows if it has a file of them, else with a fifth of its rows.
 
-    The name ``normal-NxD`` is of N standard normal points in D dimensions, of label 1, which are the test rows too.
-    `read` may remember what it returned last.
+    The name ``normal-NxD`` is of N standard normal points in D dimensions, of label 1, which are
+    the test rows too. `read` may remember what it returned last.
 
     Raises
     ------
@@ -116,7 +116,8 @@ def load_file(path: Path, label: str | None = None) -> Split:
     Raises
     ------
     DataFileError
-        For a file that cannot be read, has a single class, or a class of one row, which cannot be on both sides.
+        For a file that cannot be read, has a single class, or a class of one row, which cannot be
+        on both sides.
     """
     data = read_data(path, label=label)
     assert data.y is not None

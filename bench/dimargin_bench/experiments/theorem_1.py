@@ -8,9 +8,10 @@ solutions, ``gap = 0``). Then
     f(a) - f(a*)  =  f_b(a) - f_b(a*) + 1/2 sum_{c(i) != c(j)} (a_i a_j - a*_i a*_j) Q_ij
                  <=  gap + 1/2 sum_{c(i) != c(j)} C_i C_j |K_ij|
 
-since both products lie in ``[0, C_i C_j]``. A pair counts twice, as (i, j) and as (j, i); with equal ``C_i`` this is
-the ``C^2 D(pi) / 2`` of the paper. It needs a box (the hinge), and no intercept: with one, ``sum y_i a_i = 0`` in every
-cluster, which ``a*`` need not satisfy, so that ``f_b(a*)`` may lie below ``f_b(a)``. See docs/algorithms.md#theorem-1.
+since both products lie in ``[0, C_i C_j]``. A pair counts twice, as (i, j) and as (j, i); with
+equal ``C_i`` this is the ``C^2 D(pi) / 2`` of the paper. It needs a box (the hinge), and no
+intercept: with one, ``sum y_i a_i = 0`` in every cluster, which ``a*`` need not satisfy, so that
+``f_b(a*)`` may lie below ``f_b(a)``. See docs/algorithms.md#theorem-1.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ _MAX_EXACT_ROWS = 2048  # With more rows, the bound is estimated from a sample.
 class BoundedDivideAndConquer(DivideAndConquer):
     """Divide and conquer with Theorem 1's bound in ``history_`` for every level above 0.
 
-    The bound takes up to ``n^2`` kernel values for n <= 2,048 rows, and 128 n for more, which are counted.
+    The bound takes up to ``n^2`` kernel values for n <= 2,048 rows, and 128 n for more, which are
+    counted.
     """
 
     def _levels(self, training: Training, history: History) -> Iterator[Step]:
@@ -60,13 +62,13 @@ def bound(
 ) -> tuple[dict[str, Any], int]:
     """Return entries for ``history_`` of a level, and the number of kernel values computed for them.
 
-    The level has one part per cluster. `solved` are the sums of the objectives over the clusters; the
-    worst output counts. The entries are ``theorem_1_bound``, on the dual objective, and
-    ``theorem_1_bound_sampled``. For up to 2,048 rows the sum is exact and the latter False. For more rows
-    the kernel values would cost as much as the whole solve, so the sum is estimated from 128 rows drawn in
-    proportion to ``C_i``: the bound is then the upper end of a one-sided 99% confidence interval
-    (Student's, of the mean of the sampled sums). There are no entries for a loss without a box, or with an
-    intercept.
+    The level has one part per cluster. `solved` are the sums of the objectives over the clusters;
+    the worst output counts. The entries are ``theorem_1_bound``, on the dual objective, and
+    ``theorem_1_bound_sampled``. For up to 2,048 rows the sum is exact and the latter False. For
+    more rows the kernel values would cost as much as the whole solve, so the sum is estimated from
+    128 rows drawn in proportion to ``C_i``: the bound is then the upper end of a one-sided 99%
+    confidence interval (Student's, of the mean of the sampled sums). There are no entries for a
+    loss without a box, or with an intercept.
     """
     box = facts.loss.conjugate(np.ones(1), facts.total, facts.total).upper[0]
     if facts.intercept or not np.isfinite(box):

@@ -22,8 +22,8 @@ STARTED = "started"
 def work(cell: Cell, data: str, results: Connection) -> None:
     """Send `STARTED` when the data are here, so that the time limit runs from then on, and then the outcome.
 
-    The process leads a group of its own, so that Ctrl-C reaches the parent only, and that processes which the method
-    started can be ended with it. It ends when the parent does.
+    The process leads a group of its own, so that Ctrl-C reaches the parent only, and that processes
+    which the method started can be ended with it. It ends when the parent does.
     """
     os.setsid()
     threading.Thread(target=_end_with_parent, daemon=True).start()

@@ -1,7 +1,7 @@
 """GADGET's rivals, which are algorithms of `dimargin.GossipSVMClassifier`, and members of a network who lie.
 
-Each algorithm is a dataclass of its parameters that makes the programs of sites. Those in common rounds stand on
-`dimargin.gossip.rounds`.
+Each algorithm is a dataclass of its parameters that makes the programs of sites. Those in common
+rounds stand on `dimargin.gossip.rounds`.
 """
 
 from typing import TYPE_CHECKING

@@ -1,7 +1,7 @@
 """Attacks of the literature: what a member of a network says in place of what it has learnt.
 
-They are meant for vectors that sites learn. The papers' liars attack gradients, which are sent to a server; here, as in
-L. He et al. (2022), it is the weights that neighbours exchange.
+They are meant for vectors that sites learn. The papers' liars attack gradients, which are sent to a
+server; here, as in L. He et al. (2022), it is the weights that neighbours exchange.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ class Attack(ABC):
 class SignFlip(Attack):
     """The site's own vector with its sign changed: ``-scale x_i``.
 
-    L. Li et al., "RSA: Byzantine-robust stochastic aggregation methods", AAAI 2019, whose liars lengthen it as well.
+    L. Li et al., "RSA: Byzantine-robust stochastic aggregation methods", AAAI 2019, whose liars
+    lengthen it as well.
 
     Attributes
     ----------
@@ -77,9 +78,10 @@ class SignFlip(Attack):
 class LittleIsEnough(Attack):
     """The mean of what was heard, and a little: ``mean - z std`` in every coordinate.
 
-    G. Baruch, M. Baruch, Y. Goldberg, "A little is enough: circumventing defenses for distributed learning", NeurIPS
-    2019, algorithm 3. Their largest z that goes unnoticed is the quantile of ``(n - f - s) / (n - f)``, where
-    ``s = n // 2 + 1 - f``: zero for two liars among ten sites. Here it is a parameter.
+    G. Baruch, M. Baruch, Y. Goldberg, "A little is enough: circumventing defenses for distributed
+    learning", NeurIPS 2019, algorithm 3. Their largest z that goes unnoticed is the quantile of
+    ``(n - f - s) / (n - f)``, where ``s = n // 2 + 1 - f``: zero for two liars among ten sites.
+    Here it is a parameter.
 
     Attributes
     ----------
@@ -109,9 +111,9 @@ class LittleIsEnough(Attack):
 class InnerProduct(Attack):
     """The mean of what was heard, turned round: ``-scale mean``.
 
-    C. Xie, O. Koyejo, I. Gupta, "Fall of empires: breaking Byzantine-tolerant SGD by inner product manipulation", UAI
-    2020, section 3: the inner product of the merged vector and the honest mean becomes negative. Small scales pass
-    rules that look for outliers, large ones defeat means.
+    C. Xie, O. Koyejo, I. Gupta, "Fall of empires: breaking Byzantine-tolerant SGD by inner product
+    manipulation", UAI 2020, section 3: the inner product of the merged vector and the honest mean
+    becomes negative. Small scales pass rules that look for outliers, large ones defeat means.
 
     Attributes
     ----------

@@ -1,21 +1,23 @@
 r"""CHOCO-SGD: decentralised stochastic gradient descent with compressed messages and error feedback.
 
-Koloskova, Stich, Jaggi, "Decentralized stochastic optimization and gossip algorithms with compressed communication",
-ICML 2019, algorithm 2. In round t, at site i, with public copies ``xh_j`` of its own and its neighbours' iterates
-(public_copies.py):
+Koloskova, Stich, Jaggi, "Decentralized stochastic optimization and gossip algorithms with
+compressed communication", ICML 2019, algorithm 2. In round t, at site i, with public copies
+``xh_j`` of its own and its neighbours' iterates (public_copies.py):
 
     x_i' = x_i - eta_t g_i(x_i)
     q_i  = Q(x_i' - xh_i),  which is sent to all neighbours;  xh_j <- xh_j + q_j  of all, the site itself included
     x_i  <- x_i' + gamma sum_j w_ij (xh_j - xh_i)
 
-with Metropolis weights w and ``eta_t = eta / (1 + t/decay)``. Gossip leaves the mean of all x_i as it is. Without
-compression and with ``gamma = 1`` this is decentralised (sub)gradient descent, ``x <- W (x - eta_t g)``.
+with Metropolis weights w and ``eta_t = eta / (1 + t/decay)``. Gossip leaves the mean of all x_i as
+it is. Without compression and with ``gamma = 1`` this is decentralised (sub)gradient descent,
+``x <- W (x - eta_t g)``.
 
-The authors' published program updates the copies after the mixing, so that sites mix what they had a round ago; here it
-is as printed. The GADGET paper gives O(1/sqrt(mT)) as the complexity of the messages: that is the rate of convergence.
+The authors' published program updates the copies after the mixing, so that sites mix what they had
+a round ago; here it is as printed. The GADGET paper gives O(1/sqrt(mT)) as the complexity of the
+messages: that is the rate of convergence.
 
-A site's gradient is of its own rows, of which all or a batch are looked at: with steps that do not shrink, sites stay
-as far apart as their rows differ.
+A site's gradient is of its own rows, of which all or a batch are looked at: with steps that do not
+shrink, sites stay as far apart as their rows differ.
 """
 
 from __future__ import annotations
@@ -41,11 +43,13 @@ class ChocoSGD(SiteAlgorithm):
     compression : Compression, default=TopK(0.1)
         Operator of ``dimargin.gossip.rounds.compression``.
     gamma : float in (0, 1], default=0.2
-        Step of the consensus. Use 1 without compression, and smaller values for coarser compression.
+        Step of the consensus. Use 1 without compression, and smaller values for coarser
+        compression.
     step_size : float, default=0.1
         First step eta, positive.
     decay : float, default=100.0
-        Number of rounds after which a step is half as long as the first: step t is ``eta / (1 + t/decay)``.
+        Number of rounds after which a step is half as long as the first: step t is
+        ``eta / (1 + t/decay)``.
     batch_size : int or None, default=None
         Rows that a site looks at in a round, drawn with replacement; None is all.
     merge : MergeRule, default=Mean()

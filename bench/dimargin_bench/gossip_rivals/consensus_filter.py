@@ -4,14 +4,16 @@ Site i holds a vector v_i and, in every round, moves it towards those of its nei
 
     v_i <- v_i + beta sum_j w_ij (v_j - v_i),   w_ij = 1 / (1 + max(deg_i, deg_j))
 
-(Olfati-Saber, Murray, "Consensus problems in networks of agents", IEEE TAC 2004, with Metropolis weights). In rounds in
-which all sites hear all their neighbours the sum of all v_i stays what it was, so that they tend to the mean, if and
-only if ``0 < beta < 2 / lambda_max``, where lambda_max is the largest eigenvalue of ``L = I - W`` (`largest_step`). It
-is less than two, so that ``beta = 1`` will do on every network.
+(Olfati-Saber, Murray, "Consensus problems in networks of agents", IEEE TAC 2004, with Metropolis
+weights). In rounds in which all sites hear all their neighbours the sum of all v_i stays what it
+was, so that they tend to the mean, if and only if ``0 < beta < 2 / lambda_max``, where lambda_max
+is the largest eigenvalue of ``L = I - W`` (`largest_step`). It is less than two, so that
+``beta = 1`` will do on every network.
 
-A neighbour's vector is the newest that has come of it, by the number in its message: late and repeated ones do nothing,
-and where a message is lost the one before counts again. Sites then still agree, for ``beta`` of at most one, but on *a*
-weighted mean and not on the mean: the sum is not kept, as Push-Sum with running sums keeps it.
+A neighbour's vector is the newest that has come of it, by the number in its message: late and
+repeated ones do nothing, and where a message is lost the one before counts again. Sites then still
+agree, for ``beta`` of at most one, but on *a* weighted mean and not on the mean: the sum is not
+kept, as Push-Sum with running sums keeps it.
 """
 
 from __future__ import annotations

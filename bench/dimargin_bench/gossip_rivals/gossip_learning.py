@@ -12,18 +12,20 @@ and Experience 25(4), 2013, algorithms 1 to 3). On the receipt of a model m the 
              w <- (1 - eta alpha) w + eta y x if y w.x < 1,  else (1 - eta alpha) w     (Pegasos)
     merge:   (w, t), (w', t') -> ((w + w') / 2, max(t, t'))
 
-so that a message is a model and its age t, and a lost or repeated one does no harm beyond fewer, or more, steps.
+so that a message is a model and its age t, and a lost or repeated one does no harm beyond fewer, or
+more, steps.
 
-In the paper every site has one row, so that a walk that comes to all sites alike learns the mean over rows. Where sites
-have n_i rows of N the same walk learns the mean over *sites* of their mean losses. With ``weighting="rows"`` the pull
-of a site's rows is taken ``n_i m / N`` times, m the number of sites, which makes it the mean over rows again;
-``weighting="sites"`` is the paper's update. Either holds where walks come to all sites alike: a neighbour drawn at
-random is that on regular topologies, while on others sites are visited as often as they have neighbours. The paper
+In the paper every site has one row, so that a walk that comes to all sites alike learns the mean
+over rows. Where sites have n_i rows of N the same walk learns the mean over *sites* of their mean
+losses. With ``weighting="rows"`` the pull of a site's rows is taken ``n_i m / N`` times, m the
+number of sites, which makes it the mean over rows again; ``weighting="sites"`` is the paper's
+update. Either holds where walks come to all sites alike: a neighbour drawn at random is that on
+regular topologies, while on others sites are visited as often as they have neighbours. The paper
 draws its peers from all sites.
 
-The paper has no rule for stopping; a run ends after its rounds. Its prediction by a vote of the last ten models
-received is left out: a site predicts by its last model. A site takes the age of a model on trust, so that a liar can
-slow down all that merge with its models.
+The paper has no rule for stopping; a run ends after its rounds. Its prediction by a vote of the
+last ten models received is left out: a site predicts by its last model. A site takes the age of a
+model on trust, so that a liar can slow down all that merge with its models.
 """
 
 from __future__ import annotations
@@ -75,8 +77,8 @@ class GossipLearning(SiteAlgorithm):
     Parameters
     ----------
     variant : {"mu", "um", "rw"}, default="mu"
-        Whether a site merges the last two models that it has received and updates the result, updates both and merges
-        them, or updates the last alone.
+        Whether a site merges the last two models that it has received and updates the result,
+        updates both and merges them, or updates the last alone.
     batch_size : int, default=1
         Rows of the site in an update, drawn with replacement; the paper's sites have one each.
     weighting : {"rows", "sites"}, default="rows"
@@ -173,7 +175,8 @@ class GossipLearningSite(SiteProgram):
         if (fault := self.neighbourhood.hear(now, sender) or self._fault(message)) is not None:
             yield from self.refuse(now, sender, fault)
             return
-        # not older than others believe: a model that is told as that old would be refused after one more update
+        # not older than others believe: a model that is told as that old would be refused after one
+        # more update
         came, before = AgedModel(message.weights, min(message.age, _OLDEST - 1)), self._received
         if self._settings.variant == "rw":
             self._keep(self._updated(came))

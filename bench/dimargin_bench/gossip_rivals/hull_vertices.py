@@ -1,9 +1,10 @@
 """Vertices of the convex hull of rows, exact up to rounding in any number of dimensions.
 
-In up to six dimensions they are those of Quickhull (Barber, Dobkin, Huhdanpaa, ACM TOMS 1996), whose facets are too
-many beyond. There, linear programs find them, one for every row and of the size of the hull, not of all rows (Clarkson,
-"More output-sensitive geometric algorithms", FOCS 1994): a row that a plane separates from the vertices known so far
-leads to one more, the row that lies farthest on its side of the plane.
+In up to six dimensions they are those of Quickhull (Barber, Dobkin, Huhdanpaa, ACM TOMS 1996),
+whose facets are too many beyond. There, linear programs find them, one for every row and of the
+size of the hull, not of all rows (Clarkson, "More output-sensitive geometric algorithms", FOCS
+1994): a row that a plane separates from the vertices known so far leads to one more, the row that
+lies farthest on its side of the plane.
 """
 
 from __future__ import annotations
@@ -71,7 +72,8 @@ def hull_vertices(X: Any) -> Indices:
 def _coordinates(rows: Floats) -> Floats:
     """Return distinct rows in the space that they span, as spread out in one direction as in another.
 
-    An affine map keeps the vertices; Quickhull takes no flat hulls, and loses vertices of those that are nearly flat.
+    An affine map keeps the vertices; Quickhull takes no flat hulls, and loses vertices of those
+    that are nearly flat.
     """
     centred = rows - rows.mean(axis=0)
     left, sizes, _ = np.linalg.svd(centred, full_matrices=False)

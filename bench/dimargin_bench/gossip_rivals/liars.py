@@ -1,12 +1,14 @@
 """Byzantine sites: members that send false vectors which pass every check, by the attacks of the literature.
 
-A liar follows the protocol. It runs the program of an honest site, and replaces the vectors in its messages by those of
-an attack (attacks.py), shortened to the norm ``1/sqrt(alpha)``, which no optimum exceeds (estimates of gradients, too,
-though no such bound holds for them); no check of single messages can detect it. It knows what its honest neighbours
-have sent it so far, and which other sites lie. The liars of the papers also know what honest sites are about to send in
-the same round.
+A liar follows the protocol. It runs the program of an honest site, and replaces the vectors in its
+messages by those of an attack (attacks.py), shortened to the norm ``1/sqrt(alpha)``, which no
+optimum exceeds (estimates of gradients, too, though no such bound holds for them); no check of
+single messages can detect it. It knows what its honest neighbours have sent it so far, and which
+other sites lie. The liars of the papers also know what honest sites are about to send in the same
+round.
 
-`lying` wraps an algorithm. `RobustGossip` can be attacked by every attack, other algorithms by `LabelFlip` only.
+`lying` wraps an algorithm. `RobustGossip` can be attacked by every attack, other algorithms by
+`LabelFlip` only.
 """
 
 from __future__ import annotations
@@ -215,7 +217,8 @@ def lying(algorithm: SiteAlgorithm, sites: Mapping[str, Attack]) -> Lying:
     Parameters
     ----------
     algorithm : SiteAlgorithm
-        Algorithm that honest sites run, and that liars seem to run: `RobustGossip`, unless every attack is `LabelFlip`.
+        Algorithm that honest sites run, and that liars seem to run: `RobustGossip`, unless every
+        attack is `LabelFlip`.
     sites : mapping from name to Attack
         The liars, of "site0", "site1", ...
 
@@ -226,13 +229,13 @@ def lying(algorithm: SiteAlgorithm, sites: Mapping[str, Attack]) -> Lying:
     Raises
     ------
     ValueError
-        An attack or a parameter is out of its range, or the algorithm's messages have no vectors to lie about. For the
-        name of a site that does not exist, it is raised as the run begins.
+        An attack or a parameter is out of its range, or the algorithm's messages have no vectors to
+        lie about. For the name of a site that does not exist, it is raised as the run begins.
 
     Notes
     -----
-    The weights of a liar are those of its honest program, and ``coef_``, ``score`` and the certificate include them and
-    its rows. The honest sites have their own rows of ``site_coef_``.
+    The weights of a liar are those of its honest program, and ``coef_``, ``score`` and the
+    certificate include them and its rows. The honest sites have their own rows of ``site_coef_``.
 
     Examples
     --------

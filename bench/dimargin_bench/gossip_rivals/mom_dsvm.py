@@ -1,9 +1,9 @@
 r"""MoM-DSVM: the distributed support vector machine by the method of multipliers.
 
-Forero, Cano, Giannakis, "Consensus-based distributed support vector machines", Journal of Machine Learning Research
-11, 2010, section 3 (there ``1/2 |w|^2 + J C sum hinge`` at each of J sites; here both are scaled so that the mean over
-the sites is ``alpha/2 |w|^2 + 1/N sum hinge``, and c = J/N). With ``v_j = [w_j; b_j]``, neighbours B_j, and a diagonal
-matrix U_j:
+Forero, Cano, Giannakis, "Consensus-based distributed support vector machines", Journal of Machine
+Learning Research 11, 2010, section 3 (there ``1/2 |w|^2 + J C sum hinge`` at each of J sites; here
+both are scaled so that the mean over the sites is ``alpha/2 |w|^2 + 1/N sum hinge``, and c = J/N).
+With ``v_j = [w_j; b_j]``, neighbours B_j, and a diagonal matrix U_j:
 
     U_j = alpha + 2 eta |B_j|,  and 2 eta |B_j| for the intercept, which the paper does not regularise
     f_j = 2 a_j - eta sum_(i in B_j) (v_j + v_i)
@@ -11,11 +11,12 @@ matrix U_j:
     v_j = U_j^-1 (X_j' Y_j l_j - f_j),  which is sent to all neighbours
     a_j <- a_j + eta/2 sum_(i in B_j) (v_j - v_i)
 
-The multipliers a_j are kept as one for each neighbour, so that one that leaves takes its own along. It is consensus
-ADMM (consensus_admm.py) of ``rho = 2 eta`` without over-relaxation.
+The multipliers a_j are kept as one for each neighbour, so that one that leaves takes its own along.
+It is consensus ADMM (consensus_admm.py) of ``rho = 2 eta`` without over-relaxation.
 
-The library's objective regularises the coefficient of the constant feature, so that is the default here; with
-``free_intercept=True`` the last feature must be that constant, and its coefficient is free, as printed.
+The library's objective regularises the coefficient of the constant feature, so that is the default
+here; with ``free_intercept=True`` the last feature must be that constant, and its coefficient is
+free, as printed.
 """
 
 from __future__ import annotations
@@ -44,16 +45,16 @@ class MoMDSVM(SiteAlgorithm):
     eta : float, default=0.05
         Weight of the distance from the neighbours, positive.
     free_intercept : bool, default=False
-        Whether the coefficient of the last feature, a constant, is not regularised, as in the paper. Set
-        ``fit_intercept=True`` on the classifier, which appends the constant. A site that is alone regularises it by
-        ``alpha / 1000``.
+        Whether the coefficient of the last feature, a constant, is not regularised, as in the
+        paper. Set ``fit_intercept=True`` on the classifier, which appends the constant. A site that
+        is alone regularises it by ``alpha / 1000``.
     tol : float, default=1e-5
         Relative duality gap of a site's own problem up to which it solves it in a round.
     max_steps : int, default=100
         Most steps of Newton's method that a site takes in a round, for each output.
     compression : Compression or None, default=None
-        Operator of ``dimargin.gossip.rounds.compression`` by which changes of the solutions are compressed; None sends
-        the solutions whole.
+        Operator of ``dimargin.gossip.rounds.compression`` by which changes of the solutions are
+        compressed; None sends the solutions whole.
 
     Examples
     --------

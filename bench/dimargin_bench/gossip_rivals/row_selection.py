@@ -2,12 +2,13 @@
 
 * "support" (MSG, minimum selection gossip): the support vectors of the site's machine.
 * "hull" (SSG, sufficient selection gossip): the vertices of the convex hull of each class. A machine with a hard margin
-  has the same constraints with these rows as with all. Where classes overlap, the hinge loss counts rows inside the
-  hulls too, so that the rule is not lossless there.
+  has the same constraints with these rows as with all. Where classes overlap, the hinge loss counts
+  rows inside the hulls too, so that the rule is not lossless there.
 * "ranked" (ASG): the support vectors, and of either side of every output the rows nearest to the plane, by
-  ``|f(x)| / |w|``, up to a share of them and one at least. The paper has "a selection function which ranks the training
-  vectors in order of importance in the learning process", which its abstract does not give: this one is ours. The
-  thresholds that the GADGET paper reports, 0.001% to 3% of local rows, are often less than one row.
+  ``|f(x)| / |w|``, up to a share of them and one at least. The paper has "a selection function
+  which ranks the training vectors in order of importance in the learning process", which its
+  abstract does not give: this one is ours. The thresholds that the GADGET paper reports, 0.001% to
+  3% of local rows, are often less than one row.
 """
 
 from __future__ import annotations

@@ -1,27 +1,30 @@
 r"""MSG-SVM, SSG-SVM and ASG-SVM: sites that tell one another rows until no site hears of a new one.
 
-Site i trains a machine on its set D_i, at first its own rows, selects some of them (`row_selection.py`), and sends its
-neighbours those that they lack; they add them to their sets and do likewise (Flouri, Beferull-Lozano, Tsakalides,
-"Training a SVM-based classifier in distributed sensor networks", EUSIPCO 2006; "Distributed consensus algorithms for
-SVM training in wireless sensor networks", EUSIPCO 2008; "Optimal gossip algorithm for distributed consensus SVM
-training in wireless sensor networks", DSP 2009). Sets only ever grow.
+Site i trains a machine on its set D_i, at first its own rows, selects some of them
+(`row_selection.py`), and sends its neighbours those that they lack; they add them to their sets and
+do likewise (Flouri, Beferull-Lozano, Tsakalides, "Training a SVM-based classifier in distributed
+sensor networks", EUSIPCO 2006; "Distributed consensus algorithms for SVM training in wireless
+sensor networks", EUSIPCO 2008; "Optimal gossip algorithm for distributed consensus SVM training in
+wireless sensor networks", DSP 2009). Sets only ever grow.
 
 Every row counts as much in the machine of a site as it does in that of all sites,
 
     minimise over w   alpha/2 |w|^2 + 1/N sum over D_i of max(0, 1 - y w.x),
 
-for N, the rows of all sites, and not for the size of D_i. This makes more of "support" than the papers promise, which
-call MSG-SVM suboptimal. Where no set changes any more, every support vector of a site is in the sets of its neighbours.
-The optimum of D_i is that of its support vectors, so that neighbours have the same optimum, which is unique in w; all
-rows of margin below one are then in all sets, and ``w`` satisfies the conditions of the optimum of the union. So where
-sites go on until no set changes, "support" ends with the machine of all rows, as "ranked" does. Cut short, it misses
-support vectors that no site has at first: with "hull", a machine with a hard margin needs no more rounds than the
-network is wide. "hull" alone is not lossless where classes overlap.
+for N, the rows of all sites, and not for the size of D_i. This makes more of "support" than the
+papers promise, which call MSG-SVM suboptimal. Where no set changes any more, every support vector
+of a site is in the sets of its neighbours. The optimum of D_i is that of its support vectors, so
+that neighbours have the same optimum, which is unique in w; all rows of margin below one are then
+in all sets, and ``w`` satisfies the conditions of the optimum of the union. So where sites go on
+until no set changes, "support" ends with the machine of all rows, as "ranked" does. Cut short, it
+misses support vectors that no site has at first: with "hull", a machine with a hard margin needs no
+more rounds than the network is wide. "hull" alone is not lossless where classes overlap.
 
-Nothing is lost by a network that loses messages. A parcel of rows is acknowledged, or its rows are sent again; a row is
-sent to no neighbour that is known to have it. Sites stop once no set has changed for ``2 (n_sites - 1) + 1`` rounds, in
-each of which all neighbours were heard: the rule of core-set consensus, as sites know no diameter. A neighbour that is
-silent for a lease is left out, and told what it lacks when it is heard again.
+Nothing is lost by a network that loses messages. A parcel of rows is acknowledged, or its rows are
+sent again; a row is sent to no neighbour that is known to have it. Sites stop once no set has
+changed for ``2 (n_sites - 1) + 1`` rounds, in each of which all neighbours were heard: the rule of
+core-set consensus, as sites know no diameter. A neighbour that is silent for a lease is left out,
+and told what it lacks when it is heard again.
 """
 
 from __future__ import annotations
@@ -58,12 +61,14 @@ class SetGossip(SiteAlgorithm):
     Parameters
     ----------
     selection : {"support", "hull", "ranked"}, default="support"
-        Which of the rows that it holds a site sends to its neighbours: the support vectors of its machine (MSG-SVM);
-        the vertices of the convex hull of each class (SSG-SVM), of which there are many, nearly all rows in ten
-        dimensions; or the support vectors, and on either side a share of the rows that are nearest to the hyperplane
-        (ASG-SVM, whose own ranking is not known). Rows are not signed: members are trusted to tell rows of their own.
+        Which of the rows that it holds a site sends to its neighbours: the support vectors of its
+        machine (MSG-SVM); the vertices of the convex hull of each class (SSG-SVM), of which there
+        are many, nearly all rows in ten dimensions; or the support vectors, and on either side a
+        share of the rows that are nearest to the hyperplane (ASG-SVM, whose own ranking is not
+        known). Rows are not signed: members are trusted to tell rows of their own.
     share : float, default=0.01
-        For "ranked": the fraction, in (0, 1], of the rows that a site holds on either side; at least one row.
+        For "ranked": the fraction, in (0, 1], of the rows that a site holds on either side; at
+        least one row.
     tol : float, default=1e-4
         Relative duality gap of every machine that a site trains.
 
@@ -100,7 +105,8 @@ class SetGossip(SiteAlgorithm):
     def program(self, problem: Problem, name: str, rows: HingeRows, seed: tuple[int, ...]) -> SetGossipSite:
         """Return the program of the site `name`; it draws nothing.
 
-        Raises ValueError on a directed network, where nobody can acknowledge rows, and for hulls that take too long.
+        Raises ValueError on a directed network, where nobody can acknowledge rows, and for hulls
+        that take too long.
         """
         if math.isinf(problem.lease):
             raise ValueError("SetGossip needs a topology of undirected edges: sites acknowledge the rows that come")

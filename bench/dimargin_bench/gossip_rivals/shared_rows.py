@@ -30,7 +30,8 @@ class SharedRows(Message, frozen=True, omit_defaults=True, tag="shared rows"):
     has_heard: bool = False  # whether the sender has heard the receiver since it began
     # digests of the receiver's parcels that have come since the last message
     acknowledged: Annotated[list[Digest], Meta(max_length=ANSWERS)] = msgspec.field(default_factory=list)
-    # the parcel, as in `Candidates`: the site of each row, its number there, its class, and the rows
+    # the parcel, as in `Candidates`: the site of each row, its number there, its class, and the
+    # rows
     sites: Annotated[list[SiteName], Meta(max_length=LIMITS.points)] = msgspec.field(default_factory=list)
     rows: _Places | None = None
     labels: Annotated[Array, Numbers(low=-LIMITS.labels, high=LIMITS.labels)] | None = None
@@ -67,7 +68,8 @@ def read_parcel(
 ) -> tuple[str | None, Named | None]:
     """Return why no correct site would send a message, or None, and the rows of its parcel, if it has one.
 
-    The receiver `site` knows some rows, of which its own are all that it has; all sites together have `n_rows`.
+    The receiver `site` knows some rows, of which its own are all that it has; all sites together
+    have `n_rows`.
     """
     candidates = message.candidates()
     if candidates is None:
@@ -105,7 +107,8 @@ def parcel_fields(points: Named) -> dict[str, Any]:
 class RowEdge:
     """One end of an edge, over which rows are sent until the other end has answered that it has them.
 
-    A parcel is answered by its digest, so that answers stay true when a site loses its memory of whom it has told what.
+    A parcel is answered by its digest, so that answers stay true when a site loses its memory of
+    whom it has told what.
     """
 
     known: set[Name] = field(default_factory=set)  # rows that the neighbour has, as far as this site knows

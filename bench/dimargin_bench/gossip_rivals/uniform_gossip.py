@@ -1,13 +1,14 @@
 r"""GADGET as its paper has it: a step of Pegasos, then Push-Sum in which half of the mass goes to one random neighbour.
 
-All sites minimise ``alpha/2 |w|^2 + 1/N sum_i max(0, 1 - y_i w.x_i)`` (C. Dutta, H. Nguyen, "GADGET SVM: a gossip-based
-sub-gradient SVM solver"; alpha is the paper's lambda, and ``eta = 1/(alpha t)`` below). A message is one vector and one
-weight, for one neighbour.
+All sites minimise ``alpha/2 |w|^2 + 1/N sum_i max(0, 1 - y_i w.x_i)`` (C. Dutta, H. Nguyen, "GADGET
+SVM: a gossip-based sub-gradient SVM solver"; alpha is the paper's lambda, and ``eta = 1/(alpha t)``
+below). A message is one vector and one weight, for one neighbour.
 
-"printed" is the pseudo-code with what its errors do (uniform_printed.py), "mended" puts them right (uniform_mended.py).
-The default, ``GossipSVMClassifier(algorithm="gadget")``, sends more to all neighbours, and is far nearer the optimum
-after as many bytes: on a9a, ten sites on a ring, its worst site is 5.3% above it after 10 MB, that of the mended form
-420% after 11, since steps of ``1/(alpha t)`` begin as long as ``1/alpha``, and that of the printed form 670% after 10
+"printed" is the pseudo-code with what its errors do (uniform_printed.py), "mended" puts them right
+(uniform_mended.py). The default, ``GossipSVMClassifier(algorithm="gadget")``, sends more to all
+neighbours, and is far nearer the optimum after as many bytes: on a9a, ten sites on a ring, its
+worst site is 5.3% above it after 10 MB, that of the mended form 420% after 11, since steps of
+``1/(alpha t)`` begin as long as ``1/alpha``, and that of the printed form 670% after 10
 (``dimargin bench gossip --part bytes --part tables-2-to-4``).
 """
 
@@ -27,8 +28,8 @@ from dimargin_bench.gossip_rivals.uniform_site import UniformParameters, Uniform
 class UniformGadget(UniformParameters, SiteAlgorithm):
     """GADGET by uniform gossip, for `dimargin.GossipSVMClassifier`: the paper's own form, printed or mended.
 
-    See the module for the equations. Members are trusted: one that gives nothing back, though it acknowledges all that
-    it is given, takes the mass of its neighbours, which then stand still.
+    See the module for the equations. Members are trusted: one that gives nothing back, though it
+    acknowledges all that it is given, takes the mass of its neighbours, which then stand still.
 
     Parameters
     ----------
@@ -41,8 +42,9 @@ class UniformGadget(UniformParameters, SiteAlgorithm):
     form : {"mended", "printed"}, default="mended"
         "printed" follows the paper's pseudo-code with its errors; it is for comparison only.
     tol : float or None, default=None
-        The paper's rule for stopping, which measures the step and not the error: `n_quiet` iterations running have
-        moved the weights by less than this, in the Euclidean norm. None is never.
+        The paper's rule for stopping, which measures the step and not the error: `n_quiet`
+        iterations running have moved the weights by less than this, in the Euclidean norm. None is
+        never.
     n_quiet : int, default=3
 
     Examples

@@ -16,8 +16,9 @@ judged by the weights of its own site. So, with a_j the share of what was due in
 
     sum_i s_i / N = 1/(alpha N) sum_j a_j y_j x_j,
 
-and a_j are dual coefficients. Messages carry running sums (push_sum.py), so that a lost one loses nothing, and are
-acknowledged: a neighbour that answers none for a lease is taken for gone, and what went over its edge is undone.
+and a_j are dual coefficients. Messages carry running sums (push_sum.py), so that a lost one loses
+nothing, and are acknowledged: a neighbour that answers none for a lease is taken for gone, and what
+went over its edge is undone.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ from dimargin_bench.gossip_rivals.uniform_site import LARGEST_SUM, MIN_WEIGHT, U
 
 _UNANSWERED = 4  # messages on their way to a neighbour, beyond which it gets no more shares until it answers
 _PATIENCE = 2.5  # rounds after which an unanswered message is repeated
-# rounds before the first step, in which a site is answered unless messages are lost: without faults all begin together
+# rounds before the first step, in which a site is answered unless messages are lost: without faults
+# all begin together
 _LISTENING = 2.5
 
 

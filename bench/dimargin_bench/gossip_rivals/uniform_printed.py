@@ -1,7 +1,7 @@
 r"""Site of GADGET as its paper prints it.
 
-The pseudo-code (C. Dutta, H. Nguyen, "GADGET SVM: a gossip-based sub-gradient SVM solver") leaves questions open.
-Iteration t with ``eta = 1/(alpha t)``, and the reading that was taken of each line:
+The pseudo-code (C. Dutta, H. Nguyen, "GADGET SVM: a gossip-based sub-gradient SVM solver") leaves
+questions open. Iteration t with ``eta = 1/(alpha t)``, and the reading that was taken of each line:
 
     (a)  draw one example                        read as a batch B_i of one or more rows, or of all, which is what
     (b)  for all M_i examples of the site        line (b) wants; the two contradict each other
@@ -16,8 +16,9 @@ Iteration t with ``eta = 1/(alpha t)``, and the reading that was taken of each l
                                                  ``s_i = n_i (1 - alpha eta) w_i + eta L_i``, ``r_i = n_i``
     (h)  project w_i, twice                      once, by its own norm
 
-A lost message is mass lost until the next iteration, a repeated one counts twice, and what comes late counts for the
-iteration in which it comes. Nothing waits, and nobody notices that a neighbour has gone.
+A lost message is mass lost until the next iteration, a repeated one counts twice, and what comes
+late counts for the iteration in which it comes. Nothing waits, and nobody notices that a neighbour
+has gone.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Machines that the papers compare theirs with, kept so that the comparison can be repeated.
 
-They are written for clarity, in NumPy and with scikit-learn's parts, and carry no certificate. Kernel machines take
-dense rows, linear ones sparse rows too. Random Fourier features (Rahimi, Recht
-2007), which `FastFood` approximates, are scikit-learn's ``RBFSampler``; the other rivals, cascades among them, are
-strategies of `dimargin.SVMClassifier` and `dimargin.ODMClassifier`, and those that gossip are algorithms of
-`dimargin.GossipSVMClassifier`.
+They are written for clarity, in NumPy and with scikit-learn's parts, and carry no certificate.
+Kernel machines take dense rows, linear ones sparse rows too. Random Fourier features (Rahimi, Recht
+2007), which `FastFood` approximates, are scikit-learn's ``RBFSampler``; the other rivals, cascades
+among them, are strategies of `dimargin.SVMClassifier` and `dimargin.ODMClassifier`, and those that
+gossip are algorithms of `dimargin.GossipSVMClassifier`.
 """
 
 from typing import TYPE_CHECKING

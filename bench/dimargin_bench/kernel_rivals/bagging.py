@@ -22,20 +22,22 @@ from dimargin_bench.kernel_rivals.checked_rows import BinaryRival, query_rows, u
 class BaggedSVM(BinaryRival):
     r"""Majority vote of kernel SVMs, each of a uniform sample of the rows.
 
-    The paper on DC-SVM compares with k machines of n/k rows each (Table 6), which have no intercept; with one they are
-    less accurate: on ijcnn1 with k = 16 by 1.1 points. With ``f_t`` their decision values it
-    predicts the sign of ``v + s / (3 (|s| + 1))``, votes ``v = sum_t sign f_t`` and their sum ``s = sum_t f_t``: the
-    second term is less than a third, and decides ties alone, as in scikit-learn's `OneVsOneClassifier`. (Its
-    `BaggingClassifier` would decide them for the first class.)
+    The paper on DC-SVM compares with k machines of n/k rows each (Table 6), which have no
+    intercept; with one they are less accurate: on ijcnn1 with k = 16 by 1.1 points. With ``f_t``
+    their decision values it predicts the sign of ``v + s / (3 (|s| + 1))``, votes
+    ``v = sum_t sign f_t`` and their sum ``s = sum_t f_t``: the second term is less than a third,
+    and decides ties alone, as in scikit-learn's `OneVsOneClassifier`. (Its `BaggingClassifier`
+    would decide them for the first class.)
 
     Parameters
     ----------
     n_estimators : int, default=16
-        The paper's k, of 16, 64 and 256 the one that predicts best. Each machine has ``ceil(n / k)`` rows, drawn
-        without replacement from all; more are drawn only until both classes have occurred.
+        The paper's k, of 16, 64 and 256 the one that predicts best. Each machine has
+        ``ceil(n / k)`` rows, drawn without replacement from all; more are drawn only until both
+        classes have occurred.
     C : float, default=1.0
-        Weight of the loss of a row, positive; larger is less regularised. Not rescaled for the smaller number of rows,
-        as the paper does not.
+        Weight of the loss of a row, positive; larger is less regularised. Not rescaled for the
+        smaller number of rows, as the paper does not.
     gamma : {"scale", "auto"} or float, default="scale"
         Of the kernel ``exp(-gamma |x - z|^2)``, as in scikit-learn, "scale" by all rows.
     fit_intercept : bool, default=False
@@ -53,7 +55,8 @@ class BaggedSVM(BinaryRival):
 
     References
     ----------
-    C.-J. Hsieh, S. Si, I. S. Dhillon, "A divide-and-conquer solver for kernel support vector machines", ICML 2014.
+    C.-J. Hsieh, S. Si, I. S. Dhillon, "A divide-and-conquer solver for kernel support vector
+    machines", ICML 2014.
 
     Examples
     --------

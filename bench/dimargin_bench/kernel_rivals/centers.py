@@ -32,12 +32,13 @@ class CenterClassifier(Rival):
     Parameters
     ----------
     n_centers : int, default=1000
-        Clusters of k-means; where no more rows differ, these rows are the centres. The features, ``n_samples *
-        n_centers`` numbers, are held in memory.
+        Clusters of k-means; where no more rows differ, these rows are the centres. The features,
+        ``n_samples * n_centers`` numbers, are held in memory.
     %(C, gamma)s
     loss : {"squared_hinge", "hinge"}, default="squared_hinge"
-        Of the linear machine. LIBLINEAR minimises the squared hinge of many rows in the primal, by Newton's method; the
-        hinge by coordinate descent in the dual, where C is large better with ``tol=0.1``, its own default.
+        Of the linear machine. LIBLINEAR minimises the squared hinge of many rows in the primal, by
+        Newton's method; the hinge by coordinate descent in the dual, where C is large better with
+        ``tol=0.1``, its own default.
     tol : float, default=1e-4
         Of `sklearn.svm.LinearSVC`.
     max_iter : int, default=10000
@@ -106,7 +107,8 @@ class CenterClassifier(Rival):
 def centers(X: Floats, n_centers: int, seed: int) -> Floats:
     """Return the centres of k-means, or the different rows themselves where there are no more than `n_centers`.
 
-    One thread computes them, because sums of several threads are rounded in another order every time.
+    One thread computes them, because sums of several threads are rounded in another order every
+    time.
     """
     different = np.unique(X, axis=0)
     if len(different) <= n_centers:

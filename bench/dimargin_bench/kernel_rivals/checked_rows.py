@@ -82,8 +82,8 @@ def kernel_sums(X: Floats, vectors: Floats, coefficients: Floats, gamma: float) 
 def uniform_sample(y: NDArray[Any], size: int, rng: np.random.RandomState) -> Indices:
     """Draw rows uniformly without replacement, and go on beyond `size` until every class has occurred.
 
-    A machine cannot be trained on one class; where classes are frequent, as in all data of the papers, the sample is
-    just uniform.
+    A machine cannot be trained on one class; where classes are frequent, as in all data of the
+    papers, the sample is just uniform.
 
     Examples
     --------

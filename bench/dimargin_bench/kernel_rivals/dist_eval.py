@@ -1,10 +1,11 @@
 r"""Dist-Eval: every site trains a machine of its own, and sites average what the machines say of each query.
 
-No gossip takes place in training. For a query x all sites compute their decision values f_i(x), or the signs of these,
-and run a consensus filter on them, ``v_i <- v_i + beta sum_j w_ij (v_j - v_i)``, after which each answers ``sign v_i``
-(the GADGET paper's rival of this name, with beta = 1; after Wang et al. 2010, whose sites train by an algorithm of
-their own and filter decision values). So it is the *queries* that cost messages, of one number each, and every site
-gets to see them. See `dimargin_bench.gossip_rivals.consensus_filter`.
+No gossip takes place in training. For a query x all sites compute their decision values f_i(x), or
+the signs of these, and run a consensus filter on them,
+``v_i <- v_i + beta sum_j w_ij (v_j - v_i)``, after which each answers ``sign v_i`` (the GADGET
+paper's rival of this name, with beta = 1; after Wang et al. 2010, whose sites train by an algorithm
+of their own and filter decision values). So it is the *queries* that cost messages, of one number
+each, and every site gets to see them. See `dimargin_bench.gossip_rivals.consensus_filter`.
 """
 
 from __future__ import annotations
@@ -52,31 +53,35 @@ class _OneClass:
 class DistEval(BinaryRival):
     r"""Classifiers of simulated sites, each trained on its own rows alone, whose answers the sites average by gossip.
 
-    Training sends nothing. `decision_function` and `predict` run a consensus filter over all sites on a simulated
-    network; the answer is that of the first site, to which the query came.
+    Training sends nothing. `decision_function` and `predict` run a consensus filter over all sites
+    on a simulated network; the answer is that of the first site, to which the query came.
 
     Parameters
     ----------
     estimator : estimator object or None, default=None
-        Any classifier of two classes of scikit-learn's kind, trained on labels of minus one and one; of one without a
-        `decision_function` the label is the value. None is ``SVMClassifier()``.
+        Any classifier of two classes of scikit-learn's kind, trained on labels of minus one and
+        one; of one without a `decision_function` the label is the value. None is
+        ``SVMClassifier()``.
     n_sites : int, default=10
     topology : str or networkx graph, default="complete"
         As in `dimargin.GossipSVMClassifier`; undirected and connected.
     shards : {"random", "unequal", "sorted", "sorted_unequal"} or array-like of shape (n_samples,), default="random"
-        As in `dimargin.GossipSVMClassifier`. A site with one class says plus or minus one of every query, and one
-        without rows zero.
+        As in `dimargin.GossipSVMClassifier`. A site with one class says plus or minus one of every
+        query, and one without rows zero.
     exchange : {"decision", "label"}, default="decision"
-        What is averaged: decision values, which a site with a large one decides for all, or their signs, a vote.
+        What is averaged: decision values, which a site with a large one decides for all, or their
+        signs, a vote.
     beta : float, default=1.0
-        Step of the filter, positive and below ``2 / lambda_max`` of ``I - W``, which is more than one on any network.
+        Step of the filter, positive and below ``2 / lambda_max`` of ``I - W``, which is more than
+        one on any network.
     rounds : int or None, default=None
-        Rounds of the filter. None is as many as bring differences between sites down to `tol` of what they were.
+        Rounds of the filter. None is as many as bring differences between sites down to `tol` of
+        what they were.
     tol : float, default=1e-3
         In (0, 1), see `rounds`.
     conditions : dimargin.gossip.simulation.Conditions or None, default=None
-        Of the network, when queries are answered; the sites are "site0", "site1", ... With faults sites agree on a
-        weighted mean, with weights of chance. None is a network without faults.
+        Of the network, when queries are answered; the sites are "site0", "site1", ... With faults
+        sites agree on a weighted mean, with weights of chance. None is a network without faults.
     random_state : int, RandomState or None, default=None
         Of the deal and the network, and of the estimators that have such a parameter.
 
@@ -90,8 +95,8 @@ class DistEval(BinaryRival):
     n_rounds_ : int
         Rounds of the filter for a query, or for many at a time.
     query_costs_ : QueryCosts
-        What all queries have cost since `fit`: ``bytes``, ``messages``, ``rounds``, and ``spread``, the largest
-        difference between the values of two sites in the end.
+        What all queries have cost since `fit`: ``bytes``, ``messages``, ``rounds``, and ``spread``,
+        the largest difference between the values of two sites in the end.
 
     See Also
     --------
@@ -99,8 +104,9 @@ class DistEval(BinaryRival):
 
     References
     ----------
-    D. Wang et al., "A scalable support vector machine for distributed classification in ad hoc sensor networks",
-    Neurocomputing 2010; C. Dutta, H. Nguyen, "GADGET SVM: a gossip-based sub-gradient SVM solver".
+    D. Wang et al., "A scalable support vector machine for distributed classification in ad hoc
+    sensor networks", Neurocomputing 2010; C. Dutta, H. Nguyen, "GADGET SVM: a gossip-based
+    sub-gradient SVM solver".
 
     Examples
     --------

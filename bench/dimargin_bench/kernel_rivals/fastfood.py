@@ -20,19 +20,21 @@ class FastFood(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     r"""Random Fourier features of the RBF kernel, whose frequencies are products of Hadamard and diagonal matrices.
 
     For rows with d features, filled up with zeros to ``D = 2^k >= d``, a block of D frequencies is
-    ``V = S H G P H B / (sigma sqrt(D))`` (Le et al. 2013, section 4): B random signs, P a permutation, G standard
-    normal, H the Hadamard matrix with entries of plus and minus one, ``S_ii = s_i / |G|_F`` with ``s_i`` of the chi
-    distribution with D degrees of freedom, and ``sigma = 1 / sqrt(2 gamma)``. As ``H H' = D I``, row i of ``H G P H B``
-    has the norm ``sqrt(D) |G|_F``, so that frequency i has the norm ``s_i / sigma``, that of a normal vector: it is in
-    this form, H not normalised, that the factor ``1 / sqrt(D)`` is right. Blocks are stacked. For n frequencies the
-    features are ``n^{-1/2} [cos Vx, sin Vx]``, whose inner products have the kernel value as mean and an error that
-    falls as ``n^{-1/2}``. They take O(n log d) time a row, and O(n) numbers instead of the O(n d) of
-    `sklearn.kernel_approximation.RBFSampler`.
+    ``V = S H G P H B / (sigma sqrt(D))`` (Le et al. 2013, section 4): B random signs, P a
+    permutation, G standard normal, H the Hadamard matrix with entries of plus and minus one,
+    ``S_ii = s_i / |G|_F`` with ``s_i`` of the chi distribution with D degrees of freedom, and
+    ``sigma = 1 / sqrt(2 gamma)``. As ``H H' = D I``, row i of ``H G P H B`` has the norm
+    ``sqrt(D) |G|_F``, so that frequency i has the norm ``s_i / sigma``, that of a normal vector: it
+    is in this form, H not normalised, that the factor ``1 / sqrt(D)`` is right. Blocks are stacked.
+    For n frequencies the features are ``n^{-1/2} [cos Vx, sin Vx]``, whose inner products have the
+    kernel value as mean and an error that falls as ``n^{-1/2}``. They take O(n log d) time a row,
+    and O(n) numbers instead of the O(n d) of `sklearn.kernel_approximation.RBFSampler`.
 
     Parameters
     ----------
     n_components : int, default=500
-        Frequencies, the paper's n. Each gives a cosine and a sine, so that there are twice as many features.
+        Frequencies, the paper's n. Each gives a cosine and a sine, so that there are twice as many
+        features.
     gamma : {"scale", "auto"} or float, default="scale"
         Of the kernel ``exp(-gamma |x - z|^2)``, as in scikit-learn.
     random_state : int, RandomState or None, default=None
@@ -49,7 +51,8 @@ class FastFood(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
 
     References
     ----------
-    Q. Le, T. Sarlos, A. Smola, "Fastfood: approximating kernel expansions in loglinear time", ICML 2013.
+    Q. Le, T. Sarlos, A. Smola, "Fastfood: approximating kernel expansions in loglinear time", ICML
+    2013.
 
     Examples
     --------
@@ -135,8 +138,8 @@ class FastFood(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
 def walsh_hadamard(values: Floats) -> Floats:
     """Return the products of the Hadamard matrix with vectors along the last axis, whose length is a power of two.
 
-    It has entries of plus and minus one: ``H_1 = [1]``, ``H_2m = [[H_m, H_m], [H_m, -H_m]]``. Vectors of length m take
-    O(m log m) time.
+    It has entries of plus and minus one: ``H_1 = [1]``, ``H_2m = [[H_m, H_m], [H_m, -H_m]]``.
+    Vectors of length m take O(m log m) time.
 
     Examples
     --------

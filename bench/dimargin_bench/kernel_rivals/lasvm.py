@@ -35,22 +35,24 @@ _SEEDS = 5  # rows of each class to begin with, "a few" in the paper
 class LaSVM(BinaryRival):
     r"""Online kernel support vector machine with an intercept, hinge and RBF kernel.
 
-    Approaches the minimum of ``1/2 |w|^2 + C sum_i (1 - y_i (w.phi(x_i) + b))_+`` by steps in its dual, each of two
-    coefficients that keep ``sum_s a_s = 0`` (Bordes et al. 2005, section 3). Each new row k brings two of them:
+    Approaches the minimum of ``1/2 |w|^2 + C sum_i (1 - y_i (w.phi(x_i) + b))_+`` by steps in its
+    dual, each of two coefficients that keep ``sum_s a_s = 0`` (Bordes et al. 2005, section 3). Each
+    new row k brings two of them:
 
     - PROCESS adds k, paired with the row that violates optimality most together with it;
     - REPROCESS takes the pair with ``i = argmax {g_s : a_s < B_s}``, ``j = argmin {g_s : a_s > A_s}``, drops rows with
       ``a_s = 0`` that neither end of the gradient calls for, and sets ``b = (g_i + g_j) / 2``.
 
-    A step is ``min{(g_i - g_j) / (k_ii + k_jj - 2 k_ij), B_i - a_i, a_j - A_j}``, made if ``g_i - g_j > tol``.
-    FINISHING repeats REPROCESS until there is no such pair: the optimum over the rows that are still there, which after
-    one epoch need not be that over all rows.
+    A step is ``min{(g_i - g_j) / (k_ii + k_jj - 2 k_ij), B_i - a_i, a_j - A_j}``, made if
+    ``g_i - g_j > tol``. FINISHING repeats REPROCESS until there is no such pair: the optimum over
+    the rows that are still there, which after one epoch need not be that over all rows.
 
     Parameters
     ----------
     %(C)s
     gamma : {"scale", "auto"} or float, default="scale"
-        Of the kernel ``exp(-gamma |x - z|^2)``, as in scikit-learn; with `partial_fit` that of the first rows.
+        Of the kernel ``exp(-gamma |x - z|^2)``, as in scikit-learn; with `partial_fit` that of the
+        first rows.
     tol : float, default=1e-3
         The paper's tau, below which a violation is not stepped on.
     n_epochs : int, default=1
@@ -72,13 +74,14 @@ class LaSVM(BinaryRival):
 
     Notes
     -----
-    Five rows of each class are there before the first step. Rows are dropped after a step only, which has raised the
-    dual objective above zero, so that some coefficients are not zero and their rows stay.
+    Five rows of each class are there before the first step. Rows are dropped after a step only,
+    which has raised the dual objective above zero, so that some coefficients are not zero and their
+    rows stay.
 
     References
     ----------
-    A. Bordes, S. Ertekin, J. Weston, L. Bottou, "Fast kernel classifiers with online and active learning", JMLR 6,
-    2005.
+    A. Bordes, S. Ertekin, J. Weston, L. Bottou, "Fast kernel classifiers with online and active
+    learning", JMLR 6, 2005.
 
     Examples
     --------
@@ -114,8 +117,8 @@ class LaSVM(BinaryRival):
         X : array-like or data frame of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         classes : array-like of shape (2,), optional
-            Labels of both classes, for the first call where its rows may have one class only; by default those of its
-            rows.
+            Labels of both classes, for the first call where its rows may have one class only; by
+            default those of its rows.
 
         Returns
         -------

@@ -20,13 +20,13 @@ _SMALLEST = 1e-10  # eigenvalue of kernel values between centres, at most their 
 class LLSVM(CenterClassifier):
     r"""Low-rank linearised SVM: a linear machine on Nystrom features with the centres of k-means.
 
-    With ``E = U S U'`` the kernel values between centres and ``k_c(x)`` those of a row with them, features are
-    ``S^{-1/2} U' k_c(x)``, whose inner products are ``k_c(x)' E^{-1} k_c(z)``, the Nystrom approximation of the kernel
-    (Zhang et al. 2012). If all rows are centres it is exact on them, and the machine is the kernel machine
-    without intercept.
+    With ``E = U S U'`` the kernel values between centres and ``k_c(x)`` those of a row with them,
+    features are ``S^{-1/2} U' k_c(x)``, whose inner products are ``k_c(x)' E^{-1} k_c(z)``, the
+    Nystrom approximation of the kernel (Zhang et al. 2012). If all rows are centres it is exact on
+    them, and the machine is the kernel machine without intercept.
 
-    Eigenvalues below 1e-10, which are rounding, and their directions are left out. The paper on DC-SVM cites another
-    paper for this method, on adaptive multi-hyperplane machines.
+    Eigenvalues below 1e-10, which are rounding, and their directions are left out. The paper on
+    DC-SVM cites another paper for this method, on adaptive multi-hyperplane machines.
 
     Parameters
     ----------
@@ -41,8 +41,8 @@ class LLSVM(CenterClassifier):
 
     References
     ----------
-    K. Zhang, L. Lan, Z. Wang, F. Moerchen, "Scaling up kernel SVM on limited resources: a low-rank linearization
-    approach", AISTATS 2012.
+    K. Zhang, L. Lan, Z. Wang, F. Moerchen, "Scaling up kernel SVM on limited resources: a low-rank
+    linearization approach", AISTATS 2012.
 
     Examples
     --------

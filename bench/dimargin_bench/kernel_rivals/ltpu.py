@@ -13,10 +13,10 @@ from dimargin_bench.kernel_rivals.centers import CenterClassifier
 class LTPU(CenterClassifier):
     r"""Locally tuned processing units: a network of radial units at the centres of k-means, with a linear output.
 
-    Features are the kernel values ``exp(-gamma |x - c_j|^2)`` with the centres (Moody, Darken 1989).
-    As in the paper on DC-SVM all units have the SVM's gamma, and the weights of the output are a linear machine's;
-    Moody and Darken give each unit a width of its own, from the distances to its neighbours, and fit the output by
-    least squares.
+    Features are the kernel values ``exp(-gamma |x - c_j|^2)`` with the centres (Moody, Darken
+    1989). As in the paper on DC-SVM all units have the SVM's gamma, and the weights of the output
+    are a linear machine's; Moody and Darken give each unit a width of its own, from the distances
+    to its neighbours, and fit the output by least squares.
 
     Parameters
     ----------
@@ -28,7 +28,8 @@ class LTPU(CenterClassifier):
 
     References
     ----------
-    J. Moody, C. J. Darken, "Fast learning in networks of locally-tuned processing units", Neural Computation 1, 1989.
+    J. Moody, C. J. Darken, "Fast learning in networks of locally-tuned processing units", Neural
+    Computation 1, 1989.
 
     Examples
     --------

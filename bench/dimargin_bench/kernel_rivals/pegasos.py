@@ -25,9 +25,10 @@ class Pegasos(LinearRival):
 
         ``w <- (1 - 1/t) w + 1/(alpha t B) sum over the batch's rows with y w.x < 1 of y x``,
 
-    then, with `projection`, ``w <- w min(1, 1/(sqrt(alpha) |w|))``. The answer is the mean of the weights of the last
-    half of the steps, whose error is ``O(1/(alpha T))`` for T steps (Rakhlin, Shamir, Sridharan, ICML 2012); that of
-    the mean of all has another ``log T``. The first step forgets where it starts from.
+    then, with `projection`, ``w <- w min(1, 1/(sqrt(alpha) |w|))``. The answer is the mean of the
+    weights of the last half of the steps, whose error is ``O(1/(alpha T))`` for T steps (Rakhlin,
+    Shamir, Sridharan, ICML 2012); that of the mean of all has another ``log T``. The first step
+    forgets where it starts from.
 
     Parameters
     ----------
@@ -37,7 +38,8 @@ class Pegasos(LinearRival):
     projection : bool, default=False
         Whether steps end on ``|w| <= 1/sqrt(alpha)``, where the optimum is.
     average : bool, default=True
-        Whether the answer is the mean over the last half of the steps, rather than the last weights.
+        Whether the answer is the mean over the last half of the steps, rather than the last
+        weights.
     max_iter : int, default=10000
         Steps, T. There is no rule for stopping: the subgradient at the optimum is not zero.
     %(fit_intercept)s
@@ -52,12 +54,13 @@ class Pegasos(LinearRival):
 
     See Also
     --------
-    dimargin.GossipSVMClassifier : The same with many sites; one, local gradients and "pegasos" steps are this machine.
+    dimargin.GossipSVMClassifier : The same with many sites; one, local gradients and "pegasos"
+    steps are this machine.
 
     References
     ----------
-    S. Shalev-Shwartz, Y. Singer, N. Srebro, A. Cotter, "Pegasos: primal estimated sub-gradient solver for SVM", ICML
-    2007 and Mathematical Programming 127, 2011.
+    S. Shalev-Shwartz, Y. Singer, N. Srebro, A. Cotter, "Pegasos: primal estimated sub-gradient
+    solver for SVM", ICML 2007 and Mathematical Programming 127, 2011.
 
     Examples
     --------

@@ -25,21 +25,23 @@ _CHECKED = 16  # rows of a site on which a machine that has coefficients must be
 class PseudoDistributed(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """Classifier whose copies are each trained on the rows of one site, without a message between them, and combined.
 
-    In the GADGET paper LIBLINEAR, SVMPerf and the machines of Tables 5 to 7 run like this: it is what sites can have
-    that share no more than their models, once. Models count alike, however many rows their sites have.
+    In the GADGET paper LIBLINEAR, SVMPerf and the machines of Tables 5 to 7 run like this: it is
+    what sites can have that share no more than their models, once. Models count alike, however many
+    rows their sites have.
 
     Parameters
     ----------
     estimator : classifier or None, default=None
-        Any of scikit-learn's kind, cloned for every site; None is ``LinearSVC()``. Where it has `random_state`, also
-        inside a pipeline, copies get different ones.
+        Any of scikit-learn's kind, cloned for every site; None is ``LinearSVC()``. Where it has
+        `random_state`, also inside a pipeline, copies get different ones.
     n_sites : int, default=10
     shards : {"random", "unequal", "sorted", "sorted_unequal"} or array-like of shape (n_samples,), default="random"
         How rows are dealt to sites, as in `dimargin.GossipSVMClassifier`.
     combine : {"average", "vote"}, default="average"
-        "average" takes the mean of the coefficients and intercepts of linear machines, one against the rest, and that
-        of what others say of a row: probabilities, or else decision values. "vote" is the majority of the predictions;
-        the first of the classes with as many votes is predicted.
+        "average" takes the mean of the coefficients and intercepts of linear machines, one against
+        the rest, and that of what others say of a row: probabilities, or else decision values.
+        "vote" is the majority of the predictions; the first of the classes with as many votes is
+        predicted.
     random_state : int, RandomState or None, default=None
         Of the deal, and of the copies.
 
@@ -50,10 +52,11 @@ class PseudoDistributed(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only when X had column names.
     estimators_ : list
-        Models of the sites that have rows, in their order. A site with rows of one class only has no model but this
-        label, and says it of every row: in an average with a decision value of one for it and minus one for the others
-        (as the hinge loss would have it, with an intercept that costs nothing), or with probability one. Classes that a
-        site has not seen are likewise none for it: zero coefficients and an intercept of minus one.
+        Models of the sites that have rows, in their order. A site with rows of one class only has
+        no model but this label, and says it of every row: in an average with a decision value of
+        one for it and minus one for the others (as the hinge loss would have it, with an intercept
+        that costs nothing), or with probability one. Classes that a site has not seen are likewise
+        none for it: zero coefficients and an intercept of minus one.
     site_of_rows_ : ndarray of shape (n_samples,)
         Site that every row was dealt to.
     coef_ : ndarray of shape (n_outputs, n_features_in_)
@@ -113,7 +116,8 @@ class PseudoDistributed(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         Raises
         ------
         ValueError, TypeError
-            For a parameter or data out of range, or where models of this kind have no average; the message says what.
+            For a parameter or data out of range, or where models of this kind have no average; the
+            message says what.
         MissingExtra
             Without the packages of ``dimargin[peers]``, whose deal this is.
         """
@@ -196,8 +200,9 @@ class PseudoDistributed(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         Returns
         -------
         ndarray of shape (n_samples,) for two classes, else (n_samples, n_classes)
-            Decision values of the mean coefficients, means of probabilities or decision values, or shares of the votes;
-            for two classes positive for the second, so that of probabilities and votes it is the difference.
+            Decision values of the mean coefficients, means of probabilities or decision values, or
+            shares of the votes; for two classes positive for the second, so that of probabilities
+            and votes it is the difference.
         """
         X = queries(self, X, order=None)
         if hasattr(self, "coef_"):

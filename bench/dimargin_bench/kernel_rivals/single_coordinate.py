@@ -31,10 +31,10 @@ class SingleCoordinateODM(BinaryRival):
         ``1/2 (zeta-beta)'Q(zeta-beta) + M c/2 (upsilon |zeta|^2 + |beta|^2) + (theta-1) 1'zeta + (theta+1) 1'beta``,
 
     ``Q_ij = y_i y_j k(x_i, x_j)`` and ``c = (1-theta)^2 / (lam upsilon)``, by
-    ``alpha_k <- max(alpha_k - g_k / H_kk, 0)`` with ``H_kk = Q_ii + M c upsilon`` for zeta and ``Q_ii + M c`` for beta.
-    Every sweep takes all variables in a new random order, and keeps ``Q (zeta-beta)`` up to date.
-    `dimargin.ODMClassifier` solves the same problem with one variable a row, blocks of rows, and kernel values on
-    demand.
+    ``alpha_k <- max(alpha_k - g_k / H_kk, 0)`` with ``H_kk = Q_ii + M c upsilon`` for zeta and
+    ``Q_ii + M c`` for beta. Every sweep takes all variables in a new random order, and keeps
+    ``Q (zeta-beta)`` up to date. `dimargin.ODMClassifier` solves the same problem with one variable
+    a row, blocks of rows, and kernel values on demand.
 
     Parameters
     ----------
@@ -70,16 +70,17 @@ class SingleCoordinateODM(BinaryRival):
 
     Notes
     -----
-    What the paper has wrong, or leaves open: its text says that upsilon weighs margins that fall short, its formula,
-    which is meant, weighs those beyond the band; c is undefined for ``upsilon = 0`` and zero for ``theta = 1``, so that
-    neither is allowed; where to stop is not said, and small changes of alpha, by which the authors' Spark code stops,
-    prove nothing, so that here the duality gap decides. Libodm's lambda is half of the paper's. The kernel matrix is
-    held in memory, as by libodm: ``8 M^2`` bytes.
+    What the paper has wrong, or leaves open: its text says that upsilon weighs margins that fall
+    short, its formula, which is meant, weighs those beyond the band; c is undefined for
+    ``upsilon = 0`` and zero for ``theta = 1``, so that neither is allowed; where to stop is not
+    said, and small changes of alpha, by which the authors' Spark code stops, prove nothing, so that
+    here the duality gap decides. Libodm's lambda is half of the paper's. The kernel matrix is held
+    in memory, as by libodm: ``8 M^2`` bytes.
 
     References
     ----------
-    T. Zhang, Z.-H. Zhou, "Optimal margin distribution machine", IEEE TKDE 2019; "Scalable optimal margin distribution
-    machine", IJCAI 2023.
+    T. Zhang, Z.-H. Zhou, "Optimal margin distribution machine", IEEE TKDE 2019; "Scalable optimal
+    margin distribution machine", IJCAI 2023.
 
     Examples
     --------

@@ -30,22 +30,25 @@ _ENOUGH = 1e-4  # part of the decrease that a step promises, with which it is ac
 class SpSVM(BinaryRival):
     r"""Sparse kernel machine: squared hinge in the primal, on a basis J of rows that grows greedily.
 
-    Minimises ``1/2 b'K_JJ b + C sum_i (1 - y_i o_i)_+^2`` with ``o_i = K_iJ b`` (Keerthi et al. 2006, section 2, whose
-    lambda is ``1 / (2 C)``), without intercept. Next into the basis comes, of a few rows drawn at random, the one with
-    the largest gain ``g^2 / (2 h)`` of a Newton step along its coefficient alone (section 3, with one step for the
-    paper's several):
+    Minimises ``1/2 b'K_JJ b + C sum_i (1 - y_i o_i)_+^2`` with ``o_i = K_iJ b`` (Keerthi et al.
+    2006, section 2, whose lambda is ``1 / (2 C)``), without intercept. Next into the basis comes,
+    of a few rows drawn at random, the one with the largest gain ``g^2 / (2 h)`` of a Newton step
+    along its coefficient alone (section 3, with one step for the paper's several):
 
         ``g_j = o_j - 2 C sum_{i in I} k_ij (y_i - o_i)``,  ``h_j = k_jj + 2 C sum_{i in I} k_ij^2``,
 
-    where I are the rows with ``y_i o_i < 1``. All coefficients are optimised again by Newton's method, ``H = K_JJ + 2 C
-    K_JI K_IJ``, each time that the basis has grown by a tenth, and at the end.
+    where I are the rows with ``y_i o_i < 1``. All coefficients are optimised again by Newton's
+    method, ``H = K_JJ + 2 C K_JI K_IJ``, each time that the basis has grown by a tenth, and at the
+    end.
 
     Parameters
     ----------
     n_basis : int, default=200
-        Rows of the basis, or all if there are no more. Kernel values of all rows with them are held in memory.
+        Rows of the basis, or all if there are no more. Kernel values of all rows with them are held
+        in memory.
     n_candidates : int, default=59
-        Rows drawn for each choice, the paper's kappa: the best of 59 is among the best 5% with probability 0.95.
+        Rows drawn for each choice, the paper's kappa: the best of 59 is among the best 5% with
+        probability 0.95.
     %(C, gamma)s
     tol : float, default=1e-6
         Newton's method ends where a step promises less than this part of the objective.
@@ -67,8 +70,8 @@ class SpSVM(BinaryRival):
 
     References
     ----------
-    S. S. Keerthi, O. Chapelle, D. DeCoste, "Building support vector machines with reduced classifier complexity", JMLR
-    7, 2006.
+    S. S. Keerthi, O. Chapelle, D. DeCoste, "Building support vector machines with reduced
+    classifier complexity", JMLR 7, 2006.
 
     Examples
     --------

@@ -22,16 +22,17 @@ from dimargin_bench.kernel_rivals.checked_rows import Rival, query_rows, uniform
 class SubsampledSVM(Rival):
     r"""LIBSVM's machine of a uniform part of the rows, the rival that costs least to try.
 
-    The paper on DC-SVM takes a fifth of the rows (Table 2). LIBSVM is scikit-learn's `SVC`, with an intercept and the
-    RBF kernel.
+    The paper on DC-SVM takes a fifth of the rows (Table 2). LIBSVM is scikit-learn's `SVC`, with an
+    intercept and the RBF kernel.
 
     Parameters
     ----------
     fraction : float, default=0.2
-        Part of the rows, in (0, 1], rounded up; rows are drawn beyond it only until every class has occurred.
+        Part of the rows, in (0, 1], rounded up; rows are drawn beyond it only until every class has
+        occurred.
     C : float, default=1.0
-        Weight of the loss of a row, positive; larger is less regularised. Not rescaled for the smaller number of rows,
-        as the paper does not.
+        Weight of the loss of a row, positive; larger is less regularised. Not rescaled for the
+        smaller number of rows, as the paper does not.
     gamma : {"scale", "auto"} or float, default="scale"
         Of the kernel ``exp(-gamma |x - z|^2)``, as in scikit-learn, "scale" by all rows.
     tol : float, default=1e-3
@@ -47,7 +48,8 @@ class SubsampledSVM(Rival):
 
     References
     ----------
-    C.-J. Hsieh, S. Si, I. S. Dhillon, "A divide-and-conquer solver for kernel support vector machines", ICML 2014.
+    C.-J. Hsieh, S. Si, I. S. Dhillon, "A divide-and-conquer solver for kernel support vector
+    machines", ICML 2014.
 
     Examples
     --------

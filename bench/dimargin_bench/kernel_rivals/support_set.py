@@ -12,11 +12,12 @@ _ROOM = 64  # rows, doubled whenever there are more
 class SupportSet:
     """Rows that may be support vectors, with coefficients and gradients, for the RBF kernel.
 
-    The signed coefficients ``a`` maximise the dual ``sum_s a_s y_s - 1/2 sum_st a_s a_t k(x_s, x_t)`` over
-    ``sum_s a_s = 0`` and ``A_s <= a_s <= B_s`` with ``A = min(0, C y)``, ``B = max(0, C y)`` (Bordes et al. 2005,
-    section 2); its gradient is ``g_s = y_s - sum_t a_t k(x_s, x_t)``. All is in arrays with room for more rows; the
-    last row takes the place of one that leaves. A step computes two rows of kernel values, at a cost of O(rows times
-    features), and none is stored.
+    The signed coefficients ``a`` maximise the dual
+    ``sum_s a_s y_s - 1/2 sum_st a_s a_t k(x_s, x_t)`` over ``sum_s a_s = 0`` and
+    ``A_s <= a_s <= B_s`` with ``A = min(0, C y)``, ``B = max(0, C y)`` (Bordes et al. 2005, section
+    2); its gradient is ``g_s = y_s - sum_t a_t k(x_s, x_t)``. All is in arrays with room for more
+    rows; the last row takes the place of one that leaves. A step computes two rows of kernel
+    values, at a cost of O(rows times features), and none is stored.
 
     Parameters
     ----------
@@ -136,7 +137,8 @@ class SupportSet:
         first, second = self.kernel_row(self.rows[i]), self.kernel_row(self.rows[j])
         a, gradients = self.coefficients, self.gradients
         newton = (gradients[i] - gradients[j]) / max(2 - 2 * first[j], TINY)
-        # where the step ends at a bound the sum is the bound itself: a + (B - a) is rounded to B for every a in [0, B]
+        # where the step ends at a bound the sum is the bound itself: a + (B - a) is rounded to B
+        # for every a in [0, B]
         step = min(newton, self.upper[i] - a[i], a[j] - self.lower[j])
         a[i] += step
         a[j] -= step

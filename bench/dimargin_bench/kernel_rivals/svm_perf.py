@@ -32,18 +32,19 @@ class SVMPerf(LinearRival):
 
         ``max over a:  sum_j a_j b_j - 1/(2 alpha) |sum_j a_j g_j|^2,``
 
-    which an exact active set solver finds. That dual objective is below the optimum, so that the answer's objective is
-    within `tol` of it, whatever the number of rows. By Joachims' theorem there are at most
-    ``max(2 / tol, 8 R^2 / (alpha tol^2))`` planes, where R is the longest row's length; there are far fewer: 476 of
-    a9a for alpha=1e-4, whose bound is above 1e12.
+    which an exact active set solver finds. That dual objective is below the optimum, so that the
+    answer's objective is within `tol` of it, whatever the number of rows. By Joachims' theorem
+    there are at most ``max(2 / tol, 8 R^2 / (alpha tol^2))`` planes, where R is the longest row's
+    length; there are far fewer: 476 of a9a for alpha=1e-4, whose bound is above 1e12.
 
     Parameters
     ----------
     alpha : float, default=1e-4
-        Weight of the regulariser, ``1 / C`` where C is SVMPerf's, which multiplies the mean of the losses, and
-        ``1 / (C n_samples)`` of other support vector machines.
+        Weight of the regulariser, ``1 / C`` where C is SVMPerf's, which multiplies the mean of the
+        losses, and ``1 / (C n_samples)`` of other support vector machines.
     tol : float, default=1e-3
-        The paper's epsilon: by how much a new plane is larger at the end. Absolute, in units of the mean loss.
+        The paper's epsilon: by how much a new plane is larger at the end. Absolute, in units of the
+        mean loss.
     max_iter : int, default=1000
         Planes at most, for each output.
     %(fit_intercept)s

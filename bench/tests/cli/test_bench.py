@@ -113,7 +113,8 @@ def test_an_interrupted_run_says_what_it_keeps(dimargin, folder, monkeypatch):
     monkeypatch.setattr(
         "dimargin_bench.cli.bench.experiment", lambda name: failing("interrupts", data=[Sample("ijcnn1")])
     )
-    # as in a process of its own: a Spark session, in this one perhaps, has a handler that raises wherever it is called
+    # as in a process of its own: a Spark session, in this one perhaps, has a handler that raises
+    # wherever it is called
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         status, out, err = dimargin("bench", "trial", "-o", folder, "--only", "naive", "--only", "interrupts")

@@ -9,7 +9,8 @@ from dimargin import GossipSVMClassifier
 from dimargin_bench.experiments.examine_sites import ALPHA, of_sites
 from dimargin_bench.experiments.split_data import Split
 
-# thirty rounds are few, and LIBLINEAR takes long to the last digits where the regulariser weighs little
+# thirty rounds are few, and LIBLINEAR takes long to the last digits where the regulariser weighs
+# little
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 

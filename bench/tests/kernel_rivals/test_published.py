@@ -1,8 +1,8 @@
 """Accuracies on ijcnn1 beside those that the paper on DC-SVM has of the rivals, in its Tables 2 and 6.
 
-Features are as LIBSVM's page has them, and test rows are those of its file ijcnn1.t: LIBSVM's machine with C = 32 and
-gamma = 2 then classifies 98.70% as they are, for the paper's 98.69%, and 97.10% if the features are scaled to [0, 1],
-as the paper says they were.
+Features are as LIBSVM's page has them, and test rows are those of its file ijcnn1.t: LIBSVM's
+machine with C = 32 and gamma = 2 then classifies 98.70% as they are, for the paper's 98.69%, and
+97.10% if the features are scaled to [0, 1], as the paper says they were.
 """
 
 import pytest

@@ -1,6 +1,7 @@
 """Flags derived from the estimators: their names, types, defaults and help are those of the constructor.
 
-A new machine needs an entry in `dimargin.estimators.MACHINES`; a new parameter of an estimator needs nothing.
+A new machine needs an entry in `dimargin.estimators.MACHINES`; a new parameter of an estimator
+needs nothing.
 """
 
 from __future__ import annotations

@@ -31,7 +31,8 @@ class CoreSetSVMClassifier(KernelMarginClassifier):
     certificate, the relative duality gap. The machine equals
     ``SVMClassifier(loss="squared_hinge", C=C/2)`` on the kernel plus one.
 
-    For K classes there are ``n_outputs = 1`` binary problems if K = 2, else K, one against the rest.
+    For K classes there are ``n_outputs = 1`` binary problems if K = 2, else K, one against the
+    rest.
 
     Parameters
     ----------
@@ -112,9 +113,9 @@ class CoreSetSVMClassifier(KernelMarginClassifier):
 
     References
     ----------
-    G. Notarstefano, "A core-set approach for distributed quadratic programming in big-data classification"; I. Tsang,
-    J. Kwok, P.-M. Cheung, "Core vector machines", JMLR 6, 2005; I. Tsang, J. Kwok, J. Zurada, "Generalized core vector
-    machines", IEEE TNN 17, 2006.
+    G. Notarstefano, "A core-set approach for distributed quadratic programming in big-data
+    classification"; I. Tsang, J. Kwok, P.-M. Cheung, "Core vector machines", JMLR 6, 2005; I.
+    Tsang, J. Kwok, J. Zurada, "Generalized core vector machines", IEEE TNN 17, 2006.
 
     Examples
     --------

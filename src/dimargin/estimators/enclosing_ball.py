@@ -110,7 +110,8 @@ def minimum_enclosing_ball(
         Kernel whose feature space holds the points; "linear" uses the points as they are. A
         function takes two arrays of rows and returns their kernel values.
     gamma : {"scale", "auto"} or float, default="scale"
-        As in scikit-learn: "scale" is ``1 / (n_features * points.var())``, "auto" ``1 / n_features``.
+        As in scikit-learn: "scale" is ``1 / (n_features * points.var())``, "auto"
+        ``1 / n_features``.
     degree : int, default=3
         Degree of "poly".
     coef0 : float, default=0.0
@@ -152,8 +153,8 @@ def minimum_enclosing_ball(
 
     References
     ----------
-    M. Badoiu, K. Clarkson, "Optimal core-sets for balls", Computational Geometry 40, 2008; I. Tsang, J. Kwok, P.-M.
-    Cheung, "Core vector machines", JMLR 6, 2005.
+    M. Badoiu, K. Clarkson, "Optimal core-sets for balls", Computational Geometry 40, 2008; I.
+    Tsang, J. Kwok, P.-M. Cheung, "Core vector machines", JMLR 6, 2005.
 
     Examples
     --------
@@ -185,7 +186,8 @@ def minimum_enclosing_ball(
             _check_squares(narrow, columns)
             space = FeatureSpace(narrow, None)
         else:
-            # Float64 is needed because the radius may be small compared with the norms of the points.
+            # Float64 is needed because the radius may be small compared with the norms of the
+            # points.
             ones = np.ones(X.shape[0])
             transform = kernel_transform(narrow, ones, kernel, gamma, degree, coef0, columns).in_float64()
             space = KernelSpace(kernel_matrix(transform, narrow, n_threads=effective_n_threads(n_jobs)), None)

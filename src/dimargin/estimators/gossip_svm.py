@@ -50,7 +50,8 @@ class GossipSVMClassifier(LinearMarginClassifier):
     simulated network and certifies the result, because it has the rows of all sites. With one site,
     ``gradient="local", step_size="pegasos"`` is Pegasos.
 
-    For K classes there are ``n_outputs = 1`` binary problems if K = 2, else K, one against the rest.
+    For K classes there are ``n_outputs = 1`` binary problems if K = 2, else K, one against the
+    rest.
 
     Parameters
     ----------
@@ -141,7 +142,8 @@ class GossipSVMClassifier(LinearMarginClassifier):
         Last and averaged weights of every site; of shape (n_sites, n_outputs, n_features_in_) for
         more than two classes.
     site_intercept_, site_average_intercept_ : ndarray of shape (n_sites,)
-        Intercepts of the last and of the averaged weights; of shape (n_sites, n_outputs) for more than two classes.
+        Intercepts of the last and of the averaged weights; of shape (n_sites, n_outputs) for more
+        than two classes.
     site_of_rows_ : ndarray of shape (n_samples,)
         Number of the site of each row.
     objective_, dual_objective_ : float, or ndarray of shape (n_classes,) for more than two classes
@@ -176,9 +178,9 @@ class GossipSVMClassifier(LinearMarginClassifier):
 
     References
     ----------
-    C. Dutta, H. Nguyen, "GADGET SVM: a gossip-based sub-gradient SVM solver"; S. Shalev-Shwartz et al., "Pegasos", ICML
-    2007; S. Pu, W. Shi, J. Xu, A. Nedic, "Push-Pull gradient methods for distributed optimization in networks", IEEE
-    TAC 2021.
+    C. Dutta, H. Nguyen, "GADGET SVM: a gossip-based sub-gradient SVM solver"; S. Shalev-Shwartz et
+    al., "Pegasos", ICML 2007; S. Pu, W. Shi, J. Xu, A. Nedic, "Push-Pull gradient methods for
+    distributed optimization in networks", IEEE TAC 2021.
 
     Examples
     --------

@@ -80,7 +80,8 @@ class KernelMarginClassifier(KernelPrediction):
         the mean of the local machines ("diodm", "cascade", "dip") or with the machine of the
         nearest cluster ("dc": early prediction; `DivideAndConquer` has other options).
     tol : float, default=1e-3
-        Relative duality gap to reach. Below 1e-4 the certificate is computed with float64 kernel values.
+        Relative duality gap to reach. Below 1e-4 the certificate is computed with float64 kernel
+        values.
     max_iter : int, default=1000
         Maximum number of passes over the rows.
     warm_start : bool, default=False
@@ -234,7 +235,8 @@ class KernelMarginClassifier(KernelPrediction):
             return given
         # A requested tree is built for any number of rows.
         tree = self.n_levels is not None or self.stop_level > 0
-        # An exact solve of up to 100,000 rows takes seconds; above, a tree has a usable model early.
+        # An exact solve of up to 100,000 rows takes seconds; above, a tree has a usable model
+        # early.
         if n_rows <= 100_000 and not tree:
             return STRATEGIES["exact"]()
         # Clusters need fewer kernel values than strata to reach the gap, and their early models

@@ -67,7 +67,8 @@ class SVMClassifier(MulticlassKernelClassifier):
 
     References
     ----------
-    C.-J. Hsieh, S. Si, I. S. Dhillon, "A divide-and-conquer solver for kernel support vector machines", ICML 2014.
+    C.-J. Hsieh, S. Si, I. S. Dhillon, "A divide-and-conquer solver for kernel support vector
+    machines", ICML 2014.
 
     Examples
     --------

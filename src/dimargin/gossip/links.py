@@ -50,8 +50,8 @@ Event = Received | Neighbours | Failed | Trouble
 class Link(ABC):
     """Abstract base class of links, which carry bytes between sites.
 
-    A message may come from a site that is not, or no longer, among the neighbours, since messages and
-    changes of the neighbours come in no particular order.
+    A message may come from a site that is not, or no longer, among the neighbours, since messages
+    and changes of the neighbours come in no particular order.
     """
 
     name: str  # Name of this site.

@@ -27,7 +27,8 @@ Label = str | int | float
 class Schema:
     """Description of the rows of one site, or of all sites together.
 
-    Raises ValueError if no rows can have this schema: labels are NaN or too many, or limits are out of order.
+    Raises ValueError if no rows can have this schema: labels are NaN or too many, or limits are out
+    of order.
     """
 
     terms: Mapping[str, Any]  # Settings that must be the same at all sites: program, loss, parameters, scaling.

@@ -118,7 +118,8 @@ class SavedState:
     def save(self, sync: bool = False) -> bool:
         """Write the state and return whether that succeeded; after a failure the next try must wait.
 
-        Raises OSError if a site that has just started may not write here: its owner is there to read this.
+        Raises OSError if a site that has just started may not write here: its owner is there to
+        read this.
         """
         if self._clock() < self._next_try:
             return False

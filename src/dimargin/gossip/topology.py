@@ -38,10 +38,10 @@ def make_graph(topology: str | Any, n_sites: int, random_state: int = 0) -> Any:
     Parameters
     ----------
     topology : str or networkx graph
-        "complete", "ring", "grid", "torus" (both as square as the number allows), "star", "random_regular" (four
-        neighbours), "small_world" (Watts and Strogatz: a ring of four neighbours, a fifth of them rewired),
-        "erdos_renyi" (edges with probability ``2 ln n / n``), or any graph, directed or not, whose nodes are taken in
-        its own order.
+        "complete", "ring", "grid", "torus" (both as square as the number allows), "star",
+        "random_regular" (four neighbours), "small_world" (Watts and Strogatz: a ring of four
+        neighbours, a fifth of them rewired), "erdos_renyi" (edges with probability ``2 ln n / n``),
+        or any graph, directed or not, whose nodes are taken in its own order.
     n_sites : int
     random_state : int
         Seed of the random topologies.

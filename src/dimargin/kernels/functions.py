@@ -43,8 +43,8 @@ def check_semi_definite(name: str, gamma: float, degree: int, coef0: float) -> N
 class Kernel:
     """A positive semi-definite kernel function; other parameters raise ValueError.
 
-    The kernels are ``linear``, x.z; ``poly``, (gamma x.z + coef0)^degree; ``rbf``, exp(-gamma |x-z|^2); and
-    ``laplacian``, exp(-gamma |x-z|_1). These are the conventions of scikit-learn.
+    The kernels are ``linear``, x.z; ``poly``, (gamma x.z + coef0)^degree; ``rbf``, exp(-gamma
+    |x-z|^2); and ``laplacian``, exp(-gamma |x-z|_1). These are the conventions of scikit-learn.
     """
 
     name: KernelName

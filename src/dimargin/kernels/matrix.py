@@ -36,7 +36,8 @@ class KernelMatrix:
     ----------
     transform : RowTransform
     X : array or CSR array of shape (n, n_features)
-        Training rows, which are the columns of the matrix, and its rows too unless `queries` are given.
+        Training rows, which are the columns of the matrix, and its rows too unless `queries` are
+        given.
     queries : array or CSR array of shape (n_queries, n_features), optional
         Other rows.
     n_threads : int, default=1
@@ -220,7 +221,8 @@ class KernelMatrix:
     def multiply(self, columns: Indices, coefficients: Floats, rows: Indices | None = None) -> Floats:
         """Return products ``out[q, i] = sum_j k(x_i, x_columns[j]) coefficients[q, j]``.
 
-        Coefficients have shape (n_outputs, m), products (n_outputs, n_rows), by default of all rows.
+        Coefficients have shape (n_outputs, m), products (n_outputs, n_rows), by default of all
+        rows.
         """
         indices = self._rows.index if rows is None else self._rows.index[rows]
         which, (x, z) = self._columns.index[columns], (self._rows.prepared, self._columns.prepared)
@@ -326,7 +328,8 @@ class KernelMatrix:
     @property
     def can_be_accurate(self) -> bool:
         """Return whether `accurate_products`, 100 times as slow as `multiply`, can be used."""
-        # In twice the precision 1,024 rows take half a second, and powers are multiplied one by one.
+        # In twice the precision 1,024 rows take half a second, and powers are multiplied one by
+        # one.
         kernel, is_small = self.transform.kernel, not sp.issparse(self._given) and self.shape[0] <= 1024
         return is_small and self.double and kernel.name == "poly" and kernel.degree <= 16
 

@@ -66,8 +66,8 @@ class Shards(Protocol[Item]):
         """Return new shards, each joined from the pieces that all shards send to it.
 
         ``split(shard, value)`` returns pairs of the index of a new shard and a piece for it.
-        ``join(pieces, value)`` joins a shard's pieces, in the order of the senders. No new shard may
-        be without pieces.
+        ``join(pieces, value)`` joins a shard's pieces, in the order of the senders. No new shard
+        may be without pieces.
         """
 
     def aggregate(self, task: Task, value: Any = None, wide: bool = False) -> Sums:

@@ -101,7 +101,8 @@ class SVRG(PrimalSolver[Stage]):
 
     See Also
     --------
-    dimargin.solvers.newton.Newton : Solver of the same problem, with an example of how it is called.
+    dimargin.solvers.newton.Newton : Solver of the same problem, with an example of how it is
+    called.
     """
 
     inner_passes: float = 1.0

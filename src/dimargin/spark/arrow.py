@@ -29,14 +29,15 @@ class Rows(NamedTuple):
 def rows_of(batch: pa.RecordBatch, columns: Columns, sparse: bool | None = None) -> Rows:
     """Return the rows of a batch of `Columns.select`.
 
-    The names of the columns are used in messages. If `Columns.n_features` is given, every row must have that number of
-    features. X is sparse if `sparse` is true; by default if the batch has sparse vectors and is smaller that way, by
-    Spark's rule.
+    The names of the columns are used in messages. If `Columns.n_features` is given, every row must
+    have that number of features. X is sparse if `sparse` is true; by default if the batch has
+    sparse vectors and is smaller that way, by Spark's rule.
 
     Raises
     ------
     ValueError
-        For a null, a value that is not finite, a negative weight, or rows with another number of features.
+        For a null, a value that is not finite, a negative weight, or rows with another number of
+        features.
 
     Examples
     --------

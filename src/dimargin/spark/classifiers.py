@@ -27,8 +27,9 @@ class _KernelModel(MarginModel):
 class ODMClassificationModel(_KernelModel, machine=machines.ODMClassifier):
     """Model of `ODMClassifier`.
 
-    ``ODMClassificationModel.fromSklearn(machine)`` wraps a fitted `dimargin.ODMClassifier`, and `toSklearn` returns it.
-    `transform` adds ``rawPrediction`` (for two classes ``[-m, m]``) and ``prediction`` (a training label).
+    ``ODMClassificationModel.fromSklearn(machine)`` wraps a fitted `dimargin.ODMClassifier`, and
+    `toSklearn` returns it. `transform` adds ``rawPrediction`` (for two classes ``[-m, m]``) and
+    ``prediction`` (a training label).
 
     Examples
     --------
@@ -49,15 +50,18 @@ class ODMClassifier(MarginEstimator, machine=machines.ODMClassifier):
     Parameters
     ----------
     featuresCol : str or list of str, default="features"
-        A column of vectors or of arrays of numbers; or plain numeric columns, one per feature (`featuresCols`).
+        A column of vectors or of arrays of numbers; or plain numeric columns, one per feature
+        (`featuresCols`).
     labelCol, predictionCol, rawPredictionCol : str
-        Columns as in all of pyspark.ml; labels are numbers. An output column with an empty name is not added.
+        Columns as in all of pyspark.ml; labels are numbers. An output column with an empty name is
+        not added.
     weightCol, idCol : str, optional
-        Columns of the rows' weights, and of their keys, by which rows are sampled and assigned to shards instead of by
-        their content.
+        Columns of the rows' weights, and of their keys, by which rows are sampled and assigned to
+        shards instead of by their content.
     lam, upsilon, theta, kernel, gamma, degree, coef0, strategy, ... :
-        The parameters of `dimargin.ODMClassifier` in pyspark.ml's spelling (``nLevels``, ``maxIter``), `random_state`
-        as ``seed``; ``explainParams()`` lists them with their defaults. `kernel` must be a name.
+        The parameters of `dimargin.ODMClassifier` in pyspark.ml's spelling (``nLevels``,
+        ``maxIter``), `random_state` as ``seed``; ``explainParams()`` lists them with their
+        defaults. `kernel` must be a name.
 
     See Also
     --------

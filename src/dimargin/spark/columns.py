@@ -22,7 +22,8 @@ class Columns:
     Attributes
     ----------
     features : str or tuple of str
-        A column of vectors, dense or sparse, or of arrays of numbers; or plain numeric columns, one per feature.
+        A column of vectors, dense or sparse, or of arrays of numbers; or plain numeric columns, one
+        per feature.
     label, weight, id : str or None
         Columns of numbers, of non-negative numbers, and of whole numbers or text; None if not used.
     n_features : int or None
@@ -41,7 +42,8 @@ class Columns:
         Raises
         ------
         ValueError
-            For a missing column, or if the schema declares a number of features other than `n_features`.
+            For a missing column, or if the schema declares a number of features other than
+            `n_features`.
         TypeError
             For a column of an unsupported type.
         """
@@ -80,7 +82,8 @@ class Columns:
         Returns
         -------
         DataFrame
-            ``features``, and if present ``label`` and ``weight`` (double) and ``id`` (bigint or string).
+            ``features``, and if present ``label`` and ``weight`` (double) and ``id`` (bigint or
+            string).
         """
         schema = dataset.schema
         chosen = [self.features_in(schema).alias(FEATURES)]

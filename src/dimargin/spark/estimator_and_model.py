@@ -88,7 +88,8 @@ class MarginModel(MachineParams, ClassificationModel, MLReadable, MLWritable):
         Raises
         ------
         TypeError, ValueError
-            For a machine of another class, labels that are not numbers, or a kernel that is a function.
+            For a machine of another class, labels that are not numbers, or a kernel that is a
+            function.
         """
         model = cls(machine)
         model._take_parameters_of(machine)

@@ -54,9 +54,9 @@ from dimargin.strategies import Progress
 class FileRows:
     """Rows of a data file, ready for training.
 
-    The frame has scaled ``features``, as vectors for sparse rows and else as arrays; ``label``, indices
-    among the classes; and ``weight`` if the file has weights. `feature_names`, `label`, `zero_based` and
-    `weight` are as in `dimargin.io.data.DataSet`.
+    The frame has scaled ``features``, as vectors for sparse rows and else as arrays; ``label``,
+    indices among the classes; and ``weight`` if the file has weights. `feature_names`, `label`,
+    `zero_based` and `weight` are as in `dimargin.io.data.DataSet`.
     """
 
     frame: DataFrame
@@ -103,17 +103,18 @@ def read_rows(
 ) -> FileRows:
     """Read a data file on the executors, in one pass that also fits the scaler `scale`, a key of `SUMS`.
 
-    The path is that of a file, a folder of files, or a pattern that Spark reads, local or behind a URL. Parquet
-    is recognised by its name or those of the files in the folder, text formats by their first lines. Text may be
-    compressed (gzip, bzip2), as its name tells. The label is as in `dimargin.io.data.read_data`, and `options`
-    override what is otherwise derived from the content. `weight` is the name or position of the column of weights, or
-    "label" for LIBSVM text of label:weight.
+    The path is that of a file, a folder of files, or a pattern that Spark reads, local or behind a
+    URL. Parquet is recognised by its name or those of the files in the folder, text formats by
+    their first lines. Text may be compressed (gzip, bzip2), as its name tells. The label is as in
+    `dimargin.io.data.read_data`, and `options` override what is otherwise derived from the content.
+    `weight` is the name or position of the column of weights, or "label" for LIBSVM text of
+    label:weight.
 
     Raises
     ------
     DataFileError
-        As in `dimargin.io.data.read_data`, but with lines quoted instead of numbered; if Spark does not find the file;
-        for one class only, or more than 10,000.
+        As in `dimargin.io.data.read_data`, but with lines quoted instead of numbered; if Spark does
+        not find the file; for one class only, or more than 10,000.
     """
     try:
         action = partial(_open_file, spark, path, label, weight, options or FileOptions())

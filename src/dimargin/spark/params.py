@@ -1,6 +1,7 @@
 """Params derived from the constructors of the scikit-learn classes: names, defaults and texts.
 
-A new machine needs two classes in `dimargin.spark`; a new parameter of an estimator needs no change here.
+A new machine needs two classes in `dimargin.spark`; a new parameter of an estimator needs no change
+here.
 """
 
 from __future__ import annotations

@@ -39,7 +39,8 @@ class FileSummary:
         first, last, n_stored = 0, X.shape[1] - 1, X.size
         if sp.issparse(X):
             first, last = (int(X.indices.min()), int(X.indices.max())) if X.nnz else (np.iinfo(np.int32).max, 0)
-            # Explicit zeros are counted as on one computer, where such chunks of a file become dense.
+            # Explicit zeros are counted as on one computer, where such chunks of a file become
+            # dense.
             n_stored = np.count_nonzero(X.data) if X.nnz >= DENSE * X.shape[0] * X.shape[1] else X.nnz
         return cls(X.shape[0], np.unique(parsed.labels), n_stored, first, last, None if sums is None else sums.of(X))
 

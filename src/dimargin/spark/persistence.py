@@ -1,8 +1,8 @@
 """Saving and loading in pyspark.ml's layout, on any file system that the session can write to.
 
-``metadata`` holds the Params, as for every stage; ``data`` the bytes of the model file (`dimargin.save`)
-in chunks, with their indices. The executors write and read a few chunks at a time, so that no JVM holds a
-whole model.
+``metadata`` holds the Params, as for every stage; ``data`` the bytes of the model file
+(`dimargin.save`) in chunks, with their indices. The executors write and read a few chunks at a
+time, so that no JVM holds a whole model.
 """
 
 from __future__ import annotations

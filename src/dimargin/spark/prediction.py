@@ -26,8 +26,8 @@ def with_predictions(
 ) -> DataFrame:
     """Add predictions of the model in a parcel to a dataset, streaming or not.
 
-    The caller has checked the columns. Errors name a row by its key, if it has one. `raw` and `prediction` are
-    the names of the new columns; one with an empty name is left out.
+    The caller has checked the columns. Errors name a row by its key, if it has one. `raw` and
+    `prediction` are the names of the new columns; one with an empty name is left out.
 
     Raises
     ------
@@ -48,8 +48,9 @@ def with_predictions(
         nominal = np.array_equal(classes, np.arange(len(classes)))
         kind = {"ml_attr": {"type": "nominal", "num_vals": len(classes)}} if nominal else {}
         chosen.append(answers.getField("prediction").alias(prediction, metadata=kind))
-    # A struct that is used twice (and sent once) stays a separate projection. Otherwise Arrow functions may read the
-    # columnar batches of a file directly, as in Spark 4.3, and then they refuse vectors in any column.
+    # A struct that is used twice (and sent once) stays a separate projection. Otherwise Arrow
+    # functions may read the columnar batches of a file directly, as in Spark 4.3, and then they
+    # refuse vectors in any column.
     rows = F.struct(columns.features_in(dataset.schema).alias(FEATURES), *columns.id_in(dataset.schema))
     asked = dataset.select("*", rows.alias(_ROWS))
     answered = asked.select("*", _predictor(parcel, columns)(_ROWS, _ROWS).alias(_ANSWERS))

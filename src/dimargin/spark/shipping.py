@@ -1,8 +1,8 @@
 """Transfer of models to executors: small ones within the function that uses them, large ones as a file.
 
-Functions are sent with every task and, over Spark Connect, with every analysis of a plan, which may have
-at most 128 MiB. A file of the session is sent once to every executor. A process that predicts loads a
-model once for all batches.
+Functions are sent with every task and, over Spark Connect, with every analysis of a plan, which may
+have at most 128 MiB. A file of the session is sent once to every executor. A process that predicts
+loads a model once for all batches.
 """
 
 from __future__ import annotations

@@ -4,8 +4,9 @@
     2  scatter    every row is sent to the shard of its key, in one shuffle; raises ValueError for a wrong row
     3  measure    sums over the shards: numbers of rows, means, variance, bounds of the extent
 
-The number of shards depends only on the number of rows, and the content of a shard only on keys. Neither
-the partitions of the source, nor the order in which it is read, nor the number of workers matter.
+The number of shards depends only on the number of rows, and the content of a shard only on keys.
+Neither the partitions of the source, nor the order in which it is read, nor the number of workers
+matter.
 """
 
 from __future__ import annotations
@@ -61,8 +62,8 @@ class Survey:
 class KeyedRows:
     """Rows of a shard, in the order of their keys.
 
-    `first` is the index of the first row in the order of all keys; None if it follows from the keys and
-    `Measures.sizes`.
+    `first` is the index of the first row in the order of all keys; None if it follows from the keys
+    and `Measures.sizes`.
     """
 
     X: Any  # Ndarray or CSR array of shape (n, n_features).
@@ -131,8 +132,8 @@ class Source:
     def scattered(self, survey: Survey, random_state: int, kernel: Kernel | None) -> tuple[Shards[KeyedRows], Measures]:
         """Return the rows as consecutive shards in the order of their keys, and sums over them.
 
-        Every shard has at least half of the mean number of rows. Only for a kernel machine, distances of rows are
-        measured, by its kernel with any gamma.
+        Every shard has at least half of the mean number of rows. Only for a kernel machine,
+        distances of rows are measured, by its kernel with any gamma.
         """
         n_shards = n_shards_for(survey.n_rows)
         sparse = survey.n_values * 1.5 < survey.n_rows * survey.n_features
@@ -187,8 +188,8 @@ class Deviations:
     def squares_about(self, mean: float, factors: Floats, n_features: int) -> float:
         """Return the weighted sum of squared differences of all values from a number.
 
-        With the shard's own mean c: sum w (x - m)^2 = sum w (x - c)^2 + 2 (c - m) sum w (x - c) + (c - m)^2 sum w.
-        `factors` multiply the weights of the classes.
+        With the shard's own mean c: sum w (x - m)^2 = sum w (x - c)^2 + 2 (c - m) sum w (x - c) +
+        (c - m)^2 sum w. `factors` multiply the weights of the classes.
         """
         apart = np.float64(self.mean - mean)  # The square overflows to infinity; that of a float would raise.
         return float(factors @ (self.squares + 2 * apart * self.sums + apart**2 * n_features * self.weights))

@@ -77,17 +77,17 @@ def train(
 ) -> MarginClassifier:
     """Train a machine on the rows of a DataFrame; the driver holds samples, sums and the model.
 
-    The result is a fitted clone of the prototype, whose ``support_`` are indices of rows in the order of their
-    keys. The caller has checked the columns against the dataset's schema. `report` is notified of begins and ends
-    of levels, and of the gaps that the driver evaluates. In the folder `checkpoint_dir`, which the session reads and
-    writes, progress is saved after every level, and the same fit resumes from the last checkpoint; see
-    `dimargin.spark.checkpoints`.
+    The result is a fitted clone of the prototype, whose ``support_`` are indices of rows in the
+    order of their keys. The caller has checked the columns against the dataset's schema. `report`
+    is notified of begins and ends of levels, and of the gaps that the driver evaluates. In the
+    folder `checkpoint_dir`, which the session reads and writes, progress is saved after every
+    level, and the same fit resumes from the last checkpoint; see `dimargin.spark.checkpoints`.
 
     Raises
     ------
     ValueError
-        For parameters or rows out of range, with a message that names the column; for checkpoints that are damaged or
-        belong to another fit.
+        For parameters or rows out of range, with a message that names the column; for checkpoints
+        that are damaged or belong to another fit.
     MemoryError
         Before the work begins, if a part would not fit in the memory of an executor.
 
@@ -216,7 +216,8 @@ class _KernelRun(_Run):
         plan, survey, limit = self.plan, self.survey, self.machine.memory_limit
         if not plan.strategy.joins_all_rows(survey.n_rows, plan.shape):
             return
-        # There are copies of the rows as received and as stored, in addition to the memory of the solve.
+        # There are copies of the rows as received and as stored, in addition to the memory of the
+        # solve.
         needed = 16 * survey.n_values + plan.solve_memory
         worker = source.engine.memory_of_worker
         most, whose = (worker, "an executor has") if limit is None else (limit, "memoryLimit is")

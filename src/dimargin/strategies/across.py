@@ -32,10 +32,10 @@ def solve_across(training: Training, start: Part | None, working_set: int | None
     Return the step and the support vectors with their coefficients.
     """
     if working_set is None:
-        # More rows for the hinges, because few of them keep a nonzero coefficient. On 50,000 rows of
-        # covtype (hinge, 18,600 support vectors) a gap of 1e-2 takes 12 rounds and 0.65 n^2 kernel
-        # values with 16,384 rows, but 7 and 0.50 with 32,768. On 59,535 rows of cod-rna (ODM, lam=1e3,
-        # half of them support vectors) these figures are 10 and 4.2, and 6 and 7.4.
+        # More rows for the hinges, because few of them keep a nonzero coefficient. On 50,000 rows
+        # of covtype (hinge, 18,600 support vectors) a gap of 1e-2 takes 12 rounds and 0.65 n^2
+        # kernel values with 16,384 rows, but 7 and 0.50 with 32,768. On 59,535 rows of cod-rna
+        # (ODM, lam=1e3, half of them support vectors) these figures are 10 and 4.2, and 6 and 7.4.
         working_set = 32_768 if training.facts.loss.selection == "greedy" else 16_384
     rows = training.rows
     n_threads = effective_n_threads(None) if rows.are_remote else rows.n_threads * rows.n_together

@@ -50,7 +50,8 @@ def solve_blocks(
         Coefficients of all pairs times labels, to start from.
     n_threads : int
     few : int, optional
-        Number of rows per class whose coefficients may change; those of other rows are zero. All by default.
+        Number of rows per class whose coefficients may change; those of other rows are zero. All by
+        default.
 
     Returns
     -------
@@ -73,8 +74,8 @@ def solve_blocks(
 def certified(numbers: Indices, problems: JoinedProblems, kernel: KernelMatrix, dual: Floats) -> FoundPairs:
     """Return the machines of pairs at feasible coefficients near `dual`, with their certificates.
 
-    `kernel` is the float64 matrix of all rows. All kernel values that it has computed are counted for
-    these pairs.
+    `kernel` is the float64 matrix of all rows. All kernel values that it has computed are counted
+    for these pairs.
     """
     dual[~problems.each(np.isfinite(problems.sums(dual)))] = 0.0  # Discard results that are not finite.
     dual = problems.feasible(dual)

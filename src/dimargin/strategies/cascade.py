@@ -6,15 +6,16 @@
     3' evaluate all rows: return if the gap is met, or after `rounds` rounds (one in the papers)
     4' add the support vectors to every part of step 1 and go to 2 (feedback.py)
 
-In the first round a part *represents* the whole, including rows filtered out at earlier levels: the weight of
-its loss is W / W_k (ODM: W_k c), and coefficients are rescaled by W_k / W_merged, as in DiODM. CascadeSVM
-uses C everywhere (``coefficients="global"``): its parts are more regularised than the whole, and keep more
-rows. The last part represents all rows, so both variants end with the coefficients of the whole problem.
+In the first round a part *represents* the whole, including rows filtered out at earlier levels: the
+weight of its loss is W / W_k (ODM: W_k c), and coefficients are rescaled by W_k / W_merged, as in
+DiODM. CascadeSVM uses C everywhere (``coefficients="global"``): its parts are more regularised than
+the whole, and keep more rows. The last part represents all rows, so both variants end with the
+coefficients of the whole problem.
 
-Rounds are for parts that are far from each other: in one place, solving the whole problem from the same start
-was cheaper in every measurement (docs/algorithms.md#cascades). The first round therefore only provides a
-start: its last part, too, is solved to `level_tol`, and is left out if it would have more than a third of the
-rows.
+Rounds are for parts that are far from each other: in one place, solving the whole problem from the
+same start was cheaper in every measurement (docs/algorithms.md#cascades). The first round therefore
+only provides a start: its last part, too, is solved to `level_tol`, and is left out if it would
+have more than a third of the rows.
 """
 
 from __future__ import annotations
@@ -48,15 +49,15 @@ class Cascade(Strategy):
     Parameters
     ----------
     rounds : int or None, default=None
-        Maximum number of rounds. 1 is the cascade of the papers, with status "max_iter" if it misses the tolerance.
-        Further rounds add the support vectors to every part. None solves the whole problem from the coefficients of
-        one round, which costs less than further rounds.
+        Maximum number of rounds. 1 is the cascade of the papers, with status "max_iter" if it
+        misses the tolerance. Further rounds add the support vectors to every part. None solves the
+        whole problem from the coefficients of one round, which costs less than further rounds.
     coefficients : {"represented", "global"}, default="represented"
-        Weight of the loss of a part in the first round: "represented" is W / W_k, so that each part represents the
-        whole problem; "global" is the weight of the whole problem, as in CascadeSVM.
+        Weight of the loss of a part in the first round: "represented" is W / W_k, so that each part
+        represents the whole problem; "global" is the weight of the whole problem, as in CascadeSVM.
     level_tol : float, default=0.1
-        Relative gap to which parts above `stop_level` are solved in the first round, and its last part if it only
-        starts the whole problem.
+        Relative gap to which parts above `stop_level` are solved in the first round, and its last
+        part if it only starts the whole problem.
 
     Examples
     --------
@@ -154,7 +155,8 @@ class Cascade(Strategy):
         """Return status and reason if no level or round must follow, else None."""
         level, n, p = step.level.level, training.facts.n_rows, training.shape.branching
         if level:
-            # The next level first computes the margins of its warm starts, at most one pass over its kernels.
+            # The next level first computes the margins of its warm starts, at most one pass over
+            # its kernels.
             n_support = sum(part.n_support for part in step.level.results)
             late = levels.out_of_time(training, f"no level below {level}", n_support, 1 / p ** (level - 1), history)
             return levels.last_level(training, step.level, requested) or late
@@ -167,7 +169,7 @@ class Cascade(Strategy):
             return evaluated.status, evaluated.reason
         if number > 1 and all(history[-1][key] == history[-2][key] for key in ("objective", "relative_gap")):
             return "precision", f"another round left the relative gap at {evaluated.objectives.worst_gap:.2e}"
-        # A round computes all margins twice (for the starts of its parts and for the evaluation), and
-        # those of every support vector in every part.
+        # A round computes all margins twice (for the starts of its parts and for the evaluation),
+        # and those of every support vector in every part.
         passes = 2 + p ** self.n_levels(n, training.shape) * whole.n_support / n
         return levels.out_of_time(training, "no more rounds", whole.n_support, passes, history)

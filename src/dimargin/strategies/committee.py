@@ -5,9 +5,9 @@ This is Tresp's committee (Neural Computation, 2000) for classifiers. With membe
     logit P(y|x) = sum_c logit P_c(y|x) - (k - 1) logit P(y)
 
 A member's probabilities are fitted by Platt's maximum likelihood, with his smoothed targets, to its
-decision values on held-out rows, three folds of its cluster. There is one difference: a member without
-information (f_c = 0) must answer with the prior, so only the slope is fitted, and members' intercepts
-are not used:
+decision values on held-out rows, three folds of its cluster. There is one difference: a member
+without information (f_c = 0) must answer with the prior, so only the slope is fitted, and members'
+intercepts are not used:
 
     logit P_c(y|x) = logit P(y) + a_c f_c(x),   a_c >= 0
 
@@ -56,8 +56,8 @@ def calibrated(training: Training, level: Level[Summary], router: Router, tol: f
     """Return a committee of the machines of a level, and the number of kernel values computed.
 
     The level has one part per cluster, and folds start from its coefficients. The router knows the
-    cluster of every support vector. Folds are solved to the relative gap `tol`, or to that of the fit
-    if it is larger. The committee is None if a time limit or an interrupt left it unfinished.
+    cluster of every support vector. Folds are solved to the relative gap `tol`, or to that of the
+    fit if it is larger. The committee is None if a time limit or an interrupt left it unfinished.
     """
     limits, parts = replace(training.limits, tol=max(training.limits.tol, tol)), level.parts
     (positive,) = parts.aggregate(_positive)

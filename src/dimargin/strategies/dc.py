@@ -9,10 +9,10 @@
     6  refine: solve the support vectors of level 1 alone
     7  solve the whole problem from there
 
-Clusters are parts of the whole: local problems have the global coefficients (C; with the ODM loss W c),
-and the concatenated local solutions solve the problem whose kernel is zero between clusters (Lemma 1).
-So nothing is rescaled, unlike in DiODM. Step 6 is left out if most rows are support vectors, because it
-would cost as much as step 7. See docs/algorithms.md#divide-and-conquer.
+Clusters are parts of the whole: local problems have the global coefficients (C; with the ODM loss W
+c), and the concatenated local solutions solve the problem whose kernel is zero between clusters
+(Lemma 1). So nothing is rescaled, unlike in DiODM. Step 6 is left out if most rows are support
+vectors, because it would cost as much as step 7. See docs/algorithms.md#divide-and-conquer.
 """
 
 from __future__ import annotations
@@ -43,16 +43,21 @@ class DivideAndConquer(Strategy):
     Parameters
     ----------
     sample_size : int, default=1000
-        Number of rows from which the clusters of a level are computed, as in the paper, but at least ten per cluster.
+        Number of rows from which the clusters of a level are computed, as in the paper, but at
+        least ten per cluster.
     prediction : {"early", "naive", "bcm"}, default="early"
-        Prediction rule of a model of a level above 0: the machine of the nearest cluster, the sum of all machines
-        (equation 5), or their Bayesian committee in log odds, which costs three more fits of each cluster.
+        Prediction rule of a model of a level above 0: the machine of the nearest cluster, the sum
+        of all machines (equation 5), or their Bayesian committee in log odds, which costs three
+        more fits of each cluster.
     clustering_kernel : {"wide", "same"}, default="wide"
-        Whether the kernels "rbf" and "laplacian" are widened for clustering, or used unchanged as in the paper.
+        Whether the kernels "rbf" and "laplacian" are widened for clustering, or used unchanged as
+        in the paper.
     max_cluster_size : int or None, default=None
-        Larger clusters are split by kernel k-means of their own rows; unseen rows follow the same splits.
+        Larger clusters are split by kernel k-means of their own rows; unseen rows follow the same
+        splits.
     level_tol : float, default=0.1
-        Relative gap to which levels above `stop_level` are solved: they only provide the start of the next level.
+        Relative gap to which levels above `stop_level` are solved: they only provide the start of
+        the next level.
 
     Examples
     --------
@@ -121,7 +126,8 @@ class DivideAndConquer(Strategy):
         yield from last_step(training, rows, n_support, history)
 
     def _verdict(self, training: Training, history: History, step: levels.Step, requested: bool) -> Verdict:
-        # The next level first computes the margins of its warm starts: one pass over its clusters' support vectors.
+        # The next level first computes the margins of its warm starts: one pass over its clusters'
+        # support vectors.
         n_support, depth = sum(part.n_support for part in step.level.results), step.level.level
         passes = 1 / training.shape.branching ** max(depth - 1, 0)
         late = levels.out_of_time(training, f"no level below {depth}", n_support, passes, history)

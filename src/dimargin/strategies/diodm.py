@@ -9,12 +9,12 @@
     5      merge groups of p:  g = (W_k / W_merged) g_k        the paper concatenates, see below
     6  return g, weighted: f = sum_k (W_k / W) f_k
 
-The paper is wrong in three places (docs/algorithms.md#diodm). *Merging*: if all local machines agree on
-a decision function, their slacks agree, and by the optimality conditions coefficients scale as one over
-the mass. Concatenated coefficients are p times too large, and no better as a warm start than zeros. *The
-loop* ends at level 1, uses p for two things, and tests convergence on zeros. *Labels* are ignored by
-the strata, so a rare class can vanish from a part. `dimargin_bench.experiments.literal_diodm` follows
-the paper literally, for comparison.
+The paper is wrong in three places (docs/algorithms.md#diodm). *Merging*: if all local machines
+agree on a decision function, their slacks agree, and by the optimality conditions coefficients
+scale as one over the mass. Concatenated coefficients are p times too large, and no better as a warm
+start than zeros. *The loop* ends at level 1, uses p for two things, and tests convergence on zeros.
+*Labels* are ignored by the strata, so a rare class can vanish from a part.
+`dimargin_bench.experiments.literal_diodm` follows the paper literally, for comparison.
 """
 
 from __future__ import annotations
@@ -50,10 +50,11 @@ class DiODM(Strategy):
     sample_size : int or None, default=None
         Number of rows from which landmarks are chosen; ``max(2000, 10 n_landmarks)`` when None.
     level_tol : float, default=0.1
-        Relative gap to which levels above `stop_level` are solved: they only provide the start of the next level.
+        Relative gap to which levels above `stop_level` are solved: they only provide the start of
+        the next level.
     early_stop : bool, default=True
-        Whether to stop at the first level where every merged warm start meets the estimator's `tol`; the certificate
-        is then "partitioned".
+        Whether to stop at the first level where every merged warm start meets the estimator's
+        `tol`; the certificate is then "partitioned".
 
     Examples
     --------

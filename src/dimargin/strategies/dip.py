@@ -4,9 +4,9 @@
     2  a cascade, see cascade.py: parts pass on their support vectors and, with ``relevance="margin"``,
        the rows near the local boundary
 
-DiP-SVM clusters every class separately, and passes on the rows near the local boundary, its *relevant
-vectors*, because the whole problem may need a row that no part needs. The threshold here is the mean
-distance of the rows (docs/algorithms.md#distribution-preserving-cascades).
+DiP-SVM clusters every class separately, and passes on the rows near the local boundary, its
+*relevant vectors*, because the whole problem may need a row that no part needs. The threshold here
+is the mean distance of the rows (docs/algorithms.md#distribution-preserving-cascades).
 """
 
 from __future__ import annotations
@@ -30,14 +30,17 @@ class DiP(Cascade):
     rounds : int or None, default=None
         Maximum number of rounds, as in `Cascade`; 1 is the machine of the papers.
     relevance : {"margin", "sv"}, default="margin"
-        Rows that parts pass on in the first round: "sv" are the support vectors; "margin" adds the rows no further
-        from the local boundary than the mean distance of the part's rows, which makes a better first round.
+        Rows that parts pass on in the first round: "sv" are the support vectors; "margin" adds the
+        rows no further from the local boundary than the mean distance of the part's rows, which
+        makes a better first round.
     n_clusters : int, default=200
         Number of clusters of k-means.
     sample_size : int or None, default=None
-        Number of rows from which clusters are computed; half of the rows, at most 20,000, when None.
+        Number of rows from which clusters are computed; half of the rows, at most 20,000, when
+        None.
     level_tol : float, default=0.1
-        Relative gap to which parts above `stop_level` are solved in the first round, as in `Cascade`.
+        Relative gap to which parts above `stop_level` are solved in the first round, as in
+        `Cascade`.
 
     Examples
     --------

@@ -55,17 +55,19 @@ class Exact(InOnePlace):
     Parameters
     ----------
     across_shards : bool or None, default=None
-        Whether rows stay in their shards, where rounds update their margins, instead of being brought together
-        (docs/algorithms.md#exact-across-shards). None means that they stay if shards are in other processes, as on
-        Spark, and have more than 65,536 rows in all; within one process it is faster to bring them together. If the
-        kernel is so narrow that many of its values are negligible, rounds start from kernel clusters (about as many
-        as shards, none with more than 1.5 times the rows of a shard), solved in parallel to a gap of 0.01:
-        this is `DivideAndConquer` with one level. If `max_time` ends before the first round does, the model of the
-        clusters is returned, with the certificate "partitioned".
+        Whether rows stay in their shards, where rounds update their margins, instead of being
+        brought together (docs/algorithms.md#exact-across-shards). None means that they stay if
+        shards are in other processes, as on Spark, and have more than 65,536 rows in all; within
+        one process it is faster to bring them together. If the kernel is so narrow that many of its
+        values are negligible, rounds start from kernel clusters (about as many as shards, none with
+        more than 1.5 times the rows of a shard), solved in parallel to a gap of 0.01: this is
+        `DivideAndConquer` with one level. If `max_time` ends before the first round does, the model
+        of the clusters is returned, with the certificate "partitioned".
     working_set : int or None, default=None
-        Initial number of rows whose coefficients may change in a round of a solve across shards. With about as many
-        as there are support vectors few rounds are needed; with more, rounds take long. None means 32,768 for the
-        hinges and 16,384 for the optimal margin distribution loss. If given, rounds start from zero for any kernel.
+        Initial number of rows whose coefficients may change in a round of a solve across shards.
+        With about as many as there are support vectors few rounds are needed; with more, rounds
+        take long. None means 32,768 for the hinges and 16,384 for the optimal margin distribution
+        loss. If given, rounds start from zero for any kernel.
 
     Examples
     --------
@@ -110,8 +112,8 @@ class Exact(InOnePlace):
             return None
         rows, start = training.rows, given_start(training)
         if start is None and self.working_set is None and rows.n_shards > 1 and any(rows.collect(_is_local, None, 1)):
-            # A cluster is one task, and the others wait for the largest. The tolerance is small because
-            # the rounds after it would have to reduce the gap that is left within clusters.
+            # A cluster is one task, and the others wait for the largest. The tolerance is small
+            # because the rounds after it would have to reduce the gap that is left within clusters.
             largest = 1 + int(1.5 * training.facts.n_rows / rows.n_shards)
             clusters = DivideAndConquer(max_cluster_size=largest, level_tol=0.01)
             return clusters.train(replace(training, shape=_clusters(rows.n_shards)))
@@ -127,9 +129,9 @@ class CoreSet(InOnePlace):
     Parameters
     ----------
     epsilon : float or None, default=None
-        If None, the core-set grows until the relative duality gap is within the tolerance, else until every row is
-        within ``1 + epsilon`` times the radius of its ball, for the squared hinge without an unregularised intercept
-        only.
+        If None, the core-set grows until the relative duality gap is within the tolerance, else
+        until every row is within ``1 + epsilon`` times the radius of its ball, for the squared
+        hinge without an unregularised intercept only.
     """
 
     epsilon: float | None = None

@@ -1,10 +1,10 @@
 """Feedback rounds of a cascade, which add the support vectors to every part and reach the optimum.
 
-Graf et al., NIPS 2004; docs/algorithms.md#cascades. A part is now the dual of the whole problem with
-the other rows held at zero, so coefficients are global. A merged part starts from the best of its
-children, output by output, so the dual objective never falls. Parts are solved to tol over their
-number: every row is in some part, and the primal objective of a part is at most that of the whole, so
-the gap of the whole is met when no part can improve.
+Graf et al., NIPS 2004; docs/algorithms.md#cascades. A part is now the dual of the whole problem
+with the other rows held at zero, so coefficients are global. A merged part starts from the best of
+its children, output by output, so the dual objective never falls. Parts are solved to tol over
+their number: every row is in some part, and the primal objective of a part is at most that of the
+whole, so the gap of the whole is met when no part can improve.
 """
 
 from __future__ import annotations

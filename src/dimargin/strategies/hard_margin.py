@@ -7,10 +7,10 @@ without slack; Tsang, Kwok, Zurada, IEEE TNN 2006, section III). For weights x o
 
     min_i q_i / sqrt(x'Qx)  <=  widest margin of any hyperplane  <=  sqrt(x'Qx),
 
-for every x. If the left side is positive, the hyperplane separates all rows; the certificate is that of
-the coefficients ``g = x / min_i q_i``, whose margins are at least one. If no hyperplane separates the
-rows, the origin lies in their hull, the right side falls to zero, and the dual is unbounded. The paper
-assumes that the rows can be separated.
+for every x. If the left side is positive, the hyperplane separates all rows; the certificate is
+that of the coefficients ``g = x / min_i q_i``, whose margins are at least one. If no hyperplane
+separates the rows, the origin lies in their hull, the right side falls to zero, and the dual is
+unbounded. The paper assumes that the rows can be separated.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ class HardMargin(InOnePlace):
         for output, own in enumerate(weights):
             space = MarginSpace(problem.kernel, None, problem.labels[output])
             start = None if part.dual is None else np.flatnonzero(part.dual[output])
-            # The relative gap is twice what the margins may lack, so 0.4 keeps it below the tolerance.
+            # The relative gap is twice what the margins may lack, so 0.4 keeps it below the
+            # tolerance.
             solver = GrowingCoreSet(0.4 * limits.tol, training.random_state)
             found = solve(space, solver, start if start is not None and len(start) else None, limits)
             own[found.indices] = found.weights

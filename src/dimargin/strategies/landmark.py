@@ -5,9 +5,10 @@
     3  Newton on the primal of f(x) = sum_s beta_s k(z_s, x), |f|^2 = beta'k(Z, Z) beta: first on an
        eighth of the rows, then from there on all
 
-This is the machine with the Nystrom kernel ``k(x, Z) k(Z, Z)^-1 k(Z, z)``. The kernel values of all rows
-are never stored: they are recomputed, 1,024 rows at a time, where the Hessian changes. The certificate,
-of scope "landmark", is that of the machine restricted to this space; `certify` computes the global one.
+This is the machine with the Nystrom kernel ``k(x, Z) k(Z, Z)^-1 k(Z, z)``. The kernel values of all
+rows are never stored: they are recomputed, 1,024 rows at a time, where the Hessian changes. The
+certificate, of scope "landmark", is that of the machine restricted to this space; `certify`
+computes the global one.
 """
 
 from __future__ import annotations
@@ -39,14 +40,15 @@ class Landmark(Strategy):
     Parameters
     ----------
     landmark_choice : {"uniform", "greedy", "random"}, default="uniform"
-        Choice of the landmarks: "uniform" samples the distinct rows; the others apply pivoted Cholesky to a sample of
-        four times as many, and take the row of the largest Schur complement or draw in proportion to it, see
-        `dimargin.shards.partition.pivoted_cholesky`.
+        Choice of the landmarks: "uniform" samples the distinct rows; the others apply pivoted
+        Cholesky to a sample of four times as many, and take the row of the largest Schur complement
+        or draw in proportion to it, see `dimargin.shards.partition.pivoted_cholesky`.
     polish : bool, default=False
-        Whether an exact solve of the whole problem follows, with a global certificate. It starts from the
-        coefficients that the margins of the landmarks' machine imply, which may save work if few landmarks describe
-        the machine well: on 24,000 rows of SUSY (lam=1e5, gamma=0.5) it took 3.6 to 4.5 n^2 kernel values with 300
-        landmarks, 3.6 without; on 20,000 of cod-rna, with a local kernel, 3.8 and 3.1 (bench/scripts/bench_cited.py).
+        Whether an exact solve of the whole problem follows, with a global certificate. It starts
+        from the coefficients that the margins of the landmarks' machine imply, which may save work
+        if few landmarks describe the machine well: on 24,000 rows of SUSY (lam=1e5, gamma=0.5) it
+        took 3.6 to 4.5 n^2 kernel values with 300 landmarks, 3.6 without; on 20,000 of cod-rna,
+        with a local kernel, 3.8 and 3.1 (bench/scripts/bench_cited.py).
 
     Examples
     --------
@@ -84,8 +86,8 @@ class Landmark(Strategy):
     def memory_needed(self, n_rows: int, shape: TreeShape, n_outputs: int = 1, n_threads: int = 1) -> int:
         """Return the bytes of Hessians, as packed triangles and full matrices, and of the rows added to them.
 
-        There are triangles for the last Hessian, for the partial sums of a tree, and two for each thread; and
-        full matrices for a linear system and for each thread.
+        There are triangles for the last Hessian, for the partial sums of a tree, and two for each
+        thread; and full matrices for a linear system and for each thread.
         """
         m, depth = min(shape.n_landmarks or self.max_landmarks, n_rows), n_shards_for(n_rows).bit_length()
         triangles, whole = n_outputs * (1 + depth + 2 * n_threads), 4 + (n_outputs + 1) * n_threads

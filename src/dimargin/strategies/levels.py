@@ -63,8 +63,8 @@ def average(level: Level[Summary], total: float) -> Objectives:
 def model(level: Level[Summary], total: float, rule: KernelClusters | None = None) -> LevelModel:
     """Return ``f = sum_k (W_k / W) f_k`` as one set of coefficients: a mean, or a sum if each part has mass W.
 
-    Intercepts are averaged by mass or, if each part has mass W, by the weight of its rows. With a rule
-    that assigns rows to parts, each part keeps its own intercept.
+    Intercepts are averaged by mass or, if each part has mass W, by the weight of its rows. With a
+    rule that assigns rows to parts, each part keeps its own intercept.
     """
     found = [part.machine for part in level.results if part.machine is not None]
     if len(found) < len(level.results):
@@ -106,9 +106,9 @@ def history_entry(level: Level[Summary], total: float, seconds: float, evaluatio
 def seconds_for(training: Training, n_vectors: float, n_values: float, history: History) -> float:
     """Return the seconds that `n_values` kernel values take, at the rate of the levels so far.
 
-    `n_vectors` is the number of support vectors of the last level. At least their values with the rows of
-    their parts count as computed, even if most were skipped as negligible: otherwise the rate could be a
-    thousand times too slow.
+    `n_vectors` is the number of support vectors of the last level. At least their values with the
+    rows of their parts count as computed, even if most were skipped as negligible: otherwise the
+    rate could be a thousand times too slow.
     """
     if not history:
         return 0.0
@@ -138,8 +138,8 @@ def last_level(training: Training, level: Level[Summary], requested: bool) -> Ve
 def out_of_time(training: Training, what: str, n_vectors: int, passes: float, history: History) -> Verdict:
     """Return status and reason if the passes that precede the next model outlast the deadline, else None.
 
-    One pass computes the margins of all rows from `n_vectors` support vectors. A level of parts, where
-    only kernels within parts are computed, takes a fraction of one.
+    One pass computes the margins of all rows from `n_vectors` support vectors. A level of parts,
+    where only kernels within parts are computed, takes a fraction of one.
     """
     needed = passes * training.facts.n_rows * n_vectors
     if training.limits.deadline is None or training.resumption.is_replaying():
@@ -167,9 +167,9 @@ def follow(
     """Report every level as it is solved, and return the model and the certificate of the last one.
 
     Levels are solved lazily, and may read the history, to which their entries are appended. If an
-    interrupt ends the iteration, the last solved level counts. `verdict`, given a step and whether a
-    callback requested a stop after it, returns status and reason if the step is the last one, else None. A
-    step of level 0 that is not the last one is not reported as the end of its level.
+    interrupt ends the iteration, the last solved level counts. `verdict`, given a step and whether
+    a callback requested a stop after it, returns status and reason if the step is the last one,
+    else None. A step of level 0 that is not the last one is not reported as the end of its level.
     """
     history: History = []
     total, clock, end = training.facts.total, time.perf_counter(), None

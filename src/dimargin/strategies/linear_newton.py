@@ -1,7 +1,7 @@
 """Interface of linear solvers, and generalised Newton on a sample of the rows and then on all.
 
-The end of docs/algorithms.md#variance-reduced-gradients describes the method. Linear solvers use only
-the operations of an engine (`dimargin.shards.shards`).
+The end of docs/algorithms.md#variance-reduced-gradients describes the method. Linear solvers use
+only the operations of an engine (`dimargin.shards.shards`).
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ class LinearSolver(Options, ABC):
     Attributes
     ----------
     deals_rows : bool
-        Whether the solver samples rows or assigns them to parts, and therefore needs them in the order of their keys
-        (`dimargin.shards.keys`).
+        Whether the solver samples rows or assigns them to parts, and therefore needs them in the
+        order of their keys (`dimargin.shards.keys`).
     """
 
     deals_rows: ClassVar[bool] = False
@@ -109,8 +109,9 @@ class LinearNewton(LinearSolver):
     Parameters
     ----------
     hessian : {"auto", "explicit", "conjugate_gradients"}, default="auto"
-        Whether to form the Hessian of ``n_features ** 2`` numbers, or only to multiply with it; "auto" forms it for
-        at most 1,024 features, and at most 64 plus ten times the average number of stored values of a row.
+        Whether to form the Hessian of ``n_features ** 2`` numbers, or only to multiply with it;
+        "auto" forms it for at most 1,024 features, and at most 64 plus ten times the average number
+        of stored values of a row.
 
     Examples
     --------

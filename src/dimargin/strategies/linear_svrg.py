@@ -35,7 +35,8 @@ class LinearSVRG(LinearSolver):
     Parameters
     ----------
     step_size : {"safe", "barzilai_borwein"}, default="safe"
-        Step size from the smoothness of the loss, or from the last two stages, which is seldom faster here.
+        Step size from the smoothness of the loss, or from the last two stages, which is seldom
+        faster here.
     inner_passes : float, default=1.0
         Inner steps of a stage, in passes over the rows.
 
@@ -87,7 +88,8 @@ class LinearCoreSetSVRG(LinearSVRG):
     Parameters
     ----------
     radius : float, default=0.2
-        Initial radius of the balls around the core-set, relative to the extent of a class; 0 is SVRG.
+        Initial radius of the balls around the core-set, relative to the extent of a class; 0 is
+        SVRG.
     inner_passes : float, default=1.0
         Inner steps of a stage, in passes over the rows.
     """
@@ -109,15 +111,16 @@ class LinearCoreSetSVRG(LinearSVRG):
 class LinearDSVRG(LinearSVRG):
     """Distributed SVRG: rows stay in their partition, and the iterate visits the partitions sequentially.
 
-    Only the gradient at the anchor is computed in parallel. Inner steps take one job per partition and stage on a
-    cluster.
+    Only the gradient at the anchor is computed in parallel. Inner steps take one job per partition
+    and stage on a cluster.
 
     Parameters
     ----------
     n_partitions : int, default=8
         Number of stratified partitions of the rows, at most one per row.
     n_landmarks : int, default=50
-        Number of landmarks that, combined with the labels, define the strata; at most the rank of the rows is used.
+        Number of landmarks that, combined with the labels, define the strata; at most the rank of
+        the rows is used.
     step_size : {"safe", "barzilai_borwein"}, default="safe"
         Step size, see `LinearSVRG`.
     inner_passes : float, default=1.0

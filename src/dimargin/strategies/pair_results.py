@@ -80,7 +80,8 @@ class PairResults:
         goes_on : bool
             Whether the solves resumed from the earlier machines.
         is_rough : bool
-            Whether the machines were trained on few rows; any solve that was not cut short by time replaces them.
+            Whether the machines were trained on few rows; any solve that was not cut short by time
+            replaces them.
         """
         numbers, gaps = found.numbers, self.objectives.relative_gap
         better = ~self.is_found[numbers] | (found.objectives.relative_gap < gaps[numbers])

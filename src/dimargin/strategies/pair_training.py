@@ -1,14 +1,14 @@
 """Training of the machines of all pairs of classes.
 
-Every pair is a problem of its own, on views of the same kernel matrix. Pairs of up to 512 rows are single
-blocks, many of which are solved in one call. If there are more rows in all, pairs of up to 4,096 rows with
-a hinge loss are solved on stored kernel values where that suffices. The others are solved one by one,
-large ones by all threads, small ones in parallel.
+Every pair is a problem of its own, on views of the same kernel matrix. Pairs of up to 512 rows are
+single blocks, many of which are solved in one call. If there are more rows in all, pairs of up to
+4,096 rows with a hinge loss are solved on stored kernel values where that suffices. The others are
+solved one by one, large ones by all threads, small ones in parallel.
 
-With a time limit every pair first gets a machine of few of its rows, so that it has one when time is
-over. Pairs that are solved one by one get a share of the remaining time. Time left at the end goes to
-pairs whose share was too short. They restart, because a limit that is not reached must not change a
-machine.
+With a time limit every pair first gets a machine of few of its rows, so that it has one when time
+is over. Pairs that are solved one by one get a share of the remaining time. Time left at the end
+goes to pairs whose share was too short. They restart, because a limit that is not reached must not
+change a machine.
 """
 
 from __future__ import annotations
@@ -86,7 +86,8 @@ class _Run:
     memory: int
     done: Callable[[int], None]
     shared_evaluations: int = 0  # Kernel values computed for several pairs together.
-    # Coefficients from which the exact solver resumes, and the number of kernel values computed for them.
+    # Coefficients from which the exact solver resumes, and the number of kernel values computed for
+    # them.
     partial_solutions: dict[int, tuple[Floats, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

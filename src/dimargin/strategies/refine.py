@@ -22,8 +22,9 @@ from dimargin.strategies.strategy import Training
 def last_step(training: Training, rows: Shards[Part], n_support: int, history: History) -> Iterator[Step]:
     """Solve the whole problem from the coefficients of the rows, first for the support vectors if these are few.
 
-    No step is yielded if an interrupt comes before the last solve, whose first pass cannot be interrupted.
-    `n_support` is the number of rows with nonzero coefficients; the history is that of the levels so far.
+    No step is yielded if an interrupt comes before the last solve, whose first pass cannot be
+    interrupted. `n_support` is the number of rows with nonzero coefficients; the history is that of
+    the levels so far.
     """
     training.progress.level_begin(0, None)
     if stay_in_shards(training):

@@ -137,7 +137,8 @@ def with_answer(part: Part, state: ShardState, question: Question | None) -> Sha
     violations = problem.labels * problem.conjugate.subgradient_distance(shifted, dual)
     worst = np.abs(violations).argmax(axis=0)
     directions = violations[worst, np.arange(part.n_rows)]
-    # Violating rows may be spread unevenly, so a shard proposes a quarter more than its share, plus 32.
+    # Violating rows may be spread unevenly, so a shard proposes a quarter more than its share, plus
+    # 32.
     rows = most_violating(directions, int(np.ceil(1.25 * question.share * part.n_rows)) + 32)
     proposed = replace(part, dual=dual).take(rows, problem.mass)
     answer = Answer(
@@ -161,7 +162,8 @@ def get_answer(state: ShardState, _: None) -> Answer:
 def most_violating(directions: Floats, count: int) -> Indices:
     """Return at most `count` rows, ascending, with the largest positive and the largest negative violations.
 
-    There are as many rows of either sign, if possible. Rows that meet their conditions are left out.
+    There are as many rows of either sign, if possible. Rows that meet their conditions are left
+    out.
     """
     order = np.argsort(-np.abs(directions), kind="stable")
     order = order[directions[order] != 0]
@@ -187,8 +189,8 @@ def draw_sample(shard: Shard, value: tuple[Objectives, float, int]) -> SampledEr
 def sum_beyond_first_order(shard: Shard, value: tuple[Floats, Floats, float]) -> Sums:
     """Task that sums the effects on the gap of margin errors beyond first order, and of float64 rounding.
 
-    The value holds the intercepts, the largest errors relative to their bounds, and the rounding of a sum
-    in float64.
+    The value holds the intercepts, the largest errors relative to their bounds, and the rounding of
+    a sum in float64.
     """
     (part, state), (intercepts, largest, rounding) = shard, value
     problem, bounds, kernel = part.problem, state.errors(part), part.problem.kernel.in_float64()

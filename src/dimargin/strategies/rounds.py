@@ -5,14 +5,14 @@
        (`InnerProblem`), to a fraction of the gap of all rows
     3  changed coefficients are sent, with their rows, to every shard, which updates its margins; repeat
 
-A round is one job. Margins and coefficients are the state of a shard; its rows do not change. This is
-block coordinate descent with very large blocks: with as many rows as there are support vectors it needs
-about ten rounds, with few rows it does not finish, so blocks double if four rounds do not halve the gap.
-No process holds all rows: shards have their own, the caller those of a round and the support vectors,
-which are those of the model. Gaps are those of the whole problem. Their error by float32 kernel values is
-sum_with_bounds for every row or, for kernels whose rows all have the same size, measured on a sample
-(`dimargin.solvers.single_precision`). If it is too large, the solve continues in float64 with
-recomputed margins.
+A round is one job. Margins and coefficients are the state of a shard; its rows do not change. This
+is block coordinate descent with very large blocks: with as many rows as there are support vectors
+it needs about ten rounds, with few rows it does not finish, so blocks double if four rounds do not
+halve the gap. No process holds all rows: shards have their own, the caller those of a round and the
+support vectors, which are those of the model. Gaps are those of the whole problem. Their error by
+float32 kernel values is sum_with_bounds for every row or, for kernels whose rows all have the same
+size, measured on a sample (`dimargin.solvers.single_precision`). If it is too large, the solve
+continues in float64 with recomputed margins.
 """
 
 from __future__ import annotations
@@ -280,8 +280,8 @@ class Rounds(Solver[Shards[Part], State, tuple[Part, SolveResult]]):
     def _count_rounding(self, state: State) -> None:
         """Add the error by float32 to the gap of the best objectives.
 
-        It is measured on a sample of rows or, if a sample is not representative, bounded by sizes of rows
-        (`dimargin.solvers.single_precision`).
+        It is measured on a sample of rows or, if a sample is not representative, bounded by sizes
+        of rows (`dimargin.solvers.single_precision`).
         """
         best, tol = state.best, state.limits.tol
         assert best is not None

@@ -47,8 +47,8 @@ class Router:
     def decision_values(self, kernel: KernelMatrix, X: Any, coefficients: Floats) -> Floats:
         """Return decision values, of shape (n_outputs, n_rows), computing the kernel values of a row's cluster only.
 
-        `kernel` has shape (n_rows, n_vectors), with the rows of `X`, dense or CSR. The coefficients, of shape
-        (n_outputs, n_vectors), are multiplied by labels.
+        `kernel` has shape (n_rows, n_vectors), with the rows of `X`, dense or CSR. The
+        coefficients, of shape (n_outputs, n_vectors), are multiplied by labels.
         """
         values = np.zeros((len(coefficients), X.shape[0]))
         nearest = self.rule.assign(X, kernel.n_threads)

@@ -1,11 +1,11 @@
 """Solver of many small pairs of classes in one call, on stored kernel values.
 
-The kernel values within a class are computed once for all its pairs, and those between two classes once:
-half of all values, where separate pairs would compute all of them twice. The compiled core takes
-pair steps in single precision until the gap is within the tolerance, which saves the time to choose
-blocks. The certificate is that of float64 kernel values, with a bound of their rounding; if it misses
-the tolerance, block coordinate descent resumes from there. The Python work for a pair would take longer
-than its solve, so one call handles many pairs.
+The kernel values within a class are computed once for all its pairs, and those between two classes
+once: half of all values, where separate pairs would compute all of them twice. The compiled core
+takes pair steps in single precision until the gap is within the tolerance, which saves the time to
+choose blocks. The certificate is that of float64 kernel values, with a bound of their rounding; if
+it misses the tolerance, block coordinate descent resumes from there. The Python work for a pair
+would take longer than its solve, so one call handles many pairs.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class StoredPairs:
     def within(cls, memory: int, pairs: ClassPairs, engine: LocalEngine) -> StoredPairs | None:
         """Return the solver, or None if no pair is small or `memory`, beyond a copy of the rows, is too small.
 
-        This does not depend on the number of threads, so that results do not. The solver's engine has as
-        many threads as there is memory for.
+        This does not depend on the number of threads, so that results do not. The solver's engine
+        has as many threads as there is memory for.
         """
         small = pairs.n_rows[pairs.n_rows <= PairSizes.max_stored_rows]
         if not len(small):
@@ -92,8 +92,8 @@ class StoredPairs:
         indices, (first, second) = self._pairs.indices, self._pairs.pairs[numbers].T.tolist()
         view = self._pairs.kernel.take(np.arange(self._pairs.precise.shape[0]), n_threads)
         between = view.value_parts(Pieces.of([indices[c] for c in first]), Pieces.of([indices[c] for c in second]))
-        # The goal of 0.9 tol leaves room for rounding in the certificate. After 20 steps per row, Newton
-        # steps on blocks are faster.
+        # The goal of 0.9 tol leaves room for rounding in the certificate. After 20 steps per row,
+        # Newton steps on blocks are faster.
         _core.solve_class_pairs(
             [self._within[c] for c in first], between, [self._within[c] for c in second], conjugate, dual,
             self._pairs.intercept, 0.9 * tol, 20, n_threads,

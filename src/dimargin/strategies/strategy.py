@@ -184,13 +184,14 @@ def end_of_solve(
 class Options(PlainNumbers, BaseEstimator):
     """Base class of training options: constructor parameters that scikit-learn can get, set and search.
 
-    Subclasses are dataclasses without generated comparison and repr, which scikit-learn provides, unless
-    the parameters are in an order that a dataclass cannot give.
+    Subclasses are dataclasses without generated comparison and repr, which scikit-learn provides,
+    unless the parameters are in an order that a dataclass cannot give.
 
     Attributes
     ----------
     moved_options : dict
-        Options of earlier versions that saved models may hold, with their default and the class that has them now.
+        Options of earlier versions that saved models may hold, with their default and the class
+        that has them now.
     """
 
     moved_options: ClassVar[MovedOptions] = {}
@@ -227,8 +228,8 @@ class Options(PlainNumbers, BaseEstimator):
 class Strategy(Options, ABC):
     """Base class of strategies: choice of parts, merge rule and prediction rule.
 
-    Options of a single strategy are its constructor's parameters; since it is a scikit-learn `BaseEstimator`,
-    ``strategy__option`` works in a grid search.
+    Options of a single strategy are its constructor's parameters; since it is a scikit-learn
+    `BaseEstimator`, ``strategy__option`` works in a grid search.
 
     Attributes
     ----------
@@ -267,7 +268,8 @@ class Strategy(Options, ABC):
     def n_levels(self, n_rows: int, shape: TreeShape) -> int:
         """Return the level of the leaves for `n_rows` rows; 0 without a tree.
 
-        It is ``ceil(log_p(n / 4096))``, at least 1, for leaves of about 4,096 rows, unless the shape sets it.
+        It is ``ceil(log_p(n / 4096))``, at least 1, for leaves of about 4,096 rows, unless the
+        shape sets it.
         """
         if shape.n_levels is not None:
             return shape.n_levels

@@ -90,7 +90,8 @@ def test_the_rule_of_training_gives_the_same_bits_for_any_batch_and_threads(kern
 
 
 def test_precision_does_not_depend_on_who_is_asked_about_together():
-    # longer sparse rows, or larger ones of an unbounded kernel, would take a whole batch from float32 to float64
+    # longer sparse rows, or larger ones of an unbounded kernel, would take a whole batch from
+    # float32 to float64
     X = blobs(300)[0]
     for kernel in KERNELS:
         dense, sparse = (clustered(convert(X), kernel=kernel)[0].transform for convert in (np.asarray, sp.csr_array))

@@ -73,8 +73,9 @@ def importances(model: Any, X: Any, y: NDArray[Any], random_state: int, budget: 
     ----------
     model : fitted classifier
     X : ndarray, CSR array, data frame or table of shape (n, n_features)
-        An array with more than `budget.max_columns` columns is reduced to those with the largest variance
-        after preprocessing (for a linear machine, times its squared coefficients). Tables keep all.
+        An array with more than `budget.max_columns` columns is reduced to those with the largest
+        variance after preprocessing (for a linear machine, times its squared coefficients). Tables
+        keep all.
     y : ndarray of shape (n,)
     random_state : int
     budget : Budget

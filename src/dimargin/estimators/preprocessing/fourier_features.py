@@ -47,8 +47,8 @@ class FourierFeatures(PlainNumbers, ClassNamePrefixFeaturesOutMixin, Transformer
 
     References
     ----------
-    A. Rahimi, B. Recht, "Random features for large-scale kernel machines", NIPS 2007; F. Yu et al., "Orthogonal random
-    features", NIPS 2016.
+    A. Rahimi, B. Recht, "Random features for large-scale kernel machines", NIPS 2007; F. Yu et al.,
+    "Orthogonal random features", NIPS 2016.
 
     Examples
     --------

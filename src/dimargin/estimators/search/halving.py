@@ -82,7 +82,8 @@ class Round:
 def successive_halving(rungs: list[Rung], evaluate: Callable[[Rung, Indices], Floats]) -> list[Round]:
     """Run the rounds of successive halving; the last one is incomplete if time ran out.
 
-    The function `evaluate` returns the scores of candidates on a rung, of shape (n_candidates, n_folds).
+    The function `evaluate` returns the scores of candidates on a rung, of shape (n_candidates,
+    n_folds).
 
     Examples
     --------

@@ -73,10 +73,11 @@ class Card(Message, frozen=True, tag="card"):
 class AgreementSettings:
     """Settings of one site's agreement with others; they need not be equal at all sites."""
 
-    # Number of known sites at which learning starts; None starts when nothing new has come for `settle` seconds.
+    # Number of known sites at which learning starts; None starts when nothing new has come for
+    # `settle` seconds.
     n_sites: int | None = None
-    # Smallest number of known sites at which learning starts without `n_sites`: 2 for a site that was
-    # given the address of another one, and must not learn by itself unnoticed.
+    # Smallest number of known sites at which learning starts without `n_sites`: 2 for a site that
+    # was given the address of another one, and must not learn by itself unnoticed.
     min_sites: int = 1
     settle: float = 3.0
     interval: float = 0.25  # Seconds between cards.

@@ -8,9 +8,9 @@ r"""GADGET with the gradient of each site's own rows: the iteration of its paper
                                                                         (unweighted, it solves another problem)
 
 The mass of Push-Vector is kept between iterations instead of being distributed from scratch: with
-few rounds per iteration, the mean of all w_i would depend on the degrees of the sites. Every site is
-pulled to its own rows, by ``eta_t |L_i - L|``, which a few rounds of gossip do not correct if rows
-differ from site to site.
+few rounds per iteration, the mean of all w_i would depend on the degrees of the sites. Every site
+is pulled to its own rows, by ``eta_t |L_i - L|``, which a few rounds of gossip do not correct if
+rows differ from site to site.
 """
 
 from __future__ import annotations

@@ -23,7 +23,8 @@ class Progress:
     def is_step_due(self, gossip_rounds: float, estimate: Floats | None) -> bool:
         """Count a round; return whether a step is due.
 
-        With `gossip_rounds` below one, it is due when the estimate changes by less than this share in a round.
+        With `gossip_rounds` below one, it is due when the estimate changes by less than this share
+        in a round.
         """
         self.rounds += 1
         if estimate is None:

@@ -22,13 +22,13 @@ improve it by flows over the edges, which both ends hold with opposite signs (`T
 
 Unclipped, this is gradient tracking (Pu et al. 2021, as in gadget.py), on which a single liar has
 unlimited influence. A flow clipped to the norm Phi_ij bounds it: f liars with d edges in total move
-the mean gradient of h honest sites by at most ``d Phi / h``, whenever all honest sites have finished
-the same turns of the edges between them. In the limit, honest flows are the multipliers of the
-constraint "all sites agree" at the optimum, so that nothing is lost if Phi is as large as those (as
-with the penalty of J. Peng, W. Li, Q. Ling, "Byzantine-robust decentralized stochastic optimization
-over static and time-varying networks", Signal Processing 2021, whose subgradients are bounded
-multipliers). Phi_ij is a multiple of the sampling noise of a site's gradient, the smaller one of both
-ends. See docs/algorithms.md#rivals-of-gadget.
+the mean gradient of h honest sites by at most ``d Phi / h``, whenever all honest sites have
+finished the same turns of the edges between them. In the limit, honest flows are the multipliers of
+the constraint "all sites agree" at the optimum, so that nothing is lost if Phi is as large as those
+(as with the penalty of J. Peng, W. Li, Q. Ling, "Byzantine-robust decentralized stochastic
+optimization over static and time-varying networks", Signal Processing 2021, whose subgradients are
+bounded multipliers). Phi_ij is a multiple of the sampling noise of a site's gradient, the smaller
+one of both ends. See docs/algorithms.md#rivals-of-gadget.
 
 A vector that is longer than any optimum is refused with its sender; shorter lies are left to the
 rule. A liar that announces fewer neighbours than it has raises its weight to at most 1 / (1 +

@@ -1,8 +1,8 @@
 """Simulator of a network in one process, with a virtual clock, encoded messages and seeded faults.
 
-Everything that happens is an event in a heap. Events are taken in the order of time and, at equal times, of creation,
-so that the same programs, conditions and seed give the same run, bit for bit, on processors that use the same
-instructions (docs/guide/promises.md#where-bits-are-equal).
+Everything that happens is an event in a heap. Events are taken in the order of time and, at equal
+times, of creation, so that the same programs, conditions and seed give the same run, bit for bit,
+on processors that use the same instructions (docs/guide/promises.md#where-bits-are-equal).
 """
 
 from __future__ import annotations

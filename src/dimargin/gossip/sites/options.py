@@ -20,7 +20,8 @@ from dimargin.system.value_tree import Step
 class SiteOptions(LearnerFactory):
     """Abstract base class of options: those that all sites must share (`terms`), and those that each site may choose.
 
-    For `n_sites`, `min_sites` and `settle` see `dimargin.gossip.programs.agreement.AgreementSettings`.
+    For `n_sites`, `min_sites` and `settle` see
+    `dimargin.gossip.programs.agreement.AgreementSettings`.
     """
 
     program: ClassVar[str]
@@ -42,7 +43,8 @@ class SiteOptions(LearnerFactory):
     def terms(self, zero_based: bool | None) -> dict[str, Any]:
         """Return the settings that must be the same at all sites.
 
-        `zero_based` says whether features are counted from zero, for LIBSVM text; None for other files.
+        `zero_based` says whether features are counted from zero, for LIBSVM text; None for other
+        files.
         """
         return {
             "program": self.program,

@@ -1,8 +1,8 @@
 """CSV files: their layout, the chunks of their rows, and messages on rows that cannot be read.
 
-Arrow's reader is fast. Python's, in `csv_rows`, is there for sites, which must load neither pyarrow nor
-pandas, and for rows of thousands of columns. Sites import this module, too, whose functions import
-pyarrow only where they need it.
+Arrow's reader is fast. Python's, in `csv_rows`, is there for sites, which must load neither pyarrow
+nor pandas, and for rows of thousands of columns. Sites import this module, too, whose functions
+import pyarrow only where they need it.
 """
 
 from __future__ import annotations

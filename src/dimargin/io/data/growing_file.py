@@ -54,8 +54,8 @@ class GrowingFile:
     path : path-like
         The file need not exist before the first read, and is not kept open between reads.
     n_features : int, optional
-        Width of X, to which LIBSVM text is widened. By default the largest feature number in all rows
-        of LIBSVM text read so far, so that later rows may be wider than earlier ones.
+        Width of X, to which LIBSVM text is widened. By default the largest feature number in all
+        rows of LIBSVM text read so far, so that later rows may be wider than earlier ones.
     encoding : str, optional
         Encoding of text, such as "cp1252", by default UTF-8. UTF-16 cannot be read as it grows.
     label, zero_based, needs_label, format, header, quotes :

@@ -71,7 +71,8 @@ class TableColumns:
         remarks: tuple[str, ...] = ()
         if columns is None:
             columns = [name for k, name in enumerate(names) if k != index and name not in drop]
-            # An index without a name is called Unnamed: 0 once pandas has read and written it again.
+            # An index without a name is called Unnamed: 0 once pandas has read and written it
+            # again.
             written = re.compile(r"Unnamed: 0(\.\d+)*")
             indices = [name for name in columns if written.fullmatch(name) or name == names[0] == ""]
             left_out = dict.fromkeys(indices, "it has the names or numbers of the rows, as pandas and R write them")

@@ -45,8 +45,9 @@ def read_data(
     ----------
     path : path-like
     label : str or int, optional
-        Name or position of the label column of CSV and Parquet, counted from 0, or from the end if negative. By default
-        the column named "label", "target", "class" or "y". LIBSVM text has its labels first.
+        Name or position of the label column of CSV and Parquet, counted from 0, or from the end if
+        negative. By default the column named "label", "target", "class" or "y". LIBSVM text has its
+        labels first.
     columns : sequence of str, optional
         Names of the feature columns to read, in this order. By default all but the label, the index
         of the rows that pandas may have written, and columns with neither a name nor values.

@@ -1,7 +1,7 @@
 """Conversion of estimators, kernels and routers to files of `dimargin.io.models.model_format`, and back.
 
-Loading creates objects only of the few classes in `STORABLE_CLASSES`, sets only the attributes listed
-there, and checks that the arrays fit together before anything is computed with them.
+Loading creates objects only of the few classes in `STORABLE_CLASSES`, sets only the attributes
+listed there, and checks that the arrays fit together before anything is computed with them.
 """
 
 from __future__ import annotations

@@ -6,12 +6,12 @@
 A row costs m kernel values, whatever the number of clusters. The same formula (`KernelClusters`)
 assigns unseen rows, and it alone decides which model of a level predicts them.
 
-This differs from the paper in three ways (docs/algorithms.md#kernel-clusters). *The kernel*: under a
-local kernel (large gamma) nearly all rows of a sample are equally far apart, so that any clustering is
-as good as another. Therefore a stationary kernel clusters with gamma lowered to one over the median
-distance in the sample (``wide=False`` follows the paper). *The start* is k-means++ in the kernel's
-space, the best of five, because random labels collapse. *Empty clusters* take the row furthest from
-its centre; those that no row is nearest to are dropped.
+This differs from the paper in three ways (docs/algorithms.md#kernel-clusters). *The kernel*: under
+a local kernel (large gamma) nearly all rows of a sample are equally far apart, so that any
+clustering is as good as another. Therefore a stationary kernel clusters with gamma lowered to one
+over the median distance in the sample (``wide=False`` follows the paper). *The start* is k-means++
+in the kernel's space, the best of five, because random labels collapse. *Empty clusters* take the
+row furthest from its centre; those that no row is nearest to are dropped.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Landmarks in the reproducing kernel Hilbert space (DiODM paper, section 3.2).
 
-The paper chooses ``z_{s+1} = argmax_z SC_s(z)`` with the Schur complement ``SC_s(z) = k(z,z) - k_z' K_s^{-1} k_z``
-(its equation 5, where the division sign before the set is a set difference). This is greedy pivoted
-Cholesky, without any inverse. For kernels with constant diagonal the first choice is a tie, broken
-by the seed. See docs/algorithms.md#landmarks-and-strata.
+The paper chooses ``z_{s+1} = argmax_z SC_s(z)`` with the Schur complement
+``SC_s(z) = k(z,z) - k_z' K_s^{-1} k_z`` (its equation 5, where the division sign before the set is
+a set difference). This is greedy pivoted Cholesky, without any inverse. For kernels with constant
+diagonal the first choice is a tie, broken by the seed. See docs/algorithms.md#landmarks-and-strata.
 """
 
 from __future__ import annotations

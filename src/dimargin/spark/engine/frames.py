@@ -1,11 +1,13 @@
 """Tasks of the Spark engine on the executors, whose items are sent and received as frames.
 
-A frame is a row of the columns index, sender, chunk and data, with at most 128 KiB of a pickled item, so
-that rows and Arrow batches stay small for items of any size. Only frames that this module has written, in
-a job, are unpickled; those in files hold packed items (`dimargin.spark.engine.packing`).
+A frame is a row of the columns index, sender, chunk and data, with at most 128 KiB of a pickled
+item, so that rows and Arrow batches stay small for items of any size. Only frames that this module
+has written, in a job, are unpickled; those in files hold packed items
+(`dimargin.spark.engine.packing`).
 
-An exception of a task replaces its result, as a `Failure`, and is passed through all later steps up to the
-driver, which raises it. Otherwise Spark would run the failing task again, as it does for a lost worker.
+An exception of a task replaces its result, as a `Failure`, and is passed through all later steps up
+to the driver, which raises it. Otherwise Spark would run the failing task again, as it does for a
+lost worker.
 """
 
 from __future__ import annotations
@@ -78,8 +80,8 @@ class Layout:
 def pickled(item: Any) -> bytes:
     """Return an item as bytes; classes and functions that only the driver knows are pickled by value.
 
-    Large items are compressed if that saves a quarter of the bytes, because a pass over cached rows spends
-    its time, apart from arithmetic, on copying them from Spark to Python.
+    Large items are compressed if that saves a quarter of the bytes, because a pass over cached rows
+    spends its time, apart from arithmetic, on copying them from Spark to Python.
     """
     data: bytes = cloudpickle.dumps(item, protocol=5)
     if len(data) <= _BYTES_OF_CHUNK:
@@ -217,9 +219,9 @@ _n_frozen = 0  # Number of modules whose objects the garbage collector skips.
 def _task_context() -> Iterator[None]:
     """Context of tasks, in which BLAS has one thread, and garbage collector and malloc take little time.
 
-    Spark's worker runs the collector after every task, over all imported modules, which may take longer
-    than the task. The memory of a shard is freed before the next one is received, and glibc would return its
-    pages and request new ones. A worker keeps at most 256 MiB of them.
+    Spark's worker runs the collector after every task, over all imported modules, which may take
+    longer than the task. The memory of a shard is freed before the next one is received, and glibc
+    would return its pages and request new ones. A worker keeps at most 256 MiB of them.
     """
     global _n_frozen
     if not _n_frozen and platform.libc_ver()[0] == "glibc":

@@ -53,12 +53,12 @@ class _SwitchedOff:
                     spark.conf.set(self.name, before)
 
 
-# Jobs over cached frames need this: with adaptive execution, Spark keeps the plan of a cached frame twice,
-# each with the plans of the frames it is made of, so that there are 2^n plans after n steps.
+# Jobs over cached frames need this: with adaptive execution, Spark keeps the plan of a cached frame
+# twice, each with the plans of the frames it is made of, so that there are 2^n plans after n steps.
 plain_plans = _SwitchedOff("spark.sql.adaptive.enabled")
-# Shuffles of shards need this: after the loss of an executor, its tasks run again and may send other bytes,
-# since the order of rows, batches and times may differ. The shards made from these are the same, but
-# since Spark 4.2 such a job would end with an error.
+# Shuffles of shards need this: after the loss of an executor, its tasks run again and may send
+# other bytes, since the order of rows, batches and times may differ. The shards made from these are
+# the same, but since Spark 4.2 such a job would end with an error.
 other_bytes_again = _SwitchedOff("spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch")
 
 
@@ -213,7 +213,8 @@ def first_line(error: Exception) -> str:
 
 def _cancellation(error: BaseException, name: str) -> RuntimeError | None:
     """Return a one-line error for a cancelled job instead of Spark's pages, or None for another error."""
-    # The errors of classic sessions and of Connect have no type or condition in common, only these texts.
+    # The errors of classic sessions and of Connect have no type or condition in common, only these
+    # texts.
     texts = r"(Job \d+ cancelled .*?|Operation has been canceled|Session was closed)\.?(?: SQLSTATE.*)?$"
     found = re.search(texts, str(error), re.MULTILINE)
     return found and RuntimeError(f"the Spark job {name!r} was cancelled: {found[1]}")

@@ -20,9 +20,9 @@ from dimargin.system.value_tree import Arrays, decode, encode
 class Packing:
     """Serialiser of numbers, text, lists, tuples, dicts, arrays, CSR arrays and objects of given classes.
 
-    A packed value is an archive of arrays (`numpy.savez`) with the rest as JSON. An object is packed as its state, and
-    restored from it, as by `pickle`; but only the given classes can be restored, and only their ``__setstate__`` is
-    called.
+    A packed value is an archive of arrays (`numpy.savez`) with the rest as JSON. An object is
+    packed as its state, and restored from it, as by `pickle`; but only the given classes can be
+    restored, and only their ``__setstate__`` is called.
 
     Examples
     --------

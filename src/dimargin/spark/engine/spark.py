@@ -28,25 +28,29 @@ Value = TypeVar("Value")
 class SparkEngine:
     """Engine that runs independent tasks on the executors of a Spark session, with ``spark.task.cpus`` cores each.
 
-    Shards are stored as frames (`dimargin.spark.engine.frames`) in data frames that Spark caches, in memory or on disk,
-    from the first job over them until they are garbage-collected or released, by `SparkShards.release` or `close`.
-    Tasks and broadcast values are sent in the plan of their job.
+    Shards are stored as frames (`dimargin.spark.engine.frames`) in data frames that Spark caches,
+    in memory or on disk, from the first job over them until they are garbage-collected or released,
+    by `SparkShards.release` or `close`. Tasks and broadcast values are sent in the plan of their
+    job.
 
-    Results depend neither on the number of executors nor on that of partitions, which is the number of shards but at
-    most ``spark.sql.shuffle.partitions``. An exception of a task is raised on the driver, with the executor's traceback
-    in a note; a task whose executor or worker is lost runs again. Use the engine as a context manager.
+    Results depend neither on the number of executors nor on that of partitions, which is the number
+    of shards but at most ``spark.sql.shuffle.partitions``. An exception of a task is raised on the
+    driver, with the executor's traceback in a note; a task whose executor or worker is lost runs
+    again. Use the engine as a context manager.
 
     Parameters
     ----------
     spark : pyspark.sql.SparkSession
-        Classic or Connect, of Spark 4.1 or newer. Two of its settings, ``spark.sql.adaptive.enabled`` and
-        ``spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch``, are off while jobs over shards run.
+        Classic or Connect, of Spark 4.1 or newer. Two of its settings,
+        ``spark.sql.adaptive.enabled`` and
+        ``spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch``, are off while jobs
+        over shards run.
 
     Raises
     ------
     RuntimeError
-        If Spark is too old, or if the executors have another version of dimargin or Python. They are checked during the
-        first job, or before it if it runs tasks.
+        If Spark is too old, or if the executors have another version of dimargin or Python. They
+        are checked during the first job, or before it if it runs tasks.
     """
 
     def __init__(self, spark: SparkSession) -> None:
@@ -93,8 +97,8 @@ class SparkEngine:
     def record(self, packing: Packing, past: Iterable[tuple[str, bytes]] = (), saved: Saved | None = None) -> None:
         """Start recording the packed results of all jobs; see `dimargin.spark.engine.record`.
 
-        Jobs of the `past`, which `news` returned to an earlier driver since the same moment, are not run again,
-        and the `saved` shards of that driver are not recomputed.
+        Jobs of the `past`, which `news` returned to an earlier driver since the same moment, are
+        not run again, and the `saved` shards of that driver are not recomputed.
         """
         self._store.record = Record(packing, deque(past), saved)
 
@@ -134,9 +138,10 @@ class SparkEngine:
     ) -> SparkShards[Any]:
         """Return shards of the rows of a data frame, in one shuffle.
 
-        ``split(batch, value)`` returns pairs of a shard and the piece to send there, for a `pyarrow.RecordBatch` of
-        rows, and ``join(pieces, value)`` makes a shard of the pieces received, in no particular order. Every shard must
-        receive a piece: `nothing`, if given, is sent to all shards by every partition with rows.
+        ``split(batch, value)`` returns pairs of a shard and the piece to send there, for a
+        `pyarrow.RecordBatch` of rows, and ``join(pieces, value)`` makes a shard of the pieces
+        received, in no particular order. Every shard must receive a piece: `nothing`, if given, is
+        sent to all shards by every partition with rows.
         """
         always = None if nothing is None else frames.pickled([nothing])
         send = partial(frames.gathered, frames.call_of(split, value), n_shards, always)
@@ -163,9 +168,9 @@ class SparkEngine:
 class SparkShards(Generic[Item]):
     """Shards on the executors; see `dimargin.shards.shards.Shards`.
 
-    Operations are lazy. When results are requested, all shards they depend on that still have a handle are computed
-    once and cached. Shards without a handle, and cheap ones, are computed without caching, and cached shards without a
-    handle are released.
+    Operations are lazy. When results are requested, all shards they depend on that still have a
+    handle are computed once and cached. Shards without a handle, and cheap ones, are computed
+    without caching, and cached shards without a handle are released.
 
     Examples
     --------

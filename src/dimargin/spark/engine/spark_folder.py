@@ -36,7 +36,8 @@ class Folder:
     def lines(self, name: str) -> dict[str, bytes | None]:
         """Return the lines that `write_line` wrote to the folders ``*/name`` in this one, by the name at ``*``.
 
-        A damaged file may have any bytes. Its entry is None if it is empty or larger than `max_bytes_of_line`.
+        A damaged file may have any bytes. Its entry is None if it is empty or larger than
+        `max_bytes_of_line`.
         """
 
         def read() -> tuple[list[str], pa.Table]:

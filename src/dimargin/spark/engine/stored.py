@@ -55,7 +55,8 @@ class Store:
     def sums(self, made: Stored, operation: str, wide: bool, task: str) -> Any:
         """Return the sums of frames, in one job; wide ones are summed on the executors, see `Stored.summed`.
 
-        The name of the task tells the results of different sums apart if a time limit has led to another path.
+        The name of the task tells the results of different sums apart if a time limit has led to
+        another path.
         """
         n_shards = made.layout.n_shards
         return self._run(made.summed() if wide else made, operation, lambda found: frames.total(found, n_shards), task)
@@ -126,7 +127,8 @@ class Store:
         view = f"dimargin_{uuid4().hex}"
         self._views.add(view)
         finalize(made, self._stale.append, view).atexit = False
-        # Spark would share one cache between equal plans and release it for all; the view's name makes plans differ.
+        # Spark would share one cache between equal plans and release it for all; the view's name
+        # makes plans differ.
         frame.where(F.lit(view).isNotNull()).createOrReplaceTempView(view)
         return self.spark.table(view).persist()
 
@@ -151,9 +153,9 @@ class Store:
 class Stored:
     """Frames of shards, which are cached, or computed from those of their parent.
 
-    `make` is a function that returns the data frame, or a pickled task on every item of the parent, or a range
-    of indices of the parent's items. `indices` are those of the shards present, by default all, and `chain`
-    is the number of steps since the last shuffle.
+    `make` is a function that returns the data frame, or a pickled task on every item of the parent,
+    or a range of indices of the parent's items. `indices` are those of the shards present, by
+    default all, and `chain` is the number of steps since the last shuffle.
     """
 
     def __init__(
@@ -224,7 +226,8 @@ class Stored:
     def mapped(self, task: Callable[..., Any], value: Any) -> Stored:
         """Return frames of ``task(item, value)``."""
         call = frames.call_of(task, value)
-        # Spark serialises steps without a shuffle nested, so their number is limited by an executor's stack.
+        # Spark serialises steps without a shuffle nested, so their number is limited by an
+        # executor's stack.
         if self._chain < 8:
             return Stored(self.store, self, call, self.layout, self.indices, self._chain + 1)
         again = Stored(self.store, self, lambda: dealt(self.layout, self.frame()), self.layout, self.indices)
@@ -260,8 +263,8 @@ class Stored:
     def summed(self) -> Stored:
         """Return nodes of the sums of all shards (`frames.in_tree`), few enough for the driver.
 
-        Every partition is summed first. If that leaves many nodes, groups of partitions are moved together
-        and summed, with about as many groups as shards in each.
+        Every partition is summed first. If that leaves many nodes, groups of partitions are moved
+        together and summed, with about as many groups as shards in each.
         """
         n_shards = self.layout.n_shards
         size = 1 << (math.isqrt(n_shards - 1).bit_length())
@@ -284,7 +287,8 @@ def joined(layout: Layout, sent: DataFrame, join: bytes) -> DataFrame:
 def dealt(layout: Layout, frame: DataFrame, size: int = 1) -> DataFrame:
     """Move frames to their partitions, with groups of `size` indices together, and sort them.
 
-    Partitions are a column, so that Spark knows the partitions of cached frames when they are zipped.
+    Partitions are a column, so that Spark knows the partitions of cached frames when they are
+    zipped.
     """
     part = F.expr(f"cast((index div {size}) * {layout.n_partitions} div {layout.n_shards} as int)")
     moved = frame.withColumn("part", part).repartitionById(layout.n_partitions, F.col("part"))
