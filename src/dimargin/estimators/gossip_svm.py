@@ -19,7 +19,7 @@ from dimargin.estimators.fit_plan import DataSize, FitPlan
 from dimargin.estimators.input_checks import check_limits, check_magnitude, check_number, seed_of
 from dimargin.estimators.linear_margin_classifier import LinearMarginClassifier
 from dimargin.estimators.margin_classifier import PreparedFit, history_attribute, per_class
-from dimargin.estimators.sites import check_graph, check_sites
+from dimargin.estimators.sites import check_algorithm, check_graph, check_sites
 from dimargin.estimators.sklearn_callbacks import with_callbacks
 from dimargin.estimators.training_data import TrainingData, on_stored_columns, training_data
 from dimargin.estimators.wide_attributes import WideArray, kept_of, on
@@ -383,14 +383,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
             check_magnitude("step_size", self.step_size)
 
     def _check_algorithm(self) -> None:
-        from dimargin.gossip.programs.algorithm import SiteAlgorithm
-
-        if not isinstance(self.algorithm, SiteAlgorithm):
-            raise ValueError(
-                "algorithm must be 'gadget' or an instance of a class of dimargin.gossip.rounds, such as "
-                f"ConsensusADMM(), got {self.algorithm!r}"
-            )
-        self.algorithm.validate()
+        check_algorithm(self.algorithm)
         name = type(self.algorithm).__name__
         if self.loss_function != "hinge":
             raise ValueError(

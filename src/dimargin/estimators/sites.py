@@ -32,6 +32,18 @@ def check_sites(name: str, n_sites: int, topology: Any, shards: Any) -> None:
         raise ValueError(f"shards must be {', '.join(map(repr, SHARDS))} or an array, got {shards!r}")
 
 
+def check_algorithm(algorithm: Any) -> None:
+    """Raise an error for what is no algorithm of sites, or has a parameter out of range."""
+    from dimargin.gossip.programs.algorithm import SiteAlgorithm
+
+    if not isinstance(algorithm, SiteAlgorithm):
+        raise ValueError(
+            "algorithm must be 'gadget' or an instance of a class of dimargin.gossip.rounds, such as "
+            f"ConsensusADMM(), got {algorithm!r}"
+        )
+    algorithm.validate()
+
+
 def check_graph(algorithm: Any, graph: Any) -> None:
     """Raise ValueError if the algorithm cannot run on the network or would have no effect."""
     if graph.is_directed() and algorithm.needs_answers:
