@@ -61,23 +61,28 @@ class Gadget(Learner):
 
     def __init__(self, rows: HingeRows, settings: GadgetSettings, seed: tuple[int, ...] = (0,)) -> None:
         self.rows, self.settings = rows, settings
-        self._shape = rows.signs.shape[0], rows.X.shape[1]
-        self.weights = np.zeros(self._shape)  # The last iterate, of shape (n_outputs, n_features).
-        self.average = np.zeros(self._shape)  # Average of the iterates of all steps t, weighted by t.
+        shape = rows.signs.shape[0], rows.X.shape[1]
+        self.weights = np.zeros(shape)  # The last iterate, of shape (n_outputs, n_features).
+        self.average = np.zeros(shape)  # Average of the iterates of all steps t, weighted by t.
         self.dual = np.zeros(rows.signs.shape)  # Coefficients of this site's rows, of shape (n_outputs, n).
         self.rounds = self.steps = 0
         self._rng = np.random.default_rng(seed)
-        self._steps = Steps(np.zeros(self._shape[1]))
+        self._steps = Steps(np.zeros(shape[1]))
         self._statistics = self._statistics_of_rows()
         self.push_sum = PushSum(self._contribution(rows.evaluate(self.weights)))
-        self._dual_means = Answer.of(self._shape)
+        self._dual_means = Answer.of(shape)
         self._progress = Progress()
         self.neighbourhood = Neighbourhood(settings.lease, settings.max_messages)
         self._iterates: dict[str, Floats] = {}
-        self._differences = Differences(self._shape, len(self.push_sum.mass))
+        self._differences = Differences(shape, len(self.push_sum.mass))
         self._leads: dict[str, int] = {}
         self._waiting_since: float | None = 0.0  # Start of the wait for a neighbour, at first or after all have gone.
         self._has_met = False
+
+    @property
+    def _shape(self) -> tuple[int, int]:
+        n_outputs, n_features = self.weights.shape
+        return n_outputs, n_features
 
     # ---- events --------------------------------------------------------------------------------------------------
 
