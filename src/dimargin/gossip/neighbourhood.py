@@ -85,7 +85,7 @@ class Neighbourhood:
         self.redeemable.discard(name)
         self.heard.pop(name, None)
 
-    def take_in(self, name: str) -> None:
+    def readmit(self, name: str) -> None:
         """Undo a refusal."""
         self.redeemable.discard(name)
         del self.refused[name]
@@ -96,6 +96,6 @@ class Neighbourhood:
 
 
 def lower_median(progress: Iterable[int]) -> int:
-    """Return how far neighbours are, which one of two cannot raise; zero without neighbours."""
+    """Return the lower median of the neighbours' progress, which one liar of two cannot raise, or zero."""
     found = sorted(progress)
     return found[(len(found) - 1) // 2] if found else 0

@@ -33,7 +33,7 @@ from dimargin.solvers.loop import Limits, Verdict, converged
 from dimargin.solvers.neighbours import along_neighbours
 from dimargin.solvers.newton_switch import is_newton_faster, newton_step, switch_to_newton
 from dimargin.solvers.precision import (
-    certify,
+    check_in_float64,
     continue_in_float64,
     count_rounding,
     float64_in_time,
@@ -106,7 +106,7 @@ class BlockCoordinateDescent(DualSolver[State]):
             note_progress(state, objectives)
             if iterate.best.objectives.worst_gap <= tol and not iterate.whole.kernel.double:
                 if self.is_certified:
-                    certify(state)
+                    check_in_float64(state)
             elif iterate.should_recompute_margins(tol):
                 continue_in_float64(state)
             elif state.switch.newton is None:

@@ -17,7 +17,7 @@ from dimargin.solvers.single_precision import FLOAT64_COST, SINGLE_PRECISION_TOL
 from dimargin.solvers.state import State
 
 
-def certify(state: State) -> None:
+def check_in_float64(state: State) -> None:
     """Check whether the gap meets the tolerance in float64; if in doubt, switch to it.
 
     If the time limit leaves no time for float64 margins, the rounding of float32 is added to the

@@ -204,7 +204,7 @@ class Agreement(SiteProgram):
             yield from self._refuse_until_it_fits(now, sender, fault)
             return
         if sender in self.neighbourhood.refused:
-            self.neighbourhood.take_in(sender)
+            self.neighbourhood.readmit(sender)
             yield Report("taken in again", {"site": sender})
             yield from self._update_learner_neighbours(now)
         yield from self._unite(now, sender, other, card)
