@@ -24,14 +24,14 @@ BENCH_SOURCES := bench/pyproject.toml bench/README.md $(shell find bench/dimargi
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: help demo test test-slow test-all test-bench test-bench-quick nightly test-versions test-arm64 coverage fuzz sanitize lint lint-workflows lint-dockerfile \
+.PHONY: help demo test test-slow test-nightly test-all test-bench test-bench-quick test-nightly nightly test-versions test-arm64 coverage fuzz sanitize lint lint-workflows lint-dockerfile \
 	lint-recipe check-release format types doctest docs docs-screenshots report-screenshots pictures sdist wheel bench clean
 
 # SciPy reads SCIPY_ARRAY_API when it is imported; without it some estimator checks skip. Waiting OpenMP threads
 # of scikit-learn sleep, because several test workers share the cores.
-test test-slow test-all test-bench test-bench-quick test-versions test-arm64 coverage sanitize doctest: export SCIPY_ARRAY_API := 1
-test test-slow test-all test-bench test-bench-quick test-versions test-arm64 coverage fuzz sanitize doctest: export OMP_WAIT_POLICY := passive
-test test-slow test-all test-bench test-bench-quick test-versions coverage fuzz doctest demo docs pictures bench: export MPLBACKEND := Agg
+test test-slow test-nightly test-all test-bench test-bench-quick test-versions test-arm64 coverage sanitize doctest: export SCIPY_ARRAY_API := 1
+test test-slow test-nightly test-all test-bench test-bench-quick test-versions test-arm64 coverage fuzz sanitize doctest: export OMP_WAIT_POLICY := passive
+test test-slow test-nightly test-all test-bench test-bench-quick test-versions coverage fuzz doctest demo docs pictures bench: export MPLBACKEND := Agg
 
 help:  ## say what there is to make
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -48,8 +48,11 @@ pictures: $(VENV)/.ready-demo  ## draw the picture of README.md, the only one th
 test: $(VENV)/.ready-test  ## run the quick tests of the library, about four minutes on two cores
 	$(PY) -m pytest -n auto --dist worksteal -q -m "not slow" tests
 
-test-slow: $(VENV)/.ready-test  ## run the tests that `make test` leaves out
-	$(PY) -m pytest -n auto --dist worksteal -q -m slow tests
+test-slow: $(VENV)/.ready-test  ## run the tests that `make test` leaves out and .ci/run has time for
+	$(PY) -m pytest -n auto --dist worksteal -q -m "slow and not nightly" tests
+
+test-nightly: $(VENV)/.ready-test  ## run the tests that take too long for .ci/run
+	$(PY) -m pytest -n auto --dist worksteal -q -m nightly tests
 
 test-bench: $(VENV)/.ready-bench  ## run the tests of dimargin-bench, the slow ones included
 	$(PY) -m pytest -n auto --dist worksteal -q bench/tests

@@ -43,6 +43,8 @@ def pytest_collection_modifyitems(items):
             cases[test] += 1
             if cases[test] > marker.args[0]:
                 item.add_marker("slow")
+        if item.get_closest_marker("nightly") is not None:
+            item.add_marker("slow")
     for item in filter(needs_session, items):
         item.add_marker(spark_sessions.needs_spark)
     # side by side, so that one worker runs them, and one Java machine compiles what they need

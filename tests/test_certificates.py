@@ -286,8 +286,9 @@ def test_solvers_of_many_rows(data, loss, kernel, intercept, gives_up, tol):
         assert not judged_by_its_coefficients(machine, Problem(X, labels_of(y), weights, loss, kernel, intercept))
 
 
-def _gives_up(state, now, memory):
-    return state.problem.loss.smooth and state.order is None and state.visited > 0 and not state.outgrew_memory
+def _gives_up(state, now):
+    is_possible = state.iterate.problem.loss.smooth and not state.blocks.is_one_block
+    return is_possible and state.schedule.visited > 0 and not state.switch.outgrew_memory
 
 
 @pytest.mark.slow

@@ -241,7 +241,7 @@ def unit_range(X, *others):
     return [(rows - low) / span for rows in (X, *others)]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(("gamma", "C", "fit_intercept"), [(16.0, 1.0, False), (4.0, 64.0, False), (16.0, 1.0, True)])
 def test_svmguide1_against_an_interior_point_method(data_folder, gamma, C, fit_intercept):
     X, y = load_svmlight_file(str(data_folder / "svmguide1.bz2"))

@@ -20,7 +20,7 @@ ROUNDS = "test_training.py::test_every_other_machine_is_too[SVMClassifier-Exact(
 RESUMED = "test_checkpoints.py::test_a_fit_goes_on_where_another_one_was_and_gives_the_same_machine"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @spark_sessions.needs_spark
 @pytest.mark.parametrize(
     "mode, tests",
