@@ -38,7 +38,7 @@ nitpicky = True
 nitpick_ignore_regex = [
     ("py:.*", r"(?!dimargin).*"),
     # Where docstrings send readers of the code.
-    ("py:obj", r"dimargin\.(shards\.partition|solvers|gossip\.messages|gossip\.simulation\.core_set_run)\..*"),
+    ("py:(obj|class)", r"dimargin\.(shards\.partition|solvers|gossip\.messages|gossip\.simulation\.core_set_run)\..*"),
 ]
 suppress_warnings = ["config.cache"]  # what sphinx-gallery is told contains functions
 

@@ -55,7 +55,7 @@ class Pegasos(LinearRival):
     See Also
     --------
     dimargin.GossipSVMClassifier : The same with many sites; one, local gradients and "pegasos"
-    steps are this machine.
+        steps are this machine.
 
     References
     ----------

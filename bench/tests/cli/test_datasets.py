@@ -4,6 +4,7 @@ import bz2
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
 
@@ -83,7 +84,9 @@ def test_mistakes_are_a_line(dimargin, server, cache):
 
 
 def test_an_interrupt_keeps_what_has_come(dimargin, server, cache, monkeypatch):
-    monkeypatch.setattr("dimargin_bench.cli.datasets.TransferDisplay.__call__", lambda *_: os.kill(os.getpid(), 2))
+    monkeypatch.setattr(
+        "dimargin_bench.cli.datasets.TransferDisplay.__call__", lambda *_: signal.raise_signal(signal.SIGINT)
+    )
     status, _, err = dimargin("datasets", "fetch", "toy")
     assert status == 1 and err == "Interrupted: what has come is kept, and the next fetch resumes from there\n"
     assert not (cache / "toy.bz2").exists()
