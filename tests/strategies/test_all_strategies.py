@@ -46,7 +46,8 @@ def test_it_ends_at_the_optimum(way, loss, intercept):
     assert_allclose(outcome.objectives.primal, exact.objectives.primal, rtol=2e-4)
     assert_allclose(outcome.model.intercept, exact.objectives.intercept, atol=0.05)
     primal, _, gap = certificate(problem, dual_of(problem, outcome.model))
-    assert_allclose(outcome.objectives.primal, primal, rtol=1e-5)  # Errors by float32 may be included.
+    # Errors by float32 may be included; they count towards the gap.
+    assert_allclose(outcome.objectives.primal, primal, rtol=1e-4)
     assert gap.max() <= 1.05e-4
 
 
