@@ -87,7 +87,11 @@ def test_an_interrupt_keeps_what_has_come(dimargin, server, cache, monkeypatch):
     monkeypatch.setattr(
         "dimargin_bench.cli.datasets.TransferDisplay.__call__", lambda *_: signal.raise_signal(signal.SIGINT)
     )
-    status, _, err = dimargin("datasets", "fetch", "toy")
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # A shell's background jobs ignore it.
+    try:
+        status, _, err = dimargin("datasets", "fetch", "toy")
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert status == 1 and err == "Interrupted: what has come is kept, and the next fetch resumes from there\n"
     assert not (cache / "toy.bz2").exists()
 
