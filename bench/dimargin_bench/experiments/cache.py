@@ -12,6 +12,7 @@ from typing import Any
 from dimargin.system.reading import read_json
 from dimargin.system.writing import write_file
 from dimargin_bench.experiments.declarations import Cell
+from dimargin_bench.experiments.metrics import METRICS
 from dimargin_bench.experiments.outcome import TIME_LIMIT, Outcome
 
 _LONGEST = 10**6  # characters of an estimator: all of them
@@ -67,9 +68,10 @@ class Cache:
         try:
             stored = read_json(path)
             outcome, its_limit = Outcome(**stored["outcome"]), float(stored["limit"])
-            if _text(stored["cell"]) != _text(self._key(cell, digest)):
-                raise ValueError("it is of another cell")
-        except (ValueError, LookupError, TypeError) as error:
+            outcome.check()
+            if not (set(outcome.metrics) <= set(METRICS) and _text(stored["cell"]) == _text(self._key(cell, digest))):
+                raise ValueError("it is of another cell, or has other metrics")
+        except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
             raise ValueError(f"{path} is not the outcome of a cell ({error}); delete it to run that again") from error
         outgrown = outcome.status == TIME_LIMIT and its_limit < limit
         return None if outgrown or (retry and outcome.failed) else outcome

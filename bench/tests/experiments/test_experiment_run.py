@@ -15,6 +15,7 @@ import pytest
 from experiment_methods import experiment
 from text_files import write_moons
 
+import dimargin
 import dimargin as dm
 import dimargin_bench.experiments.cache
 from dimargin.io.data import DataFileError
@@ -200,19 +201,42 @@ def test_bad_options_and_data_end_before_any_cell(moons, tmp_path):
     assert not (tmp_path / CELLS).exists()
 
 
+def test_a_damaged_file_of_the_cache_is_named(moons, tmp_path):
+    run_experiment(experiment(), tmp_path, Options())
+    path = next((tmp_path / CELLS).iterdir())
+    assert json.loads(path.read_text())["cell"]["environment"]["dimargin"] == dimargin.__version__
+    path.write_text("{}")
+    with pytest.raises(ValueError, match=f"{path.name} is not the outcome of a cell"):
+        run_experiment(experiment(), tmp_path, Options())
+
+
+TRACE = {"x": [1, 2], "lines": [[1, 2]], "level": 1}
+
+
 @pytest.mark.parametrize(
     "damage",
-    ["{}", "[" * 10**5, {"outcome": {"more": 1}}, {"limit": None}, {"cell": None}],
-    ids=lambda one: str(one)[:9],
-)
-def test_a_damaged_file_of_the_cache_is_named(damage, tmp_path):
-    cell = experiment().parts[0].cells(Sample("svmguide1"))[0]
+    [
+        {"status": 5}, {"status": "fine"}, {"status": None}, {"metrics": [1]}, {"metrics": {"accuracy": "high"}},
+        {"metrics": {"accuracy": float("nan")}}, {"metrics": {"beauty": 1.0}}, {"reason": 3}, {"traceback": []},
+        {"warnings": "none"}, {"warnings": [1]}, {"traces": []}, {"traces": {"a": 1}}, {"traces": {"a": {}}},
+        {"traces": {"a": TRACE | {"x": [1]}}}, {"traces": {"a": TRACE | {"level": "high"}}}, {"more": 1},
+        *("limit", "cell", "outcome", "depth"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_the_cache_holds_is_not_believed(damage, tmp_path):
+    cell = experiment().parts[0].cells(Sample("svmguide1"), False, ())[0]
     cache = Cache(tmp_path, {"python": "3"})
-    right = Outcome("done", {"accuracy": 0.5}, warnings=["slow"])
+    right = Outcome("done", {"accuracy": 0.5}, warnings=["slow"], traces={"a": TRACE})
     cache.store(cell, "0", 60, right)
     assert cache.find(cell, "0", 60) == right
     (path,) = tmp_path.iterdir()
-    path.write_text(damage if isinstance(damage, str) else json.dumps(json.loads(path.read_text()) | damage))
+    stored = json.loads(path.read_text())
+    if isinstance(damage, dict):
+        stored["outcome"] |= damage
+    else:
+        stored[damage] = None
+    path.write_text("[" * 10**5 if damage == "depth" else json.dumps(stored))
     with pytest.raises(ValueError, match=f"{path.name} is not the outcome of a cell .*; delete it to run that again"):
         cache.find(cell, "0", 60)
 
