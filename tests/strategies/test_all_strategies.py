@@ -36,19 +36,21 @@ def problem_of(loss, intercept=False, n=1300, n_outputs=2):
 
 @every_way
 @pytest.mark.parametrize(("loss", "intercept"), [(ODM, False), (HINGE, False), (HINGE, True), (SQUARED_HINGE, True)])
-def test_it_ends_at_the_optimum(way, loss, intercept):
+@pytest.mark.parametrize("tol", [1e-4, 1e-6])
+def test_it_ends_at_the_optimum(way, loss, intercept, tol):
     strategy, shape, _ = WAYS[way]
     if strategy.needs_smooth_loss and loss is HINGE:
         pytest.skip("the strategy refuses the hinge")
     problem = problem_of(loss, intercept)
-    outcome, exact = strategy.train(training(problem, shape, tol=1e-4)), fit(problem, tol=1e-6)
+    outcome, exact = strategy.train(training(problem, shape, tol=tol)), fit(problem, tol=1e-8)
     assert (outcome.scope, outcome.status, outcome.model.router) == ("global", "converged", None)
-    assert_allclose(outcome.objectives.primal, exact.objectives.primal, rtol=2e-4)
+    assert_allclose(outcome.objectives.primal, exact.objectives.primal, rtol=2 * tol)
     assert_allclose(outcome.model.intercept, exact.objectives.intercept, atol=0.05)
     primal, _, gap = certificate(problem, dual_of(problem, outcome.model))
-    # Errors by float32 may be included; they count towards the gap.
-    assert_allclose(outcome.objectives.primal, primal, rtol=1e-4)
-    assert gap.max() <= 1.05e-4
+    # Below 1e-4 kernel values are float64. Across shards, errors by float32 are included, as in the gap.
+    own = 1e-7 if tol < 1e-4 else 1e-5 + outcome.objectives.worst_gap if way == "across shards" else 1e-6
+    assert_allclose(outcome.objectives.primal, primal, rtol=own)
+    assert (outcome.objectives.relative_gap >= gap - 0.05 * tol).all() and gap.max() <= 1.05 * tol
 
 
 @every_way
