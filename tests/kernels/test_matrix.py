@@ -568,9 +568,34 @@ def test_sizes_follow_the_rows_of_a_view(name, offset):
     X = np.random.default_rng(0).normal(size=(20, 3))
     transform = replace(RowTransform.fit(X, Kernel(name, gamma=0.5)), offset=offset)
     K, sizes = KernelMatrix(transform, X), transform.sizes(X)
+    if name == "linear" and not offset:
+        assert_allclose(sizes, np.linalg.norm(X, axis=1), rtol=1e-6)
     part, others = K.take(np.array([7, 2, 11])), K.take(np.array([3, 1]))
     faced = part.facing(others, 1)
     for found in (part.row_sizes, part.column_sizes, faced.column_sizes):
         np.testing.assert_array_equal(found, sizes[[7, 2, 11]])
     for found in (faced.row_sizes, faced.transposed().column_sizes):
         np.testing.assert_array_equal(found, sizes[[3, 1]])
+
+
+@every_instruction_set
+@pytest.mark.parametrize("difference", [False, True])
+def test_both_forms_of_rbf_are_symmetric(difference, instructions):
+    X = np.random.default_rng(0).normal(size=(90, 50))
+    X[7] = X[80]
+    transform = RowTransform.fit(X, Kernel("rbf", 1.0 if difference else 0.02))
+    assert transform.difference == difference and transform.dtype is np.float32
+    with using(instructions):
+        values = every(KernelMatrix(transform, X))
+    np.testing.assert_array_equal(values, values.T)
+    assert (values.diagonal() == 1).all() and values[7, 80] == 1
+
+
+def test_threads_combine_alike():
+    rng = np.random.default_rng(0)
+    values, slots = rng.normal(size=(500, 20_000)).astype(np.float32), rng.permutation(500)
+    coefficients = rng.normal(size=(2, 500))
+    K = [matrix(np.eye(2), Kernel("rbf", 1.0), n_threads=k) for k in (1, 2, 3, 5)]
+    one, *others = (k.combine(values, slots, coefficients) for k in K)
+    for other in others:
+        np.testing.assert_array_equal(one, other)

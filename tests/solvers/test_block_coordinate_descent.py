@@ -287,3 +287,15 @@ def test_every_kernel_value_is_counted(monkeypatch, loss, kernel, n, tol):
         with counted(monkeypatch) as counts:
             solution = fit(problem, tol, start)
         assert solution.kernel_evaluations == sum(counts) == solution.history[-1]["kernel_evaluations"]
+
+
+@every_loss
+@pytest.mark.parametrize("n", [200, 700])
+def test_weight_two_is_a_row_twice(loss, n):
+    X, labels = blobs(n)
+    weights = np.where(np.arange(n) % 3, 1.0, 2.0)
+    rows = np.repeat(np.arange(n), weights.astype(int))
+    weighted = fit(make_problem(X, labels, loss, RBF, weights), tol=1e-9)
+    repeated = fit(make_problem(X[rows], labels[:, rows], loss, RBF), tol=1e-9)
+    assert weighted.objectives.primal == pytest.approx(repeated.objectives.primal, rel=2e-9)
+    assert_allclose(weighted.margins[:, rows], repeated.margins, atol=1e-3)
