@@ -1,4 +1,4 @@
-"""What a fit will do, known before it begins."""
+"""Plan of a fit, which is known before the fit begins."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dimargin.strategies import TreeShape
 
 @dataclass(frozen=True)
 class FitPlan:
-    """What `fit` will do with training data of a given size.
+    """Plan of what `fit` will do with training data of a given size.
 
     Every classifier has a method ``fit_plan``, which checks its parameters and returns this value.
 

@@ -139,7 +139,7 @@ class _Run(ABC):
 
     @cached_property
     def plan(self) -> FitPlan:
-        """What the machine will do, one class against the rest."""
+        """Plan of the fit, one class against the rest."""
         machine, survey = clone(self.machine), self.survey
         if "multi_class" in machine.get_params(deep=False):
             machine.set_params(multi_class="one_vs_rest")
