@@ -14,12 +14,15 @@ Examination = Callable[[Any, Any], Mapping[str, float]]
 class Sample:
     """A data set by its name, with at most so many training rows, drawn at random, and as many test rows.
 
-    Fits that take long may have the first `max_seeds` of the part's seeds only.
+    Every seed draws rows of its own and, where there is no test file, a split of its own. Fits that
+    take long may have the first `max_seeds` of the part's seeds only. Rows of a test file that are
+    `joined` with the training rows are split with them.
     """
 
     name: str
     max_rows: int | None = None
     max_seeds: int | None = None
+    joined: bool = False
 
     def __str__(self) -> str:
         return self.name if self.max_rows is None else f"{self.name}, {self.max_rows:,} rows"
@@ -98,7 +101,8 @@ class Table:
         Keys of `METRICS`.
     published : mapping of (data, method, metric) to float
         Figures of the paper, in the unit of the metric (an accuracy of 1 is 100%), for the column
-        beside ours. A figure of one case only has the name "METHOD, CASE".
+        beside ours, and the ratio of ours to theirs. A figure of one case only has the name "METHOD,
+        CASE".
     note : str, optional
         What has to be known to compare them.
     rows : {"method", "data"}
@@ -129,6 +133,9 @@ class Comparison:
     total : bool, default=False
         Whether the sums are there, too.
     note : str, optional
+    published : mapping of (data, method, metric) to float
+        Figures of the paper, as those of `Table`, which stand in brackets with the ratio of ours to
+        theirs.
     """
 
     title: str
@@ -137,6 +144,7 @@ class Comparison:
     relative_to: str = ""
     total: bool = False
     note: str = ""
+    published: Mapping[tuple[str, str, str], float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import joblib
 import numpy as np
+from numpy.typing import NDArray
 
 from dimargin_bench.datasets.access import DataRows
 from dimargin_bench.datasets.access import load as load_by_name
@@ -19,7 +23,7 @@ from dimargin_bench.experiments.declarations import Cell, Experiment, Part, Samp
 from dimargin_bench.experiments.environment import environment, installed
 from dimargin_bench.experiments.outcome import NOT_INSTALLED, Outcome
 from dimargin_bench.experiments.processes import run_cells
-from dimargin_bench.experiments.split_data import MissingDataError, Split, load, load_file
+from dimargin_bench.experiments.split_data import MissingDataError, Split, load, load_file, split_rows
 
 CELLS = "cells"  # folder of the cache
 
@@ -203,25 +207,38 @@ def run_experiment(experiment: Experiment, folder: Path, options: Options, watch
         found = PartResults(part)
         results.parts.append(found)
         for sample, source in sources.items():
-            name, cells = str(sample), _cells(part, sample, options)
+            cells = _cells(part, sample, options)
             try:
-                split = source()
+                for seed, own_cells in groupby(cells, attrgetter("seed")):
+                    found.records += _records(list(own_cells), source(seed), sample, found, cache, options, watcher)
             except MissingDataError as error:
                 found.missing[sample.name] = str(error)
-                watcher.missing(name, str(error), len(cells))
-                continue
-            facts = _facts(sample, split)
-            found.data.append(facts)
-            outcomes = dict(_outcomes(cells, split, facts.digest, cache, options, watcher))
-            found.records += [Record(cell, described(cell), outcomes[k]) for k, cell in enumerate(cells)]
+                watcher.missing(str(sample), str(error), len(cells))
     return results
+
+
+def _records(
+    cells: Sequence[Cell],
+    split: Split,
+    sample: Sample,
+    found: PartResults,
+    cache: Cache,
+    options: Options,
+    watcher: Watcher,
+) -> list[Record]:
+    """Return the records of the cells of one seed, and note the facts of the first seed's rows."""
+    facts = _facts(sample, split)
+    if all(known.name != facts.name for known in found.data):
+        found.data.append(facts)
+    outcomes = dict(_outcomes(cells, split, facts.digest, cache, options, watcher))
+    return [Record(cell, described(cell), outcomes[k]) for k, cell in enumerate(cells)]
 
 
 def _cells(part: Part, sample: Sample, options: Options) -> list[Cell]:
     return part.cells(sample, options.quick, options.only)
 
 
-def _own_files(parts: Sequence[Part], options: Options) -> dict[str, Split]:
+def _own_files(parts: Sequence[Part], options: Options) -> dict[str, tuple[Any, NDArray[Any]]]:
     """Load the user's files, whose mistakes are seen before any cell is run."""
     names = [path.name for path in options.files]
     if names and not any(part.takes_files for part in parts):
@@ -234,15 +251,20 @@ def _own_files(parts: Sequence[Part], options: Options) -> dict[str, Split]:
 
 
 def _sources(
-    part: Part, own: Mapping[str, Split], quick_rows: int | None, read: Callable[[str], DataRows]
-) -> dict[Sample, Callable[[], Split]]:
-    """Return how to load each data set, the user's own first; with `quick_rows` those of a quick run."""
-    sources: dict[Sample, Callable[[], Split]] = {}
-    for name, split in own.items() if part.takes_files else ():
-        sources[Sample(name)] = partial(split.thinned, quick_rows)
+    part: Part, own: Mapping[str, tuple[Any, NDArray[Any]]], quick_rows: int | None, read: Callable[[str], DataRows]
+) -> dict[Sample, Callable[[int], Split]]:
+    """Return how to split each data set by a seed, the user's own first; with `quick_rows` those of a quick run."""
+    sources: dict[Sample, Callable[[int], Split]] = {}
+    for name, rows in own.items() if part.takes_files else ():
+        sources[Sample(name)] = partial(split_rows, *rows, quick_rows)
     for sample in part.data if quick_rows is None else part.quick_data:
-        sources[sample] = partial(load, sample.name, sample.max_rows or quick_rows, read)
+        n = sample.max_rows or quick_rows
+        sources[sample] = partial(_load, sample, n, read)
     return sources
+
+
+def _load(sample: Sample, max_rows: int | None, read: Callable[[str], DataRows], seed: int) -> Split:
+    return load(sample.name, max_rows, read, seed, sample.joined)
 
 
 def _facts(sample: Sample, split: Split) -> DataFacts:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dimargin.display.report.words import number
-from dimargin_bench.experiments.declarations import Comparison, Method, Table
+from dimargin_bench.experiments.declarations import Cell, Comparison, Method, Table
 from dimargin_bench.experiments.experiment_run import DataFacts, PartResults, Record, Results
 from dimargin_bench.experiments.metrics import METRICS
 from dimargin_bench.experiments.outcome import DONE, NOT_INSTALLED
 
+Figures = Mapping[tuple[str, str, str], float]
 NOTHING = "—"
 SIMULATED = "†"
 WHAT_SIMULATED_IS = (
@@ -28,13 +29,17 @@ class _Row:
     records: list[Record]
 
     def published(self, table: Table, metric: str) -> float | None:
-        """Return the paper's figure, of this sample or of the whole data set, of this case or of all."""
-        cell = self.records[0].cell
-        for data in (self.facts.name, self.facts.set_name):
-            for method in (f"{cell.method.name}, {cell.case}", cell.method.name):
-                if (data, method, metric) in table.published:
-                    return table.published[data, method, metric]
-        return None
+        """Return the paper's figure."""
+        return _published(table.published, self.records[0].cell, self.facts.set_name, metric)
+
+
+def _published(figures: Figures, cell: Cell, set_name: str, metric: str) -> float | None:
+    """Return the paper's figure of a cell: of its sample or of the whole data set, of its case or of all."""
+    for data in (cell.data, set_name):
+        for method in (f"{cell.method.name}, {cell.case}", cell.method.name):
+            if (data, method, metric) in figures:
+                return figures[data, method, metric]
+    return None
 
 
 @dataclass(frozen=True)
@@ -60,7 +65,7 @@ def metric_tables(found: PartResults, data: str) -> list[ShownTable]:
         if isinstance(table, Table) and table.rows == "method":
             tables.append(_of_metrics(table, "method", _methods_of(found, data)))
         elif isinstance(table, Comparison) and table.rows != "data":
-            shown = _compared(table, found.of(data), lambda record: record.cell.case)
+            shown = _compared(table, found, found.of(data), lambda record: record.cell.case)
             tables.append(_turned(shown, "method") if table.rows == "method" else shown)
     return tables
 
@@ -70,7 +75,7 @@ def part_tables(found: PartResults) -> list[ShownTable]:
     tables: list[ShownTable] = []
     for table in found.part.tables if found.records else ():
         if isinstance(table, Comparison) and table.rows == "data":
-            tables.append(_compared(table, found.records, _data_and_case))
+            tables.append(_compared(table, found, found.records, _data_and_case))
         elif isinstance(table, Table) and table.rows == "data":
             tables.append(_of_metrics(table, "data", _all_rows(found)))
     return tables + [table for table in (_of_missing_data(found),) if table.rows]
@@ -122,16 +127,24 @@ def _column(table: Table, metric: str, rows: list[_Row]) -> list[tuple[str, list
         return []
     column = [(METRICS[metric].heading, [summary(row.records, metric) for row in rows])]
     if any(figure is not None for figure in theirs):
-        column.append(("paper", [_figure(figure, metric) for figure in theirs]))
+        ratios = [_ratio(middle(row.records, metric), figure) for row, figure in zip(rows, theirs, strict=True)]
+        column += [("paper", [_figure(figure, metric) for figure in theirs]), ("ratio", ratios)]
     return column
+
+
+def _ratio(ours: float | None, theirs: float | None) -> str:
+    return NOTHING if ours is None or not theirs else number(ours / theirs, 3)
 
 
 def _figure(figure: float | None, metric: str) -> str:
     return NOTHING if figure is None else METRICS[metric].shown(figure)
 
 
-def _compared(table: Comparison, records: Sequence[Record], label: Callable[[Record], str]) -> ShownTable:
+def _compared(
+    table: Comparison, found: PartResults, records: Sequence[Record], label: Callable[[Record], str]
+) -> ShownTable:
     """Return a table with a column for each method."""
+    sets = {facts.name: facts.set_name for facts in found.data}
     methods = list(dict.fromkeys(named(record.cell.method) for record in records))
     by_row = {
         name: _grouped(group, lambda record: named(record.cell.method))
@@ -140,7 +153,7 @@ def _compared(table: Comparison, records: Sequence[Record], label: Callable[[Rec
     rows = []
     for name, cells in by_row.items():
         base = middle(cells.get(table.relative_to, ()), table.metric)
-        rows.append([name, *(_beside(cells.get(method, ()), table.metric, base) for method in methods)])
+        rows.append([name, *(_beside(table, cells.get(method, ()), base, sets) for method in methods)])
     if table.total:
         sums = [[middle(cells.get(method, ()), table.metric) for cells in by_row.values()] for method in methods]
         rows.append(["all", *(_sum(values, table.metric) for values in sums)])
@@ -153,13 +166,15 @@ def _turned(table: ShownTable, heading: str) -> ShownTable:
     return replace(table, headings=[heading, *headings], rows=[list(row) for row in rows])
 
 
-def _beside(records: Sequence[Record], metric: str, base: float | None) -> str:
-    """Return the median of a metric, and how often it has another; the base itself is once the base."""
-    own = middle(records, metric)
-    if own is None:
-        return summary(records, metric) if records else NOTHING
-    times = "" if base is None or own == base else f" ({number(own / base, 2)} times)"
-    return METRICS[metric].shown(own) + times
+def _beside(table: Comparison, records: Sequence[Record], base: float | None, sets: Mapping[str, str]) -> str:
+    """Return the median of a metric, how many times the base it is, and the paper's figure with the ratio to it."""
+    own, shown = middle(records, table.metric), METRICS[table.metric].shown
+    cell = records[0].cell if records else None
+    theirs = None if cell is None else _published(table.published, cell, sets[cell.data], table.metric)
+    text = (summary(records, table.metric) if records else NOTHING) if own is None else shown(own)
+    times = "" if base is None or own is None or own == base else f" ({number(own / base, 2)} times)"
+    ratio = "" if own is None else f": {_ratio(own, theirs)}"
+    return text + times + ("" if theirs is None else f" (paper {shown(theirs)}{ratio})")
 
 
 def _sum(values: Sequence[float | None], metric: str) -> str:
@@ -171,7 +186,7 @@ def _sum(values: Sequence[float | None], metric: str) -> str:
 
 def _of_missing_data(found: PartResults) -> ShownTable:
     """Return the paper's figures on data sets that are not here, with the reason in the place of ours."""
-    published = {key: value for table in found.part.tables if isinstance(table, Table)
+    published = {key: value for table in found.part.tables
                  for key, value in table.published.items() if key[0] in found.missing}  # fmt: skip
     metrics = list(dict.fromkeys(metric for _, _, metric in published))
     rows = [
@@ -214,7 +229,7 @@ def data_table(results: Results) -> ShownTable:
     rows += [[name, *["missing"] * 5] for name in results.missing]
     headings = ["data", "training rows", "test rows", "features", "classes", "SHA-256"]
     note = "Features are scaled by the ranges of the training rows: to [0, 1], or, of wide sparse rows, to [-1, 1]."
-    return ShownTable("Data", headings, rows, note)
+    return ShownTable("Data", headings, rows, f"{note} Checksums are of the first seed's rows.")
 
 
 def method_table(results: Results) -> ShownTable:

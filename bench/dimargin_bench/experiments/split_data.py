@@ -69,22 +69,34 @@ class Split:
                 found.update(np.ascontiguousarray(part).data)
         return found.hexdigest()
 
-    def thinned(self, max_rows: int | None) -> Split:
-        """Return at most so many training rows, and as many test rows."""
-        return self if max_rows is None else Split(
-            *_thinned(self.X, self.y, max_rows), *_thinned(self.X_test, self.y_test, max_rows)
-        )  # fmt: skip
-
 
 def _arrays_of(rows: Any) -> tuple[NDArray[Any], ...]:
     return (rows.data, rows.indices, rows.indptr) if sp.issparse(rows) else (rows,)
 
 
-def load(name: str, max_rows: int | None = None, read: Callable[[str], DataRows] = load_by_name) -> Split:
+def load(
+    name: str,
+    max_rows: int | None = None,
+    read: Callable[[str], DataRows] = load_by_name,
+    seed: int = 0,
+    joined: bool = False,
+) -> Split:
     """Load a data set by its name: with its own test rows if it has a file of them, else with a fifth of its rows.
 
     The name ``normal-NxD`` is of N standard normal points in D dimensions, of label 1, which are
-    the test rows too. `read` may remember what it returned last.
+    the test rows too.
+
+    Parameters
+    ----------
+    name : str
+    max_rows : int, optional
+        Training rows at most, drawn at random, and as many test rows.
+    read : callable, optional
+        Returns the rows of a data set; it may remember what it returned last.
+    seed : int, default=0
+        Of the random split, and of the rows that are drawn.
+    joined : bool, default=False
+        Whether rows of a test file are joined with the others, and a fifth of all is set apart.
 
     Raises
     ------
@@ -94,7 +106,7 @@ def load(name: str, max_rows: int | None = None, read: Callable[[str], DataRows]
         For a file that cannot be read.
     """
     if normal := _NORMAL.fullmatch(name):
-        points = np.random.default_rng(0).normal(size=tuple(map(int, normal.groups())))[:max_rows]
+        points = np.random.default_rng(seed).normal(size=tuple(map(int, normal.groups())))[:max_rows]
         inside = np.ones(len(points), dtype=np.int64)
         return Split(points, inside, points, inside)
     base, make = _DERIVED.get(name, (name, lambda X, y: (X, y)))
@@ -104,14 +116,17 @@ def load(name: str, max_rows: int | None = None, read: Callable[[str], DataRows]
         raise MissingDataError(str(error).removeprefix(f"{base}: ")) from error
     X, y = make(_dense(given.X), _labels(given.y))
     if given.y_test is None:
-        return _split(X, y, max_rows)
+        return split_rows(X, y, max_rows, seed)
     X_test, y_test = make(_dense(given.X_test), _labels(given.y_test))
-    parts = *_thinned(X, y, max_rows), *_thinned(X_test, y_test, max_rows)
+    if joined:
+        stack = sp.vstack if sp.issparse(X) else np.concatenate
+        return split_rows(stack([X, X_test]), np.concatenate([y, y_test]), max_rows, seed)
+    parts = *_thinned(X, y, max_rows, seed), *_thinned(X_test, y_test, max_rows, seed)
     return Split(*parts) if name in _SCALED_BEFORE else _scaled(*parts)
 
 
-def load_file(path: Path, label: str | None = None) -> Split:
-    """Load a file of the user's, of which a fifth of the rows are for the test.
+def load_file(path: Path, label: str | None = None) -> tuple[Any, NDArray[Any]]:
+    """Load rows and labels of a file of the user's, for `split_rows`.
 
     Raises
     ------
@@ -127,7 +142,7 @@ def load_file(path: Path, label: str | None = None) -> Split:
         raise DataFileError(f"{path}: expected rows of two classes or more, got those of {classes.tolist()} only")
     if counts.min() < 2:
         raise DataFileError(f"{path}: expected two rows or more of every class, got one of {classes[counts.argmin()]}")
-    return _split(X, y, None)
+    return X, y
 
 
 def _dense(X: Any) -> Any:
@@ -139,16 +154,17 @@ def _labels(y: NDArray[Any]) -> NDArray[Any]:
     return np.array(y.tolist())  # texts of a fixed width, no objects
 
 
-def _split(X: Any, y: NDArray[Any], max_rows: int | None) -> Split:
-    A, B, a, b = train_test_split(X, y, test_size=_TEST_SHARE, stratify=y, random_state=0)
-    return _scaled(*_thinned(A, a, max_rows), *_thinned(B, b, max_rows))
+def split_rows(X: Any, y: NDArray[Any], max_rows: int | None = None, seed: int = 0) -> Split:
+    """Set a fifth of the rows apart at random, as many of every class, and keep at most so many of each side."""
+    A, B, a, b = train_test_split(X, y, test_size=_TEST_SHARE, stratify=y, random_state=seed)
+    return _scaled(*_thinned(A, a, max_rows, seed), *_thinned(B, b, max_rows, seed))
 
 
-def _thinned(X: Any, y: NDArray[Any], max_rows: int | None) -> tuple[Any, NDArray[Any]]:
+def _thinned(X: Any, y: NDArray[Any], max_rows: int | None, seed: int) -> tuple[Any, NDArray[Any]]:
     """Return rows drawn at random, in an order of their own."""
     if max_rows is None or len(y) <= max_rows:
         return X, y
-    chosen = np.random.default_rng(0).permutation(len(y))[:max_rows]
+    chosen = np.random.default_rng(seed).permutation(len(y))[:max_rows]
     return X[chosen], y[chosen]
 
 

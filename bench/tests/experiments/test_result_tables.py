@@ -40,6 +40,24 @@ def test_a_comparison_has_a_row_for_each_data_set_and_case():
     assert metric_tables(found, "a, 10 rows") == []
 
 
+def test_figures_of_the_paper_stand_beside_ours_with_the_ratio():
+    published = {
+        ("a", "dc", "seconds"): 62.0,
+        ("a", "exact, wide", "seconds"): 10.0,
+        ("a, 10 rows", "dc", "seconds"): 1.0,
+    }
+    found = results(
+        (Table("Times", ("seconds",), published), Comparison("Times", "seconds", "case", published=published))
+    )
+    table, comparison = metric_tables(found, "a, 20 rows")
+    assert table.headings == ["method", "seconds", "paper", "ratio"]
+    assert [row[2:] for row in table.rows] == [["—", "—"], ["62", "0.984"], ["10", "4.1"], ["62", "1.95"]]
+    assert comparison.rows[0] == ["narrow", "21", "61 (paper 62: 0.984)"]
+    assert comparison.rows[1] == ["wide", "41 (paper 10: 4.1)", "121 (paper 62: 1.95)"]
+    table, _ = metric_tables(found, "a, 10 rows")  # a figure of this sample comes first
+    assert table.rows[1][2:] == ["1", "31"]
+
+
 def test_a_comparison_over_cases_has_sums_that_say_what_they_lack():
     found = results((Comparison("Over the grid", "seconds", "case", total=True),))
     (table,) = metric_tables(found, "a, 20 rows")
@@ -109,8 +127,8 @@ def test_a_table_of_all_data_has_a_row_for_each():
     assert metric_tables(found, "a, 10 rows") == []
     (table,) = part_tables(found)
     assert (table.title, table.note) == ("Sizes", "A note.")
-    assert table.headings == ["data", "seconds", "paper", "accuracy, %"]
-    assert table.rows[0] == ["a, 10 rows, exact, narrow", "11 (10 to 12)", "5", "50.00"]
+    assert table.headings == ["data", "seconds", "paper", "ratio", "accuracy, %"]
+    assert table.rows[0] == ["a, 10 rows, exact, narrow", "11 (10 to 12)", "5", "2.2", "50.00"]
     assert len(table.rows) == 8 and table.rows[-1][0] == "a, 20 rows, dc, wide"
     found.records = [one for one in found.records if one.cell.method.name == "exact" and one.cell.case == "wide"]
     found.records = [replace(one, cell=replace(one.cell, case="")) for one in found.records]

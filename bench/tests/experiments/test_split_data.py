@@ -10,7 +10,7 @@ from text_files import write_csv, write_moons
 
 from dimargin.io.data import DataFileError
 from dimargin_bench.datasets.access import DataRows
-from dimargin_bench.experiments.split_data import MissingDataError, Split, load, load_file
+from dimargin_bench.experiments.split_data import MissingDataError, Split, load, load_file, split_rows
 
 
 def test_features_are_scaled_by_the_ranges_of_the_training_rows(moons):
@@ -28,6 +28,25 @@ def test_without_test_rows_a_fifth_is_set_apart(moons):
     assert np.mean(split.y_test == 1) == np.mean(split.y == 1) == 0.5  # stratified
     assert split.digest == load("skin_nonskin").digest
     assert len(load("skin_nonskin", 40).y) == 40 and len(load("skin_nonskin", 10).y_test) == 10
+
+
+def test_every_seed_has_a_split_and_rows_of_its_own(moons):
+    assert len({load("skin_nonskin", seed=seed).digest for seed in (0, 1, 2)}) == 3
+    drawn = [load("svmguide1", 40, seed=seed) for seed in (0, 1)]
+    assert drawn[0].digest != drawn[1].digest
+    assert load("svmguide1", seed=1).digest == load("svmguide1").digest  # all rows, and those of the test file
+    points = [load("normal-8x3", seed=seed) for seed in (0, 1)]
+    assert points[0].digest != points[1].digest and points[0].X.shape == (8, 3)
+
+
+def test_rows_of_a_test_file_may_be_joined_with_the_others(moons):
+    apart, joined = load("svmguide1"), load("svmguide1", joined=True)
+    n = len(apart.y) + len(apart.y_test)
+    assert (len(joined.y), len(joined.y_test)) == (n * 4 // 5, n // 5)
+    given = [load_svmlight_file(str(moons / name))[0].toarray() for name in ("svmguide1", "svmguide1.t")]
+    rows = np.concatenate(given)
+    back = np.concatenate([joined.X, joined.X_test])  # scaled by the ranges of the training rows
+    assert len(np.unique(back, axis=0)) == len(np.unique(rows, axis=0)) and joined.X.max() == pytest.approx(1)
 
 
 def test_the_digest_is_that_of_every_number():
@@ -53,7 +72,7 @@ def test_compressed_and_missing_data(moons, monkeypatch):
 
 
 def test_a_file_of_ones_own(tmp_path):
-    split = load_file(write_moons(tmp_path / "mine.csv", 100))
+    split = split_rows(*load_file(write_moons(tmp_path / "mine.csv", 100)))
     assert (len(split.y), len(split.y_test)) == (80, 20) and set(split.y) == {"ham", "spam"}
     for labels, said in (([0] * 9, r"two classes or more, got those of \[0\] only"), ([0] * 8 + [1], "got one of 1")):
         write_csv(tmp_path / "odd.csv", np.arange(9.0)[:, None], labels)
