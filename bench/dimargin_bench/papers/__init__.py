@@ -1,9 +1,10 @@
 """What the papers print: the numbers of their tables, figures and text, one a line in a CSV file for each paper.
 
 A line has the table (or the figure or section) of a number, its data set, its method, what else
-names its cell, what it is, and its text as it is printed. Every file was typed twice, by two
-readers who did not see each other's, and compared; `test_papers.py` has its checksum, and the sums
-that one table of a paper states of another.
+names its cell, what it is, and its text as it is printed. Every number of a table was typed by two
+readers who did not see each other's work, and who agreed in all of them; numbers in running text
+that only one of them typed were compared with the text once more. `SHA256SUMS` has the checksums.
+What both could not read, since the copies of the texts are damaged, is "unreadable".
 """
 
 from dimargin_bench.papers.printed import Printed, printed, published

@@ -6,6 +6,7 @@ import csv
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 
@@ -59,7 +60,7 @@ class Printed:
             return float(int(power[1])) ** int(power[2])
         if time := _TIME.fullmatch(self.value):
             return float(time[1]) * _SECONDS[time[2]]
-        return float(self.value.removeprefix(">"))
+        return float(Fraction(self.value.removeprefix(">")))
 
     @property
     def is_bound(self) -> bool:
