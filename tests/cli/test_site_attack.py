@@ -8,7 +8,8 @@ import time
 import numpy as np
 import pytest
 from authority import Authority
-from fuzz.hostile_messages import KINDS, SIGNED, hostile, plain
+from fuzz.damaged_messages import plain
+from fuzz.hostile_messages import KINDS, SIGNED, hostile
 from test_site_command import ALPHA, end, objective, started  # noqa: F401
 from text_files import write_csv
 from waiting import wait_for

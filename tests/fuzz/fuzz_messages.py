@@ -21,12 +21,14 @@ from dimargin.gossip.sites.gossip_options import GossipOptions
 
 try:
     from ..authority import identities
-    from .hostile_messages import hostile, plain
+    from .damaged_messages import plain
+    from .hostile_messages import hostile
     from .listening import Listening, together
 except ImportError:  # as a module of a test
     from authority import identities
 
-    from fuzz.hostile_messages import hostile, plain
+    from fuzz.damaged_messages import plain
+    from fuzz.hostile_messages import hostile
     from fuzz.listening import Listening, together
 
 NAMES = ("north", "south")

@@ -12,12 +12,12 @@ from dimargin.gossip.programs.algorithm import Problem
 from dimargin.problems.hinge import HingeRows
 
 try:
+    from .damaged_messages import ANY, FLAT, INTEGERS, NUMBERS, array, is_array, packed, plain
     from .fuzz_messages import Renewable
-    from .hostile_messages import ANY, FLAT, INTEGERS, NUMBERS, array, is_array, packed, plain
     from .listening import Listening, together
 except ImportError:  # as a module of a test
+    from fuzz.damaged_messages import ANY, FLAT, INTEGERS, NUMBERS, array, is_array, packed, plain
     from fuzz.fuzz_messages import Renewable
-    from fuzz.hostile_messages import ANY, FLAT, INTEGERS, NUMBERS, array, is_array, packed, plain
     from fuzz.listening import Listening, together
 
 NAMES = ("north", "south")

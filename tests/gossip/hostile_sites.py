@@ -2,7 +2,7 @@
 
 import numpy as np
 import scipy.sparse as sp
-from fuzz.hostile_messages import plain
+from fuzz.damaged_messages import plain
 from fuzz.listening import Listening, together
 
 from dimargin.gossip.programs.agreement import Agreement, AgreementSettings

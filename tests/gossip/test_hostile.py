@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from contract_transport import Counting, Number, Site
 from fuzz import fuzz_messages
-from fuzz.hostile_messages import KINDS, array, hostile, packed, plain, values_of
+from fuzz.damaged_messages import array, packed, plain, values_of
+from fuzz.hostile_messages import KINDS, hostile
 from fuzz.listening import Listening, together
 from hostile_sites import (
     CORE_SET,

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from authority import identities
-from fuzz.hostile_messages import SIGNED, hostile, plain
+from fuzz.damaged_messages import plain
+from fuzz.hostile_messages import SIGNED, hostile
 from fuzz.listening import Listening, together
 
 from dimargin import minimum_enclosing_ball
