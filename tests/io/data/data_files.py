@@ -52,6 +52,12 @@ def parquet(path, columns, **options):
     return path
 
 
+def append(path, text):
+    """Add text or bytes to the end of a file."""
+    with open(path, "ab") as file:
+        file.write(text.encode(errors="surrogateescape") if isinstance(text, str) else text)
+
+
 def as_dense(X):
     return X.toarray() if sp.issparse(X) else X
 
