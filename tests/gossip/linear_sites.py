@@ -13,6 +13,7 @@ from dimargin.gossip.topology import make_graph
 from dimargin.problems.hinge import loss_of
 
 ALPHA = 1e-2
+TERMS = {"alpha": ALPHA, "scaling": "minmax", "fit_intercept": True}  # Sites must agree on these before they learn.
 
 
 def overlapping(n=400, seed=0):
@@ -20,6 +21,13 @@ def overlapping(n=400, seed=0):
     rng = np.random.default_rng(seed)
     X = np.column_stack([rng.normal(size=(n, 6)), np.ones(n)])
     return X, np.where(X @ rng.normal(size=7) + rng.normal(size=n) > 0.7, 1.0, -1.0)
+
+
+def three_classes(n=300, seed=0):
+    """Three classes whose labels are texts, of features far from zero."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(3, size=n)
+    return 10 * rng.normal(size=(n, 4)) + 30 * np.eye(4)[y] + 5, np.array(["ant", "bee", "cat"])[y]
 
 
 def objective(X, y, w, alpha=ALPHA, power=1):
