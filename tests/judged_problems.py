@@ -25,6 +25,8 @@ LOSSES = st.one_of(
         st.sampled_from([0.0, 0.2, 0.9]),
     ),
 )
+# Two sites whose rows are opposed: the mean of their weights is zero, and they are far from it.
+OPPOSED = np.array([[1e6], [1e6]]), np.array([0, 1]), np.ones(2)
 
 
 @st.composite

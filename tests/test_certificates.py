@@ -1,6 +1,5 @@
-"""Every certificate is judged by code that shares nothing with the package: see `judge`."""
+"""Certificates of kernel machines, core-sets and balls are judged by independent code: see `judge`."""
 
-import os
 import warnings
 from contextlib import ExitStack
 from dataclasses import replace
@@ -11,7 +10,7 @@ from unittest import mock
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from judge import (
     Hinge,
@@ -23,53 +22,20 @@ from judge import (
     judge,
     judge_ball,
     judge_plane,
-    judge_weights,
     objectives_of_values,
     rho_of,
     signed_coefficients,
     squared_radius,
 )
+from judged_machines import fewer, fitted, judged, machine_for, rarely, reached
 from judged_problems import KERNELS, LOSSES, data, labels_of
 from sklearn.exceptions import ConvergenceWarning
 
 import dimargin
-from dimargin import ODMClassifier, SVMClassifier
 from dimargin.estimators import kernel_margin_classifier
 from dimargin.estimators.training_data import merged
-from dimargin.gossip import rounds
 from dimargin.shards import parts
 from dimargin.solvers import BlockCoordinateDescent, block_coordinate_descent
-
-# of all tests together over five times as many; more of them: DIMARGIN_JUDGED=25000 pytest
-# tests/test_certificates.py
-PROBLEMS = int(os.environ.get("DIMARGIN_JUDGED", "750"))
-judged = settings(max_examples=PROBLEMS, suppress_health_check=list(HealthCheck))
-fewer, rarely = (settings(judged, max_examples=PROBLEMS // part) for part in (3, 25))
-
-
-def fitted(machine, X, y, weights, ignored="nothing"):
-    """The machine, or None where it refuses the data in words."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        warnings.filterwarnings("ignore", ignored)
-        try:
-            return machine.fit(X, y, sample_weight=weights)
-        except ValueError as refusal:
-            assert "column" in str(refusal) or "too " in str(refusal), refusal
-            return None
-
-
-def machine_for(loss, kernel, intercept, **parameters):
-    """The machine of a problem, one against the rest unless told otherwise; that of an Odm knows no intercept."""
-    own = {k: v for k, v in kernel.items() if k != "kernel"}
-    parameters = {"multi_class": "one_vs_rest"} | parameters
-    if isinstance(loss, Odm):
-        return ODMClassifier(
-            lam=loss.lam, upsilon=loss.upsilon, theta=loss.theta, kernel=kernel["kernel"], **own, **parameters
-        )
-    name = "squared_hinge" if isinstance(loss, SquaredHinge) else "hinge"
-    return SVMClassifier(C=loss.C, loss=name, kernel=kernel["kernel"], fit_intercept=intercept, **own, **parameters)
 
 
 def judged_by_its_coefficients(machine, problem, best=None):
@@ -124,13 +90,6 @@ def judged_by_its_objective(machine, problem, best):
     signed = signed_coefficients(problem, machine.support_, machine.dual_coef_)
     truth = judge(problem, signed, np.broadcast_to(machine.intercept_, len(signed)))
     return complaints(machine, replace(truth, dual=np.full(len(signed), -np.inf)), best)
-
-
-def reached(problem, loss, kernel, intercept, X, y, weights):
-    """Objectives of another machine for the same problem, solved as well as can be."""
-    machine = fitted(machine_for(loss, kernel, intercept, tol=1e-9, max_iter=300, strategy="exact"), X, y, weights)
-    signed = signed_coefficients(problem, machine.support_, machine.dual_coef_)
-    return judge(problem, signed, np.broadcast_to(machine.intercept_, len(signed))).upper
 
 
 STRATEGIES = [
@@ -350,26 +309,6 @@ def test_machines_of_core_sets(data, C, kernel, tol, n_sites):
 @pytest.mark.slow
 @fewer
 @given(
-    data(), st.floats(-2, 8).map(lambda k: 10.0**k), st.sampled_from([0.05, 0.5, 1]), st.sampled_from([0.0, 0.2, 0.9]),
-    st.sampled_from(["newton", "newton", "dsvrg", "svrg", "csvrg"]), st.booleans(), st.sampled_from([1e-1, 1e-3, 1e-9]),
-)  # fmt: skip
-def test_linear_machines(data, lam, upsilon, theta, solver, intercept, tol):
-    X, y, weights = data
-    own = {"lam": lam, "upsilon": upsilon, "theta": theta, "fit_intercept": intercept}
-    problem = Problem(X, labels_of(y), weights, Odm(lam, upsilon, theta), {"kernel": "linear", "gamma": 1.0}, intercept)
-    machine = fitted(dimargin.LinearODMClassifier(solver=solver, tol=tol, max_iter=30, **own), X, y, weights)
-    other = fitted(dimargin.LinearODMClassifier(solver="newton", tol=1e-12, **own), X, y, weights)
-    if machine is None or other is None:
-        return
-    best = judge_weights(problem, other.coef_, other.intercept_).upper
-    assert not complaints(machine, judge_weights(problem, machine.coef_, machine.intercept_), best)
-    machine.certify(X, y, weights)
-    assert not complaints(machine, judge_weights(problem, machine.coef_, machine.intercept_), best)
-
-
-@pytest.mark.slow
-@fewer
-@given(
     data(),
     st.one_of(st.floats(-3, 4).map(lambda k: 10.0**k), st.just(np.inf)),
     KERNELS,
@@ -432,69 +371,3 @@ def test_enclosing_balls(data, kernel, epsilon, method, sparse):
         assert ball.farthest**2 * (1 + 1e-15) >= float(distances.head.max())
     if ball.certificate:
         assert ball.farthest <= (1 + max(epsilon, 1e-9)) * ball.radius
-
-
-# the last step of L-BFGS-B has no curvature in float64
-STEEP = np.array([[1e4], [0.0], [-1e4], [-1e4]]), np.array([0, 1, 0, 0]), np.ones(4)
-
-
-@pytest.mark.slow
-@fewer
-@given(
-    data(), st.floats(-8, 2).map(lambda k: 10.0**k), st.sampled_from([1, 2, 3]), st.booleans(),
-    st.sampled_from(["objective", "quiet"]), st.booleans(), st.sampled_from([1e-1, 1e-3]),
-    st.sampled_from(["hinge", "squared_hinge", "odm"]),
-)  # fmt: skip
-@example(STEEP, 1.0, 1, False, "quiet", False, 0.1, "hinge")
-def test_gossiping_sites(data, alpha, n_sites, intercept, stop, sparse, tol, loss_function):
-    machine = dimargin.GossipSVMClassifier(
-        n_sites=n_sites, alpha=alpha, fit_intercept=intercept, stop=stop, tol=tol, max_iter=30, random_state=0,
-        loss_function=loss_function, theta=0.3, upsilon=0.6,
-    )  # fmt: skip
-    judge_sites(machine, data, sparse)
-
-
-# the mean of the sites' weights is zero, and they are far from it
-OPPOSED = np.array([[1e6], [1e6]]), np.array([0, 1]), np.ones(2)
-ALGORITHMS = [
-    rounds.ConsensusADMM(), rounds.ConsensusADMM(0.01, 1.9, compression=rounds.Logarithmic(3)),
-    rounds.ConsensusADMM(compression=rounds.TopK(0.3)), rounds.RobustGossip(rounds.Mean()),
-    rounds.RobustGossip(rounds.Mean(), gradient="tracked"),
-]  # fmt: skip
-
-
-@pytest.mark.slow
-@fewer
-@given(
-    data(), st.floats(-8, 2).map(lambda k: 10.0**k), st.sampled_from([1, 2, 3]), st.booleans(), st.booleans(),
-    st.sampled_from(ALGORITHMS),
-)  # fmt: skip
-@example(OPPOSED, 1e-3, 2, False, False, rounds.ConsensusADMM())
-def test_gossiping_sites_of_other_algorithms(data, alpha, n_sites, intercept, sparse, algorithm):
-    machine = dimargin.GossipSVMClassifier(
-        algorithm, n_sites=n_sites, alpha=alpha, fit_intercept=intercept, max_iter=30, random_state=0, share_rows=True
-    )
-    judge_sites(machine, data, sparse)
-
-
-def judge_sites(machine, data, sparse):
-    X, y, _ = data
-    alpha, intercept = machine.alpha, machine.fit_intercept
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        try:
-            machine.fit(sp.csr_array(X) if sparse else X, y)
-        except ValueError as refusal:
-            assert "column" in str(refusal) or "too " in str(refusal) or "site" in str(refusal), refusal
-            return
-    ones = np.ones((len(X), 1))
-    wide = np.hstack([X, ones]) if intercept else X
-    w = np.column_stack([machine.coef_, machine.intercept_]) if intercept else machine.coef_
-    C = 1 / (alpha * len(X))  # 1 / alpha times the objective of such a machine
-    loss = {"hinge": Hinge(C), "squared_hinge": SquaredHinge(C), "odm": Odm(1 / alpha, 0.6, 0.3)}[machine.loss_function]
-    problem = Problem(wide, labels_of(y), np.ones(len(X)), loss, {"kernel": "linear", "gamma": 1.0})
-    exact = reached(problem, loss, {"kernel": "linear"}, False, wide, y, np.ones(len(X)))
-    for name in ("objective_", "dual_objective_"):
-        setattr(machine, name, np.asarray(getattr(machine, name)) / alpha)
-    machine.tol = np.inf  # its own rule has stopped it
-    assert not complaints(machine, judge_weights(problem, w, np.zeros(len(w))), exact)

@@ -3,7 +3,8 @@
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from test_certificates import OPPOSED, data, fewer, judge_sites
+from judged_machines import fewer, judge_sites
+from judged_problems import OPPOSED, data
 
 import dimargin
 from dimargin.gossip.rounds import Quantised, TopK

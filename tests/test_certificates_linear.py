@@ -1,0 +1,73 @@
+"""Certificates of linear machines, of one place or of gossiping sites, are judged by independent code: see `judge`."""
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from judge import Odm, Problem, complaints, judge_weights
+from judged_machines import fewer, fitted, judge_sites
+from judged_problems import OPPOSED, data, labels_of
+
+import dimargin
+from dimargin.gossip import rounds
+
+
+@pytest.mark.slow
+@fewer
+@given(
+    data(), st.floats(-2, 8).map(lambda k: 10.0**k), st.sampled_from([0.05, 0.5, 1]), st.sampled_from([0.0, 0.2, 0.9]),
+    st.sampled_from(["newton", "newton", "dsvrg", "svrg", "csvrg"]), st.booleans(), st.sampled_from([1e-1, 1e-3, 1e-9]),
+)  # fmt: skip
+def test_linear_machines(data, lam, upsilon, theta, solver, intercept, tol):
+    X, y, weights = data
+    own = {"lam": lam, "upsilon": upsilon, "theta": theta, "fit_intercept": intercept}
+    problem = Problem(X, labels_of(y), weights, Odm(lam, upsilon, theta), {"kernel": "linear", "gamma": 1.0}, intercept)
+    machine = fitted(dimargin.LinearODMClassifier(solver=solver, tol=tol, max_iter=30, **own), X, y, weights)
+    other = fitted(dimargin.LinearODMClassifier(solver="newton", tol=1e-12, **own), X, y, weights)
+    if machine is None or other is None:
+        return
+    best = judge_weights(problem, other.coef_, other.intercept_).upper
+    assert not complaints(machine, judge_weights(problem, machine.coef_, machine.intercept_), best)
+    machine.certify(X, y, weights)
+    assert not complaints(machine, judge_weights(problem, machine.coef_, machine.intercept_), best)
+
+
+# The last step of L-BFGS-B has no curvature in float64.
+STEEP = np.array([[1e4], [0.0], [-1e4], [-1e4]]), np.array([0, 1, 0, 0]), np.ones(4)
+
+
+@pytest.mark.slow
+@fewer
+@given(
+    data(), st.floats(-8, 2).map(lambda k: 10.0**k), st.sampled_from([1, 2, 3]), st.booleans(),
+    st.sampled_from(["objective", "quiet"]), st.booleans(), st.sampled_from([1e-1, 1e-3]),
+    st.sampled_from(["hinge", "squared_hinge", "odm"]),
+)  # fmt: skip
+@example(STEEP, 1.0, 1, False, "quiet", False, 0.1, "hinge")
+def test_gossiping_sites(data, alpha, n_sites, intercept, stop, sparse, tol, loss_function):
+    machine = dimargin.GossipSVMClassifier(
+        n_sites=n_sites, alpha=alpha, fit_intercept=intercept, stop=stop, tol=tol, max_iter=30, random_state=0,
+        loss_function=loss_function, theta=0.3, upsilon=0.6,
+    )  # fmt: skip
+    judge_sites(machine, data, sparse)
+
+
+ALGORITHMS = [
+    rounds.ConsensusADMM(), rounds.ConsensusADMM(0.01, 1.9, compression=rounds.Logarithmic(3)),
+    rounds.ConsensusADMM(compression=rounds.TopK(0.3)), rounds.RobustGossip(rounds.Mean()),
+    rounds.RobustGossip(rounds.Mean(), gradient="tracked"),
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@fewer
+@given(
+    data(), st.floats(-8, 2).map(lambda k: 10.0**k), st.sampled_from([1, 2, 3]), st.booleans(), st.booleans(),
+    st.sampled_from(ALGORITHMS),
+)  # fmt: skip
+@example(OPPOSED, 1e-3, 2, False, False, rounds.ConsensusADMM())
+def test_gossiping_sites_of_other_algorithms(data, alpha, n_sites, intercept, sparse, algorithm):
+    machine = dimargin.GossipSVMClassifier(
+        algorithm, n_sites=n_sites, alpha=alpha, fit_intercept=intercept, max_iter=30, random_state=0, share_rows=True
+    )
+    judge_sites(machine, data, sparse)
