@@ -1,6 +1,7 @@
-"""Data files that tests write, and messages that they read."""
+"""Tables and data files that tests write, and messages that they read."""
 
 import numpy as np
+import pandas as pd
 from sklearn.datasets import make_moons
 
 
@@ -19,6 +20,30 @@ def write_moons(path, n, seed=0, names=("ham", "spam")):
     X, y = make_moons(n, noise=0.2, random_state=seed)
     write_csv(path, X, np.array(names)[y], names=("left", "right"))
     return path
+
+
+def people(n, seed):
+    """People with a name, missing ages, jobs as texts, and dates."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "id": [f"p{k}" for k in range(n)],
+            "age": rng.integers(18, 90, n).astype(float),
+            "size": rng.normal(1.7, 0.1, n).round(2),
+            "job": rng.choice(["nurse", "smith", "clerk"], n),
+            "since": pd.date_range("2015-01-01", periods=n).strftime("%Y-%m-%d"),
+        }
+    )
+    frame["class"] = np.where(frame.age + 20 * (frame.job == "nurse") > 60, "ill", "well")
+    frame.loc[::9, "age"] = np.nan
+    return frame
+
+
+def measured(n=80):
+    """Two columns of numbers, into which other cells can be put, and the class of each row."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(n, 2)).round(4), columns=["a", "b"])
+    return frame.astype(object).assign(label=np.where(frame.a + frame.b > 0, "yes", "no"))
 
 
 def words_of(text):
