@@ -14,13 +14,13 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from safetensors import safe_open
 from safetensors.numpy import save as to_safetensors
 from sklearn.datasets import make_moons
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 from sklearn.svm import SVC
+from tampering import refuse, tampered
 
 import dimargin as dm
 from dimargin.io.models import ModelFileError, load_with_header, model_format
@@ -193,22 +193,6 @@ def test_another_safetensors_file_is_refused(tmp_path):
 def test_a_missing_file_is_the_systems_error(tmp_path):
     with pytest.raises(FileNotFoundError):
         dm.load(tmp_path / "none")
-
-
-def tampered(path, change):
-    """A file whose checksum is right but whose content is not what `save` writes."""
-    with safe_open(str(path), framework="numpy") as file:
-        header = json.loads(file.metadata()["dimargin"].partition("\n")[2])
-        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    change(header, arrays)
-    path.write_bytes(model_format.file_content(header, arrays))
-
-
-def refuse(path, lie):
-    """Check that a file is refused once its content lies, although its checksum is right."""
-    tampered(path, lie)
-    with pytest.raises(ModelFileError, match="not a valid model"):
-        dm.load(path)
 
 
 def attributes(header):

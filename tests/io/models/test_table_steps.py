@@ -9,7 +9,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, OneHotEncoder, QuantileTransformer, StandardScaler
-from test_conversion import refuse, tampered
+from tampering import refuse, tampered
 
 import dimargin as dm
 from dimargin.estimators.preprocessing import CalendarFeatures
