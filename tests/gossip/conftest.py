@@ -12,3 +12,13 @@ def rows():
 def optimum(rows):
     """The least objective of a machine on these rows."""
     return linear_sites.optimum(*rows)
+
+
+@pytest.fixture
+def swarm():
+    """Links on Zenoh, which the test opens and the fixture closes."""
+    from zenoh_swarm import Swarm  # skips where Zenoh is not installed
+
+    made = Swarm()
+    yield made
+    made.close()

@@ -1,324 +1,21 @@
-"""What Zenoh really does between sites on one machine: who gets in, who can speak as whom, who is missed and when."""
+"""What Zenoh really does between sites on one machine: who is a neighbour, who is missed and when, what is lost."""
 
 import contextlib
-import json
 import signal
-import socket
 import sys
 import threading
 import time
 import types
 
 import pytest
+from contract_transport import LEASE, PATIENCE, Processes
+from line import Line
 from waiting import free_port, wait_for
+from zenoh_swarm import MARK, SWARM, publish, router, zenoh
 
-zenoh = pytest.importorskip("zenoh", reason="eclipse-zenoh is not installed")
-
-from authority import Authority  # noqa: E402
-from contract_transport import LEASE, PATIENCE, Processes  # noqa: E402
-from line import Line  # noqa: E402
-
-from dimargin.gossip import zenoh_link  # noqa: E402
-from dimargin.gossip.links import Failed, LinkError, Neighbours, Received, Trouble  # noqa: E402
-from dimargin.gossip.tls_certificates import Tls  # noqa: E402
-from dimargin.gossip.zenoh_link import ZenohLink  # noqa: E402
-from dimargin.gossip.zenoh_settings import SessionSettings  # noqa: E402
-
-SWARM = "w"
-MARK = f"{1:020d}-{1:x}"
-
-
-def opened(settings):
-    """A raw session, which keeps to no rules."""
-    config = zenoh.Config()
-    for key, value in settings.items():
-        config.insert_json5(key, json.dumps(value))
-    config.insert_json5("scouting/multicast/enabled", "false")
-    config.insert_json5("transport/shared_memory/enabled", "false")
-    return zenoh.open(config)
-
-
-class Swarm:
-    """Links of this process, what they have delivered, and raw sessions that keep to no rules."""
-
-    def __init__(self):
-        self.links, self.heard, self._open = {}, {}, contextlib.ExitStack()
-
-    def join(self, name, as_key=None, **options):
-        link = ZenohLink(name, SWARM, **{"lease": LEASE, **options})
-        self.links[as_key or name], self.heard[as_key or name] = link, []
-        link.open(self.heard[as_key or name].append)
-        self._open.callback(link.close)
-        return link
-
-    def received(self, name):
-        return [(event.sender, event.data) for event in self.heard[name] if isinstance(event, Received)]
-
-    def failures(self, name):
-        return [event.error for event in self.heard[name] if isinstance(event, Failed)]
-
-    def neighbours(self, name):
-        return self.links[name].neighbours()
-
-    def met(self, *names):
-        wait_for(lambda: all(set(names) - {name} <= set(self.neighbours(name)) for name in names))
-
-    def letter(self, sender, to, data):
-        """Send until it has come: a control that the way is open."""
-        self.links[sender].send(to, data)
-        wait_for(lambda: (sender, data) in self.received(to))
-
-    def intruder(self, connect, listen="tls/127.0.0.1:0", **tls):
-        session = opened({
-            "connect/endpoints": list(connect),
-            "listen/endpoints": [listen],
-            "transport/unicast/accept_timeout": 500,
-            "transport/link/tls": {"enable_mtls": True, "verify_name_on_connect": False, **tls},
-        })  # fmt: skip
-        self._open.callback(session.close)
-        return session
-
-    def close(self):
-        self._open.close()
-
-
-@pytest.fixture
-def swarm():
-    made = Swarm()
-    yield made
-    made.close()
-
-
-def publish(session, key, data):
-    session.put(key, data, attachment=(1).to_bytes(8, "little"), congestion_control=zenoh.CongestionControl.BLOCK)
-
-
-def spy(session):
-    """Listens to everything, of others only."""
-    heard = []
-    remote = zenoh.Locality.REMOTE
-    session.declare_subscriber(f"{SWARM}/**", lambda sample: heard.append(str(sample.key_expr)), allowed_origin=remote)
-    session.declare_subscriber(
-        f"{SWARM}/inbox/alice/*", lambda sample: heard.append(str(sample.key_expr)), allowed_origin=remote
-    )
-    return heard
-
-
-def router(port, tls=None):
-    """A session in a router's place."""
-    settings = {
-        "mode": "router",
-        "listen/endpoints": [f"{'tls' if tls else 'tcp'}/127.0.0.1:{port}"],
-        "transport/link/tx/lease": round(LEASE * 1000),
-    }
-    return opened(settings | ({"transport/link/tls": tls} if tls else {}))
-
-
-def living(session):
-    return {str(reply.ok.key_expr).split("/")[2] for reply in session.liveliness().get(f"{SWARM}/alive/*/*", timeout=1)}
-
-
-# ---- certificates ----------------------------------------------------------------------------------------------------
-
-
-ALLOWED = ("alice", "bob", "carol")
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory):
-    return Authority(tmp_path_factory.mktemp("authority"), "authority")
-
-
-@pytest.fixture(scope="module")
-def other_authority(tmp_path_factory):
-    return Authority(tmp_path_factory.mktemp("authority"), "other")
-
-
-def tls_of(authority, name, allowed=ALLOWED, root=None, **options):
-    return Tls(*authority.member(name, **options), (root or authority).path, allowed)
-
-
-def raw(tls):
-    certificate, key = str(tls.certificate), str(tls.key)
-    return {
-        "root_ca_certificate": str(tls.authority),
-        "listen_certificate": certificate,
-        "listen_private_key": key,
-        "connect_certificate": certificate,
-        "connect_private_key": key,
-    }
-
-
-@pytest.fixture
-def members(swarm, authority):
-    """Alice and Bob, who hear each other; Carol is allowed too."""
-    alice = swarm.join("alice", tls=tls_of(authority, "alice"))
-    swarm.join("bob", tls=tls_of(authority, "bob"), connect=alice.listening)
-    swarm.met("alice", "bob")
-    swarm.letter("bob", "alice", b"first")
-    return swarm
-
-
-def test_members_hear_each_other(members, authority):
-    carol = members.join("carol", tls=tls_of(authority, "carol"), connect=members.links["bob"].listening)
-    members.met(*ALLOWED)
-    for sender in ALLOWED:
-        for to in set(ALLOWED) - {sender}:
-            members.letter(sender, to, f"{sender} to {to}".encode())
-    carol.close()
-    wait_for(lambda: members.neighbours("alice") == ("bob",))
-
-
-def test_a_member_cannot_speak_or_listen_as_another(members, authority):
-    session = members.intruder(members.links["alice"].listening, **raw(tls_of(authority, "carol")))
-    heard = spy(session)
-    tokens = [session.liveliness().declare_token(f"{SWARM}/alive/{name}/{MARK}") for name in ("zoe", "alice", "carol")]
-    members.met("alice", "bob")
-    wait_for(lambda: members.neighbours("alice") == ("bob", "carol"))
-    for key in ("inbox/alice/bob", "inbox/alice/alice", "inbox/alice/*", "inbox/*/bob", "inbox/**", "**"):
-        publish(session, f"{SWARM}/{key}", b"forged")
-    publish(session, f"{SWARM}/inbox/alice/carol", b"genuine")
-    wait_for(lambda: ("carol", b"genuine") in members.received("alice"))
-    members.letter("bob", "alice", b"secret")
-    members.letter("alice", "bob", b"secret")
-    assert not heard and members.received("alice") == [
-        ("bob", b"first"),
-        ("carol", b"genuine"),
-        ("bob", b"secret"),
-    ]
-    assert members.neighbours("alice") == ("bob", "carol") and members.neighbours("bob") == ("alice", "carol")
-    assert not members.failures("alice")
-    del tokens
-
-
-def test_who_has_a_certificate_but_is_not_listed_gets_nothing(members, authority):
-    credentials = raw(tls_of(authority, "mallory"))
-    session = members.intruder(members.links["alice"].listening, "tcp/127.0.0.1:0", **credentials)
-    heard = spy(session)
-    token = session.liveliness().declare_token(f"{SWARM}/alive/mallory/{MARK}")
-    wait_for(lambda: session.info.transports())
-    for key in ("inbox/alice/mallory", "inbox/alice/bob", "inbox/bob/*"):
-        publish(session, f"{SWARM}/{key}", b"forged")
-    assert living(session) == {"mallory"}
-    # who joins is told mallory's address, at which it could do without a certificate
-    members.join("carol", tls=tls_of(authority, "carol"), connect=members.links["alice"].listening)
-    members.met(*ALLOWED)
-    members.letter("carol", "alice", b"secret")
-    members.letter("bob", "alice", b"secret")
-    assert not heard and all(data != b"forged" for name in ALLOWED for _, data in members.received(name))
-    assert all("mallory" not in members.neighbours(name) for name in ALLOWED)
-    assert all(link.src.startswith("tls/") for link in session.info.links())
-    del token
-
-
-@pytest.mark.slow_after(1)
-@pytest.mark.parametrize("who", ["stranger", "expired", "without certificate", "plain"])
-def test_others_get_no_connection_in_either_direction(members, authority, other_authority, who):
-    protocol, credentials = "tls", {}
-    if who == "stranger":  # believes the members, who do not believe it
-        credentials = raw(tls_of(other_authority, "carol", root=authority))
-    elif who == "expired":
-        credentials = raw(tls_of(authority, "carol", days=-1))
-    elif who == "without certificate":
-        credentials = {"root_ca_certificate": str(authority.path), "enable_mtls": False}
-    else:
-        protocol = "tcp"
-    port = free_port()
-    listen = f"tcp/127.0.0.1:{port}" if not credentials or "listen_certificate" not in credentials else None
-    alice = members.links["alice"].listening[0].replace("tls/", f"{protocol}/")
-    session = members.intruder([alice], listen or f"tls/127.0.0.1:{port}", **credentials)
-    heard = spy(session)
-    token = session.liveliness().declare_token(f"{SWARM}/alive/carol/{MARK}")
-    # carol's own link goes to the intruder's address as well as to bob's
-    carol = members.join(
-        "carol",
-        tls=tls_of(authority, "carol"),
-        connect=[f"tls/127.0.0.1:{port}", *members.links["bob"].listening],
-    )
-    members.met(*ALLOWED)
-    publish(session, f"{SWARM}/inbox/alice/carol", b"forged")
-    publish(session, f"{SWARM}/inbox/carol/bob", b"forged")
-    members.letter("carol", "alice", b"secret")
-    members.letter("bob", "carol", b"secret")
-    assert not session.info.transports() and not heard
-    assert all(data != b"forged" for name in ALLOWED for _, data in members.received(name))
-    carol.close()
-    wait_for(lambda: members.neighbours("alice") == ("bob",))
-    del token
-
-
-def test_strangers_who_say_nothing_are_dropped_in_the_end(members, authority, monkeypatch):
-    """After an hour, here after a third of a second: sooner they would keep members out."""
-    monkeypatch.setattr(SessionSettings, "handshake_seconds", 0.3)
-    carol = members.join("carol", tls=tls_of(authority, "carol"))
-    host, _, port = carol.listening[0].partition("/")[2].rpartition(":")
-    with socket.create_connection((host, int(port)), timeout=5.0) as stranger:
-        assert stranger.recv(1) == b""
-
-
-def test_without_descriptors_a_link_is_opened_again_once_strangers_have_hung_up(members, monkeypatch):
-    bob, told, hung_up = members.links["bob"], members.heard["bob"], [0.2]
-    monkeypatch.setattr(zenoh_link, "share_hung_up", lambda: hung_up[0])
-    monkeypatch.setattr(zenoh_link, "is_descriptor_free", lambda: bob._life > 1)
-    wait_for(lambda: any(isinstance(event, Trouble) for event in told))
-    assert "no descriptor is free" in bob._trouble
-    time.sleep(1.5 * LEASE)
-    assert bob._life == 1 and bob.neighbours() == ("alice",)
-    hung_up[0] = 0.3
-    wait_for(lambda: bob._life == 2)
-    members.met("alice", "bob")
-    wait_for(lambda: [event.reason for event in told if isinstance(event, Trouble)][-1] == "")
-
-
-def test_a_link_that_cannot_be_opened_again_is_tried_until_it_can(swarm, monkeypatch):
-    for name in "ab":
-        swarm.join(name, connect=swarm.links["a"].listening if name == "b" else ())
-    swarm.met("a", "b")
-    link, open_session, failed = swarm.links["b"], swarm.links["b"]._open_session, []
-
-    def fail():
-        if len(failed) < 3:
-            failed.append(True)
-            raise LinkError("no way")
-        return open_session()
-
-    monkeypatch.setattr(link, "_open_session", fail)
-    with link._changing:
-        link._reopen()
-    assert link.neighbours() == () and Trouble("no way") in swarm.heard["b"]
-    swarm.met("a", "b")
-    wait_for(lambda: swarm.heard["b"][-1] == Trouble("") or Trouble("") in swarm.heard["b"])
-    assert len(failed) == 3 and not swarm.failures("b")
-
-
-def test_a_router_is_believed_if_it_is_named(swarm, authority):
-    named = Tls(*authority.member("router"), authority.path, ALLOWED)
-    port = free_port()
-    with router(port, {"enable_mtls": True, "verify_name_on_connect": False, **raw(named)}):
-        for name in ("alice", "bob"):
-            tls = Tls(*authority.member(name), authority.path, ALLOWED, router="router")
-            swarm.join(name, tls=tls, connect=[f"tls/127.0.0.1:{port}"], router=True)
-        swarm.met("alice", "bob")
-        swarm.letter("alice", "bob", b"round the corner")
-        assert swarm.links["alice"].listening == ()
-        swarm.close()
-
-
-def test_a_certificate_that_others_would_refuse_is_refused_at_once(authority, other_authority, tmp_path):
-    good = tls_of(authority, "alice")
-    for tls, reason in (
-        (tls_of(authority, "bob"), r"bob2\.pem is for 'bob', not for 'alice'"),
-        (tls_of(authority, "alice", days=-1), r"alice-1\.pem cannot be used: certificate has expired"),
-        (tls_of(other_authority, "alice", root=authority), r"cannot be used: "),
-        (Tls(good.certificate, tls_of(authority, "bob").key, good.authority, ALLOWED), r"cannot be used: "),
-        (Tls(good.certificate, tmp_path / "none", good.authority, ALLOWED), r"file .*none is missing"),
-    ):
-        link = ZenohLink("alice", SWARM, tls=tls)
-        with pytest.raises(LinkError, match=rf"site alice: .*{reason}"):
-            link.open(lambda event: None)
-
-
-# ---- neighbours ------------------------------------------------------------------------------------------------------
+from dimargin.gossip.links import LinkError, Neighbours, Received, Trouble
+from dimargin.gossip.tls_certificates import Tls
+from dimargin.gossip.zenoh_link import ZenohLink
 
 
 def test_only_the_neighbours_that_are_wanted_count(swarm):
@@ -504,6 +201,27 @@ def test_a_frozen_neighbour_blocks_nobody_is_missed_and_returns(tmp_path):
         world.close()
 
 
+def test_a_link_that_cannot_be_opened_again_is_tried_until_it_can(swarm, monkeypatch):
+    for name in "ab":
+        swarm.join(name, connect=swarm.links["a"].listening if name == "b" else ())
+    swarm.met("a", "b")
+    link, open_session, failed = swarm.links["b"], swarm.links["b"]._open_session, []
+
+    def fail():
+        if len(failed) < 3:
+            failed.append(True)
+            raise LinkError("no way")
+        return open_session()
+
+    monkeypatch.setattr(link, "_open_session", fail)
+    with link._changing:
+        link._reopen()
+    assert link.neighbours() == () and Trouble("no way") in swarm.heard["b"]
+    swarm.met("a", "b")
+    wait_for(lambda: swarm.heard["b"][-1] == Trouble("") or Trouble("") in swarm.heard["b"])
+    assert len(failed) == 3 and not swarm.failures("b")
+
+
 @pytest.mark.slow
 def test_a_line_that_was_cut_is_opened_again(swarm):
     port = free_port()
@@ -539,9 +257,6 @@ def test_many_sites_find_one_another_from_one_address(swarm):
     last.close()
     wait_for(lambda: all(names[-1] not in swarm.neighbours(name) for name in names[:-1]))
     assert any(isinstance(event, Neighbours) for event in swarm.heard[names[0]])
-
-
-# ---- refusals --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

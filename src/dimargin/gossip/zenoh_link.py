@@ -2,7 +2,8 @@
 
 Only this file, `zenoh_sender` and `zenoh_settings` use Zenoh.
 
-Behaviour of Zenoh 1.10 over loopback, nearly all of it tested in `tests/gossip/test_zenoh.py`:
+Behaviour of Zenoh 1.10 over loopback, nearly all of it tested in `tests/gossip/test_zenoh.py` and
+`tests/gossip/test_zenoh_certificates.py`:
 
 * Sites that know one address find all others. A killed site is missed within tens of milliseconds,
   a frozen one after about the lease; a frozen site that resumes is found again.
