@@ -5,6 +5,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import strategies as st
 
 from dimargin import _core
 from dimargin.kernels.functions import KERNEL_NAMES, Kernel
@@ -15,6 +16,9 @@ BEST = _core.instruction_set()
 STORAGES = ["float32", "float64", "csr int32", "csr int64"]
 every_instruction_set = pytest.mark.parametrize("instructions", _core.instruction_sets())
 every_kernel = pytest.mark.parametrize("name", KERNEL_NAMES)
+# Numbers of columns around panels of 8 to 32 columns, and chunks of 512.
+COLUMNS = st.sampled_from([1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 511, 512, 513, 1030])
+FORMS = [np.float32, np.float64]
 
 
 @contextmanager
@@ -58,6 +62,18 @@ def error(K, values, reference):
 
 def matrix(X, kernel, **options):
     return KernelMatrix(RowTransform.fit(X, kernel), X, **options)
+
+
+def any_matrix(name, dtype, sparse, n=70, d=37, seed=0, scale=0.6, **options):
+    """A matrix in the given precision, with duplicate rows and an empty one."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.5)
+    X[n // 2] = X[0]
+    X[-1] = 0.0
+    rows = sp.csr_array(X) if sparse else X
+    transform = RowTransform.fit(rows, Kernel(name, scale / d, 3, 0.7))
+    assert transform.dtype is np.float32
+    return KernelMatrix(transform if dtype is np.float32 else transform.in_float64(), rows, **options)
 
 
 def every(K):
