@@ -26,13 +26,13 @@ def packed(fields):
 
 
 def array(values, dtype="<f8"):
-    """Of a message."""
+    """An array as it is in the fields of a message."""
     values = np.asarray(values, dtype)
     return [dtype, list(values.shape), values.tobytes()]
 
 
 def values_of(field):
-    """Of an array of a message."""
+    """The values of an array in the fields of a message."""
     return np.frombuffer(field[2], field[0]).reshape(field[1]).copy()
 
 

@@ -1,4 +1,4 @@
-"""What Zenoh really does between sites on one machine: who is a neighbour, who is missed and when, what is lost."""
+"""Sites on Zenoh, on one machine: who is a neighbour, who is missed and when, which messages are lost or dropped."""
 
 import contextlib
 import signal
