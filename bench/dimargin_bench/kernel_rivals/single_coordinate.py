@@ -112,10 +112,13 @@ class SingleCoordinateODM(BinaryRival):
         with single_threaded_blas():
             Q = rbf_kernel(X, gamma=self.gamma_)
             Q *= signs[:, None] * signs
-            dual = _Dual(Q, odm_loss(self))
+            loss, n = odm_loss(self), len(X)
+            c = (1 - loss.theta) ** 2 / (loss.weight(n) * loss.upsilon)
+            curvature = np.repeat([n * c * loss.upsilon, n * c], n)
+            dual = CoordinateDual(Q, curvature, np.repeat([loss.theta - 1, loss.theta + 1], n), np.zeros(2 * n))
             for sweep in range(1, self.max_iter + 1):  # noqa: B007  the number of the last one is used
                 dual.sweep(rng.permutation(2 * len(X)))
-                primal, gap = dual.objectives()
+                primal, gap = _objectives(dual, loss)
                 if gap <= self.tol:
                     break
         if gap > self.tol:
@@ -137,20 +140,32 @@ class SingleCoordinateODM(BinaryRival):
         return kernel_sums(X, self.support_vectors_, self.dual_coef_[0], self.gamma_)
 
 
-class _Dual:
-    """The dual problem with ``alpha = [zeta; beta]``, and the margins ``Q (zeta - beta)`` that go with it."""
+class CoordinateDual:
+    """The dual of the paper's section 2: ``(zeta-beta)'Q(zeta-beta) / 2 + curvature'alpha^2 / 2 + linear'alpha``.
 
-    def __init__(self, Q: Floats, loss: ODMLoss) -> None:
-        n = len(Q)
-        c = (1 - loss.theta) ** 2 / (loss.weight(n) * loss.upsilon)
-        self.Q, self.loss, self.n = Q, loss, n
-        self.curvature = np.repeat([n * c * loss.upsilon, n * c], n)
-        self.linear = np.repeat([loss.theta - 1, loss.theta + 1], n)
-        self.diagonal = np.tile(Q.diagonal(), 2) + self.curvature
-        self.alpha, self.margins = np.zeros(2 * n), np.zeros(n)
+    The variables are ``alpha = [zeta; beta] >= 0``; the margins ``Q (zeta - beta)`` go with them.
+
+    Parameters
+    ----------
+    Q : ndarray of shape (n, n)
+    curvature, linear, alpha : ndarray of shape (2 n,)
+        The last is the start.
+    """
+
+    def __init__(self, Q: Floats, curvature: Floats, linear: Floats, alpha: Floats) -> None:
+        self.Q, self.n = Q, len(Q)
+        self.curvature, self.linear, self.alpha = curvature, linear, alpha
+        self.diagonal = np.tile(Q.diagonal(), 2) + curvature
+        self.margins = Q @ self.signed
+        self.n_changes = 0  # steps that changed a variable, each of which reads a row of Q
+
+    @property
+    def signed(self) -> Floats:
+        """``zeta - beta``, of shape (n,)."""
+        return self.alpha[: self.n] - self.alpha[self.n :]
 
     def sweep(self, order: Any) -> None:
-        """Minimise along every variable in turn."""
+        """Minimise along every variable in turn (equation 3 and the step below it)."""
         for k in order.tolist():
             row, direction = k % self.n, 1.0 if k < self.n else -1.0
             gradient = direction * self.margins[row] + self.curvature[k] * self.alpha[k] + self.linear[k]
@@ -158,11 +173,12 @@ class _Dual:
             if new != self.alpha[k]:
                 self.margins += direction * (new - self.alpha[k]) * self.Q[row]
                 self.alpha[k] = new
+                self.n_changes += 1
 
-    def objectives(self) -> tuple[float, float]:
-        """Return the primal objective, and the duality gap relative to it."""
-        zeta, beta = np.split(self.alpha, 2)
-        half_square = 0.5 * (zeta - beta) @ self.margins
-        primal = half_square + self.loss.value(self.margins, np.ones(self.n), self.n, self.n).sum()
-        dual = -half_square - 0.5 * self.curvature @ self.alpha**2 - self.linear @ self.alpha
-        return float(primal), float((primal - dual) / primal)
+
+def _objectives(dual: CoordinateDual, loss: ODMLoss) -> tuple[float, float]:
+    """Return the primal objective, and the duality gap relative to it."""
+    half_square = 0.5 * dual.signed @ dual.margins
+    primal = half_square + loss.value(dual.margins, np.ones(dual.n), dual.n, dual.n).sum()
+    value = -half_square - 0.5 * dual.curvature @ dual.alpha**2 - dual.linear @ dual.alpha
+    return float(primal), float((primal - value) / primal)

@@ -45,6 +45,20 @@ def test_every_stratum_and_label_is_dealt_evenly(n_shards):
         assert max(counts) - min(counts) <= 1
 
 
+def test_strata_may_ignore_the_labels():
+    class Landmarks(StratifiedPartition):
+        crosses_labels = False
+
+    X, labels = blobs(900, seed=5)
+    problem, flipped = (make_problem(X, y, LOSS, Kernel("rbf", gamma=0.5)) for y in (labels, labels[:, ::-1].copy()))
+    parts = split(Landmarks(n_landmarks=7, sample_size=900), problem, 8, 2)
+    for part, other in zip(parts, split(Landmarks(n_landmarks=7, sample_size=900), flipped, 8, 2), strict=True):
+        assert_array_equal(part, other)
+    landmarks = pivoted_cholesky(problem.kernel, np.arange(900), 7, np.random.default_rng(2))
+    stratum = nearest_landmark(problem.kernel, landmarks)
+    assert max(np.ptp([np.sum(stratum[part] == which) for part in parts]) for which in range(7)) <= 1
+
+
 def test_a_rare_class_reaches_every_part():
     X, _ = blobs(400)
     labels = -np.ones((1, 400))

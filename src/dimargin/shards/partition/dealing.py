@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -49,7 +49,15 @@ class Dealt:
 
 
 class Partition(ABC):
-    """Rule that assigns rows to parts whose sizes differ by at most one."""
+    """Rule that assigns rows to parts whose sizes differ by at most one.
+
+    Attributes
+    ----------
+    crosses_labels : bool
+        Whether every stratum is divided by the labels of its rows.
+    """
+
+    crosses_labels: ClassVar[bool] = True
 
     @abstractmethod
     def strata(self, rows: Shards[Part], n_rows: int, rng: np.random.Generator) -> tuple[Strata | None, int]:
@@ -71,7 +79,7 @@ class Partition(ABC):
         strata, evaluations = self.strata(rows, n_rows, rng)
         if strata is None:
             return Dealt(rows.shuffle(_split_by_index, _represent, n_parts, (n_parts, rescale)), evaluations)
-        celled = rows.map(_find_cells, (strata, rows.n_threads))
+        celled = rows.map(_find_cells, (strata, rows.n_threads, self.crosses_labels))
         counted = celled.collect(_count_cells)
         counts = np.array([own for _, own, _ in counted])
         # Rows are numbered cell by cell, and shard by shard within a cell.
@@ -86,7 +94,7 @@ class Partition(ABC):
 
 @dataclass(frozen=True)
 class _Cells:
-    """Rows with their cells: strata crossed with labels."""
+    """Rows with their cells: strata, mostly crossed with labels."""
 
     part: Part
     cells: Indices
@@ -94,10 +102,12 @@ class _Cells:
     evaluations: int
 
 
-def _find_cells(part: Part, value: tuple[Strata, int]) -> _Cells:
-    strata, n_threads = value
+def _find_cells(part: Part, value: tuple[Strata, int, bool]) -> _Cells:
+    strata, n_threads, crosses_labels = value
     stratum, evaluations = strata.of(part.with_threads(n_threads))
     labels = part.problem.labels
+    if not crosses_labels:
+        return _Cells(part, stratum, strata.n_strata, evaluations)
     codes = labels.argmax(axis=0) if len(labels) > 1 else labels[0] > 0
     return _Cells(part, codes * strata.n_strata + stratum, max(2, len(labels)) * strata.n_strata, evaluations)
 
