@@ -175,6 +175,8 @@ def test_a_core_set_shrinks_out_of_the_way(n_parts):
     assert state.n_centres < 300
     (core,) = state.core_sets.collect()
     assert core.losses.weights.sum() == pytest.approx(3000)
+    anchor_rows = [entry["anchor_rows"] for entry in solution.history]
+    assert anchor_rows[0] < 300 and anchor_rows[-1] == 3000 and anchor_rows == sorted(anchor_rows)
     looked = [entry["epochs"] for entry in solution.history]
     assert looked[1] - looked[0] > 8  # four stages of inner steps before the second look
 

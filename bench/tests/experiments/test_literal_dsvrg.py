@@ -35,7 +35,8 @@ def test_one_step_by_hand(moons):
     X, y = moons
     X, y = X[:2], np.array(["up", "down"])
     L = 1 + 10.0 / 0.81 * (X**2).sum(axis=1).max()
-    row, signs = np.random.default_rng(0).permutation(2)[:1], np.array([1.0, -1.0])
+    order, signs = LiteralDSVRG(n_partitions=1).fit(X, y).parts_[0], np.array([-1.0, 1.0])[(y == "up").astype(int)]
+    row = order[:1]
 
     def gradient(w, rows):
         margins = signs[rows] * (X[rows] @ w)
@@ -46,12 +47,27 @@ def test_one_step_by_hand(moons):
     own, whole = gradient(w, row), gradient(w, every)
     # two stages of a step each; of the first, the printed line and the mended one
     for parenthesis, first in ((False, -own / (4 * L) - own + whole), (True, -whole / (4 * L))):
-        second = np.random.default_rng(0).permutation(2)[1:]
+        second = order[1:]
         own_2, whole_2 = gradient(first, second), gradient(first, every)
         step = 1 / (4 * L)
         expected = first - step * whole_2 if parenthesis else first - step * own_2 - own_2 + whole_2
         found = LiteralDSVRG(**LOSS, n_stages=2, n_partitions=1, parenthesis=parenthesis).fit(X, y)
         np.testing.assert_allclose(found.coef_[0], expected, rtol=1e-12)
+
+
+def test_parts_have_the_same_share_of_every_stratum(moons):
+    X, y = moons
+    X = np.abs(X) + 0.1
+    parts = LiteralDSVRG(n_partitions=8, n_landmarks=2).fit(X, y).parts_
+    np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(400))
+    first = int(np.argmax((X**2).sum(axis=1)))  # Equation 5: the longest row, and the one farthest from its line.
+    along = X[first] / np.linalg.norm(X[first])
+    second = int(np.argmax((X**2).sum(axis=1) - (X @ along) ** 2))
+    distances = [((X - X[landmark]) ** 2).sum(axis=1) for landmark in (first, second)]
+    strata = np.argmin(distances, axis=0)
+    assert 0 < strata.sum() < 400
+    assert all(np.ptp([np.sum(strata[part] == which) for part in parts]) <= 1 for which in (0, 1))
+    assert len({tuple(LiteralDSVRG(random_state=seed).fit(X, y).parts_[0]) for seed in range(3)}) == 3
 
 
 def test_line_15_as_printed_takes_it_away_from_the_optimum(moons):

@@ -125,6 +125,10 @@ class CoreSetSVRG(SVRG[CoreSetState]):
         (count,) = state.core_sets.aggregate(_count)
         state.n_centres = int(count[0])
 
+    def facts(self, state: CoreSetState) -> dict[str, Any]:
+        """Return also ``anchor_rows``, the rows with which gradients at anchors are computed: all, if it is SVRG."""
+        return super().facts(state) | {"anchor_rows": state.n_centres}
+
     def check(self, state: CoreSetState) -> Objectives | None:
         """Return the objectives, with a core-set every fourth stage, and adapt its radius."""
         if state.n_centres < state.n_rows and state.steps % 4:

@@ -85,6 +85,10 @@ class LinearSVRG(LinearSolver):
 class LinearCoreSetSVRG(LinearSVRG):
     """SVRG with anchors on a core-set, see `dimargin.solvers.core_set_svrg`: a baseline, slower than "svrg" here.
 
+    Entries of ``history_`` have ``anchor_rows``, the number of rows with which gradients at anchors
+    are computed. If it is that of all rows, the core-set would have needed too many, and the solve
+    is that of "svrg".
+
     Parameters
     ----------
     radius : float, default=0.2
