@@ -92,6 +92,19 @@ def test_theorem_1(loss, seed):
         assert by_alpha <= 2 * by_objective / convexity + 1e-9  # the step of its proof, with the half it leaves out
 
 
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+def test_the_objective_is_that_of_the_parts_and_what_is_outside(loss):
+    """Equations 12 and 13, at any point."""
+    X, labels = blobs(M)
+    Q, outside = signed_kernel(X, labels[0]), np.arange(M)[:, None] // m != np.arange(M) // m
+    alpha = np.random.default_rng(0).random(2 * M)
+    zeta, beta = np.split(alpha, 2)
+    whole, parts = Dual(Q, loss, M), Dual(Q * ~outside, loss, m)
+    expected = parts(alpha) + 0.5 * (zeta - beta) @ (Q * outside) @ (zeta - beta)
+    expected += (M - m) * whole.c / 2 * (loss.upsilon * zeta @ zeta + beta @ beta)
+    assert whole(alpha) == pytest.approx(expected, rel=1e-12)
+
+
 def test_the_proof_of_equation_11_loses_a_half():
     """Its Taylor expansion is ``f + g'h + h'Hh`` in place of ``f + g'h + h'Hh / 2``: rows far apart show it."""
     loss, part = ODMLoss(1.0, 1.0, 0.0), np.arange(M) // m
