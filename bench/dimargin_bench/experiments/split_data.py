@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,8 @@ def _with_a_rare_class(X: Any, y: NDArray[Any]) -> tuple[Any, NDArray[Any]]:
 
 _DERIVED = {"usps, 4 or 9": ("usps", _four_or_nine), "cod-rna, 0.6% positive": ("cod-rna", _with_a_rare_class)}
 """Data sets that are made of others: of which, and how."""
+_SAME_ROWS = {"a7a": "a9a"}
+"""Data sets that are read from the training file of another, which has the rows of both their files."""
 
 
 class MissingDataError(Exception):
@@ -52,12 +54,16 @@ class MissingDataError(Exception):
 
 @dataclass(frozen=True)
 class Split:
-    """Training and test rows, scaled by the ranges of the training rows, if not before."""
+    """Training and test rows, scaled by the ranges of the training rows, if not before.
+
+    If rows have been drawn, `n_rows` says of how many.
+    """
 
     X: Any
     y: NDArray[Any]
     X_test: Any
     y_test: NDArray[Any]
+    n_rows: int = 0
 
     @property
     def digest(self) -> str:
@@ -84,7 +90,8 @@ def load(
     """Load a data set by its name: with its own test rows if it has a file of them, else with a fifth of its rows.
 
     The name ``normal-NxD`` is of N standard normal points in D dimensions, of label 1, which are
-    the test rows too.
+    the test rows too. If files of a7a are missing, its rows are those of a9a's training file, which
+    has all rows of both.
 
     Parameters
     ----------
@@ -113,7 +120,11 @@ def load(
     try:
         given = read(base)
     except FileNotFoundError as error:
-        raise MissingDataError(str(error).removeprefix(f"{base}: ")) from error
+        missing = MissingDataError(str(error).removeprefix(f"{base}: "))
+        try:
+            given = read(_SAME_ROWS[name])._replace(X_test=None, y_test=None)
+        except (KeyError, FileNotFoundError):
+            raise missing from error
     X, y = make(_dense(given.X), _labels(given.y))
     if given.y_test is None:
         return split_rows(X, y, max_rows, seed)
@@ -157,7 +168,7 @@ def _labels(y: NDArray[Any]) -> NDArray[Any]:
 def split_rows(X: Any, y: NDArray[Any], max_rows: int | None = None, seed: int = 0) -> Split:
     """Set a fifth of the rows apart at random, as many of every class, and keep at most so many of each side."""
     A, B, a, b = train_test_split(X, y, test_size=_TEST_SHARE, stratify=y, random_state=seed)
-    return _scaled(*_thinned(A, a, max_rows, seed), *_thinned(B, b, max_rows, seed))
+    return replace(_scaled(*_thinned(A, a, max_rows, seed), *_thinned(B, b, max_rows, seed)), n_rows=len(y))
 
 
 def _thinned(X: Any, y: NDArray[Any], max_rows: int | None, seed: int) -> tuple[Any, NDArray[Any]]:

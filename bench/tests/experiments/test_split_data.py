@@ -71,6 +71,15 @@ def test_compressed_and_missing_data(moons, monkeypatch):
         load("skin_nonskin")
 
 
+def test_a7a_is_the_training_file_of_a9a_where_its_own_are_missing(moons):
+    (moons / "a9a").write_bytes((moons / "skin_nonskin").read_bytes())
+    with pytest.raises(MissingDataError, match="a7a and a7a"):
+        load("a7a")
+    (moons / "a9a.t").write_bytes((moons / "skin_nonskin").read_bytes())
+    split = load("a7a", 50)
+    assert (len(split.y), len(split.y_test), split.n_rows) == (50, 24, 120)
+
+
 def test_a_file_of_ones_own(tmp_path):
     split = split_rows(*load_file(write_moons(tmp_path / "mine.csv", 100)))
     assert (len(split.y), len(split.y_test)) == (80, 20) and set(split.y) == {"ham", "spam"}
