@@ -190,6 +190,9 @@ class Curves:
     published : mapping of str to (float, float)
         Points of the paper, by what they are.
     note : str, optional
+    errors : mapping of str to str
+        Of curves that are replays, the metric of their error on two cores, which gives them the band
+        of `dimargin_bench.experiments.replay.error_band`.
     """
 
     title: str
@@ -198,6 +201,7 @@ class Curves:
     curves: Mapping[str, Mapping[float, str]]
     published: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     note: str = ""
+    errors: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

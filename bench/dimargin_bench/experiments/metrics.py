@@ -58,7 +58,7 @@ METRICS = {
     ),
     "support_precision": Metric("precision, %", _percent, "share of the support vectors that are the optimum's", 100.0),
     "support_recall": Metric("recall, %", _percent, "share of the optimum's support vectors that are found", 100.0),
-    "all_rows": Metric("all rows", count, "training and test rows"),
+    "all_rows": Metric("all rows", count, "training and test rows, before any were drawn"),
     "features": Metric("features", count, "columns"),
     "global_objective": Metric(
         "objective of all rows", lambda value: number(value, 6), "of the whole problem, whatever the method solved"
@@ -66,6 +66,9 @@ METRICS = {
     "global_gap": Metric("gap of all rows", lambda value: f"{value:.1e}", "relative duality gap of the whole problem"),
     "one_core": Metric("1 core, s", _seconds, "of a fit on one core"),
     "measured_2": Metric("2 cores, measured, times", _times, "as fast as on one, both measured"),
+    "replay_error": Metric(
+        "measured / replayed", _times, "speed-up on two cores: a replay whose ratio is 1 is right there"
+    ),
     **{
         f"replayed_{cores}": Metric(
             f"{cores} cores, replayed, times",
@@ -81,6 +84,10 @@ METRICS = {
     ),
     "prediction_seconds": Metric("prediction, s", _seconds, "of the prediction of all test rows"),
     "kernel_evaluations": Metric("kernel evaluations", lambda value: f"{value:.2e}", "kernel values that the fit took"),
+    "passes": Metric("passes", count, "over the rows, of the slowest part of every level"),
+    "anchor_rows": Metric(
+        "rows of anchors", count, "with which gradients at anchors are computed at the end: all, if it is SVRG"
+    ),
     "support_vectors": Metric("support vectors", count, "rows that the model holds"),
     "bytes": Metric("sent", size, "bytes of all messages"),
     "messages": Metric("messages", count, "sent by all sites"),
@@ -152,7 +159,9 @@ def of_model(estimator: Any) -> dict[str, float]:
     history = getattr(estimator, "history_", None) or [{}]
     if "kernel_evaluations" in history[0]:
         found["kernel_evaluations"] = int(sum(entry["kernel_evaluations"] for entry in history))
-    for name in ("bytes", "messages"):
+    if all("passes" in entry for entry in history):
+        found["passes"] = int(sum(entry["passes"] for entry in history))
+    for name in ("bytes", "messages", "anchor_rows"):
         if name in history[-1]:
             found[name] = int(history[-1][name])
     return found

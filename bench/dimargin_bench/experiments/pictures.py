@@ -12,6 +12,7 @@ from dimargin.display.report.svg import inline, page_style
 from dimargin_bench.experiments.declarations import Curves, Figure, Traces
 from dimargin_bench.experiments.experiment_run import PartResults, Record
 from dimargin_bench.experiments.metrics import METRICS
+from dimargin_bench.experiments.replay import error_band
 from dimargin_bench.experiments.result_tables import middle, named
 
 ROWS = "rows"  # as x: the training rows of samples of one data set
@@ -24,6 +25,7 @@ _LOGARITHMIC = (ROWS, "seconds", "prediction_seconds", "kernel_evaluations", "su
                 "bound", "distance", "partitions", "gap", "rounds", "excess", "worst_excess")  # fmt: skip
 _LONG = 10**2.5  # beyond which numbers at 1, 2 and 5 times every power of ten would cover one another
 Points = dict[str, list[tuple[float, float]]]
+Errors = dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -77,8 +79,9 @@ def _drawn(
     found = []
     for k, (figure, title, records) in enumerate(groups):
         if points := _points(figure, records, rows_of):
+            errors = errors_of(figure, records) if isinstance(figure, Curves) else {}
             with page_style(names=True):
-                svg = _plotted(figure, title, points, f"{name}-{k}")
+                svg = _plotted(figure, title, points, errors, f"{name}-{k}")
             found.append((f"{figure.title}: {title}. {figure.note}".rstrip(), svg))
     return found
 
@@ -107,16 +110,30 @@ def points_of(figure: Figure, records: Sequence[Record], rows_of: Mapping[str, i
 
 def points_along(curves: Curves, records: Sequence[Record]) -> Points:
     """Return the points of every method's curves, medians over the seeds, and those of the paper."""
-    of_method: dict[str, list[Record]] = {}
-    for record in records:
-        of_method.setdefault(record.cell.method.name, []).append(record)
     points: Points = {}
-    for method, own in of_method.items():
+    for method, own in _by_method(records).items():
         for name, metrics in curves.curves.items():
             pairs = [(x, y) for x, metric in metrics.items() if (y := middle(own, metric)) is not None]
             if pairs:
                 points[f"{method}, {name}"] = pairs
     return {**points, **{name: [point] for name, point in curves.published.items()}} if points else {}
+
+
+def errors_of(curves: Curves, records: Sequence[Record]) -> Errors:
+    """Return the errors on two cores of the curves that are replays."""
+    found = {
+        f"{method}, {name}": middle(own, metric)
+        for method, own in _by_method(records).items()
+        for name, metric in curves.errors.items()
+    }
+    return {line: error for line, error in found.items() if error is not None}
+
+
+def _by_method(records: Sequence[Record]) -> dict[str, list[Record]]:
+    found: dict[str, list[Record]] = {}
+    for record in records:
+        found.setdefault(record.cell.method.name, []).append(record)
+    return found
 
 
 def _factor(metric: str) -> float:
@@ -185,7 +202,7 @@ def _axes(figure: Figure | Curves) -> tuple[_Axis, _Axis]:
     )
 
 
-def _plotted(figure: Figure | Curves, title: str, points: Points, name: str) -> str:
+def _plotted(figure: Figure | Curves, title: str, points: Points, errors: Errors, name: str) -> str:
     from matplotlib.figure import Figure as Canvas
     from matplotlib.ticker import LogLocator
 
@@ -198,7 +215,12 @@ def _plotted(figure: Figure | Curves, title: str, points: Points, name: str) -> 
     is_joined = isinstance(figure, Curves) or figure.joined
     for k, (line, pairs) in enumerate(points.items()):
         style = {} if is_joined else {"linestyle": ""}
-        ax.plot(*zip(*sorted(pairs), strict=True), marker=_MARKERS[k % len(_MARKERS)], label=line, **style)
+        (drawn,) = ax.plot(*zip(*sorted(pairs), strict=True), marker=_MARKERS[k % len(_MARKERS)], label=line, **style)
+        if line in errors:
+            ends = [error_band(y, int(x), errors[line]) for x, y in sorted(pairs)]
+            ax.fill_between(
+                [x for x, _ in sorted(pairs)], *zip(*ends, strict=True), color=drawn.get_color(), alpha=0.15
+            )
     x, y = _axes(figure)
     ax.set(xlabel=x.heading, ylabel=y.heading)
     for axis, own in ((ax.xaxis, x), (ax.yaxis, y)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -14,8 +15,8 @@ from dimargin.strategies import DiODM, LinearDSVRG, LinearTraining, Training
 from dimargin.strategies.strategy import Outcome
 
 Value = TypeVar("Value")
-REPLAYED = (2, 4, 8, 16, 32)
-"""Numbers of cores on which fits are replayed; the last is the paper's."""
+REPLAYED = (1, 2, 4, 8, 16, 32)
+"""Numbers of cores on which fits are replayed: those of the paper's axes."""
 
 
 def makespan(seconds: Iterable[float], cores: int) -> float:
@@ -51,6 +52,26 @@ class TaskTimes:
     def on(self, cores: int) -> float:
         """Return the seconds of the same fit on so many cores, each with a task at a time."""
         return self.between + sum(makespan(stage, cores) for stage in self.stages)
+
+
+def error_band(replayed: float, cores: int, error: float) -> tuple[float, float]:
+    """Return the lowest and the highest speed-up on some cores, if every doubling may be as wrong as the first.
+
+    Parameters
+    ----------
+    replayed : float
+        Speed-up on so many cores, replayed.
+    cores : int
+    error : float
+        Speed-up on two cores, measured, over the replayed one.
+
+    Examples
+    --------
+    >>> error_band(3.0, cores=4, error=0.5)
+    (0.75, 4.0)
+    """
+    factor = max(error, 1 / error) ** math.log2(cores)
+    return replayed / factor, max(replayed, min(replayed * factor, float(cores)))
 
 
 @dataclass(frozen=True)

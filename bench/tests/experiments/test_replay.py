@@ -14,7 +14,7 @@ import dimargin as dm
 from dimargin.shards.local_engine import LocalEngine
 from dimargin_bench.experiments import replay
 from dimargin_bench.experiments.examine import speed_up
-from dimargin_bench.experiments.replay import TaskTimes, TimedDiODM, TimedDSVRG, TimedShards, makespan
+from dimargin_bench.experiments.replay import TaskTimes, TimedDiODM, TimedDSVRG, TimedShards, error_band, makespan
 from dimargin_bench.experiments.split_data import Split
 
 
@@ -49,6 +49,15 @@ def test_stages_wait_for_each_other_and_the_rest_stays():
     times = TaskTimes(20.0, [[3.0, 3.0, 2.0, 4.0], [5.0]])
     assert times.between == 3.0
     assert [times.on(cores) for cores in (1, 2, 32)] == [20.0, 3 + 7 + 5, 3 + 4 + 5]
+
+
+@given(st.floats(1, 32), st.sampled_from([2, 8, 32]), st.floats(0.2, 5))
+def test_an_error_band_is_as_wide_either_way_and_has_no_more_cores_than_there_are(replayed, cores, error):
+    low, high = error_band(replayed, cores, error)
+    assert low <= replayed <= high <= max(replayed, cores)
+    assert error_band(replayed, cores, 1 / error) == pytest.approx((low, high))
+    assert error_band(replayed, 2, error)[0] == pytest.approx(replayed * min(error, 1 / error))
+    assert error_band(1.0, 1, error) == (1.0, 1.0)
 
 
 def test_the_tasks_of_every_operation_are_timed_but_for_those_of_a_fold(monkeypatch):
@@ -97,6 +106,7 @@ def test_speed_up_grows_with_the_cores(machine, moons):
     X, y = moons
     found = speed_up(machine.fit(X, y), Split(X, y, X, y))
     replayed = [found[f"replayed_{cores}"] for cores in replay.REPLAYED]
-    assert 1 <= replayed[0] <= 2 and replayed[-1] <= 32 and replayed == sorted(replayed)
+    assert replayed[0] == 1 <= replayed[1] <= 2 and replayed[-1] <= 32 and replayed == sorted(replayed)
+    assert found["replay_error"] == pytest.approx(found["measured_2"] / found["replayed_2"])
     assert 0 < found["between_tasks"] < 1 and found["measured_2"] > 0 and found["one_core"] > 0
     assert replayed[-1] <= 1 / found["between_tasks"]  # Amdahl

@@ -180,6 +180,19 @@ def test_curves_are_over_a_number_with_the_points_of_the_paper():
     assert caption == "Speed-up: a, 10 rows." and svg.count("<svg") == 1 and "for exact, replayed" in svg
 
 
+def test_a_replay_has_the_band_of_its_error(monkeypatch):
+    pytest.importorskip("matplotlib")
+    curves = Curves("Speed-up", "cores", "times", {"replayed": {1.0: "replayed_1", 4.0: "replayed_4"}},
+                    errors={"replayed": "replay_error"})  # fmt: skip
+    found = results(figures=(curves,), replayed_1=1.0, replayed_4=3.0, replay_error=0.5)
+    monkeypatch.setattr("dimargin_bench.experiments.pictures.inline", lambda canvas, *_: canvas)
+    ((_, canvas),) = pictures(found, "a, 10 rows", "part")
+    bands = canvas.axes[0].collections
+    assert len(bands) == 2  # one for each method
+    for band in bands:
+        assert {tuple(corner) for corner in band.get_paths()[0].vertices} == {(1.0, 1.0), (4.0, 0.75), (4.0, 4.0)}
+
+
 def test_a_legend_of_long_names_has_room(monkeypatch):
     pytest.importorskip("matplotlib")
     curves = Curves("Speed-up", "cores", "times", {name: {2.0: "replayed_2"} for name in ("a" * 30, "b" * 30)})
