@@ -51,7 +51,7 @@ class _Sweeps:
 
 
 class CoordinateDescent(DualSolver[_Sweeps]):
-    """Line 10: dual coordinate descent by the paper's equation 3, from the start as it is given.
+    """Line 9: dual coordinate descent by the paper's equation 3, from the start as it is given.
 
     A step takes one of the ``2 m`` variables ``alpha = [zeta; beta]``, and every sweep takes all in a
     new random order; the paper does not say in which, nor where to stop: the relative duality gap
@@ -116,7 +116,7 @@ class CoordinateDescent(DualSolver[_Sweeps]):
 
 
 class CoordinateDiODM(DiODM):
-    """Algorithm 1 with strata and coordinate descent as printed (lines 1, 2 and 10), and starts that are rescaled.
+    """Algorithm 1 with strata and coordinate descent as printed (lines 1, 2 and 9), and starts that are rescaled.
 
     It differs from `dimargin.DiODM` in that strata ignore the labels, and in that steps take single
     variables. `stop_level` 1 is the end of the paper's loop, and 0 solves the whole problem, too.
@@ -133,14 +133,15 @@ class CoordinateDiODM(DiODM):
 class ConcatenatingDiODM(CoordinateDiODM):
     """Algorithm 1 of the DiODM paper as printed, for the ODM without intercept, with `stop_level` 1.
 
-    Line 12 concatenates the coefficients of merged parts, and the next solve starts from there: they
-    are as many times too large as parts are merged (docs/algorithms.md#merging). Line 15 returns
-    them, those of the last parts concatenated, so that decision values are as many times too large
-    as there are parts. The loop ends with p parts (line 4).
+    Lines 11 and 12 concatenate the coefficients of merged parts, and the next solve starts from
+    there: they are as many times too large as parts are merged (docs/algorithms.md#merging). Line
+    14 returns those of the last parts, concatenated, so that decision values are as many times too
+    large as there are parts. The loop ends with p parts (line 4).
 
-    Where the paper cannot be followed: line 5 finds the zeros of line 3 converged or not before
-    anything is solved, so that here it is left out for the leaves; line 8 counts parts by the
-    variable that is also the branching. The paper gives no number of landmarks: it is 50.
+    Where the paper cannot be followed: line 5 asks whether alpha has converged before anything is
+    solved, when it is zero by line 3, so that here the leaves are solved first; line 8 counts parts
+    by the variable that is also the branching. What the paper does not say is chosen: there are 50
+    landmarks, and parts are solved to a gap of `level_tol`, the last ones to the estimator's `tol`.
     """
 
     rescales_starts: ClassVar[bool] = False

@@ -1,0 +1,128 @@
+"""The DiODM paper's experiment: its numbers beside ours, parameters, and sentences from made-up results."""
+
+import pytest
+from experiment_methods import made_up
+
+from dimargin_bench.experiments import diodm_methods as methods
+from dimargin_bench.experiments import experiment
+from dimargin_bench.experiments.diodm_parameters import CHOSEN, CHOSEN_SVC
+from dimargin_bench.papers import printed
+
+PARTS = {part.name: part for part in experiment("diodm").parts}
+LAST = "3/3 of the stages"
+
+
+def answer(part, **data):
+    """Return the sentences of a part: for each data set the metrics of some methods, or of (method, case)."""
+    cells = {}
+    for name, found in data.items():
+        for key, metrics in found.items():
+            method, case = key if isinstance(key, tuple) else (key, "")
+            cells[name.replace("_rna", "-rna"), method, case, 0] = metrics
+    return PARTS[part].answer(made_up(PARTS[part], cells)).splitlines()
+
+
+def scores(accuracy, seconds):
+    return {"accuracy": accuracy, "seconds": seconds}
+
+
+def test_parts_have_the_numbers_and_the_order_of_the_paper():
+    assert list(PARTS)[:6] == ["table-1", "figure-1", "figure-1-a", "figure-1-e", "figure-2", "figure-3"]
+    kernels = {name: {cell.parameters.get("kernel", "rbf") for cell in PARTS[name].cells(PARTS[name].data[0], True)
+                      if cell.method.name == methods.DIODM} for name in ("figure-1", "figure-2")}  # fmt: skip
+    assert kernels == {"figure-1": {"linear"}, "figure-2": {"rbf"}}
+    assert all(sample.joined for part in PARTS.values() for sample in part.data)
+
+
+def test_all_numbers_of_table_1_stand_beside_ours():
+    (table,) = PARTS["table-1"].tables
+    names = {"skin-nonskin": "skin_nonskin"}
+    metrics = {"rows": "all_rows", "features": "features"}
+    assert {sample.name for sample in PARTS["table-1"].data} == {*CHOSEN, "gisette"}
+    for one in printed("diodm", "Table 1"):
+        key = names.get(one.data, one.data), methods.MAJORITY.name, metrics[one.metric]
+        assert table.published[key] == float(one.value)
+
+
+def test_speed_ups_of_the_text_stand_at_the_kernel_they_belong_to():
+    for part, speed_up in (("figure-1-a", 5), ("figure-1-e", 9), ("speed-up-rbf", 10)):
+        (table,) = PARTS[part].tables
+        assert set(table.published.values()) == {speed_up} and {key[2] for key in table.published} == {"replayed_32"}
+        (curves,) = PARTS[part].figures
+        assert list(curves.curves["replayed"]) == [1, 2, 4, 8, 16, 32] and curves.errors == {"replayed": "replay_error"}
+
+
+def test_svc_is_tuned_where_the_odm_is():
+    assert set(CHOSEN_SVC) == set(CHOSEN)
+    part = PARTS["figure-2"]
+    for data, (C, gamma) in CHOSEN_SVC.items():
+        assert part.parameters(data, methods.LIBSVM.name) == {"C": C, "gamma": gamma}
+
+
+def test_methods_have_one_name_each():
+    """Tables of methods have the first of a name, so that another one would be described by it."""
+    seen = {}
+    for part in PARTS.values():
+        for method in part.methods:
+            assert seen.setdefault(method.name, method) is method
+
+
+def test_ticks_below_the_share_of_the_more_frequent_class_are_named():
+    (line,) = answer("table-1", ijcnn1={"majority": {"accuracy": 0.9}}, phishing={"majority": {"accuracy": 0.5}})
+    assert "ijcnn1" in line and "90.00%" in line and "Figure 1" in line and "88%" in line
+
+
+def test_trees_are_judged_as_the_paper_counts_and_beside_machines_without_one():
+    diodm, (cascade, dip, dc), whole = methods.DIODM, methods.RIVALS, methods.DIODM_WHOLE
+    others = {cascade: scores(0.8, 3.0), dip: scores(0.8, 3.0)}
+    lines = answer(
+        "figure-2",
+        phishing={diodm: scores(0.9, 1.0), dc: scores(0.7, 2.0), **others, whole: scores(0.9, 4.0),
+                  "exact": scores(0.85, 2.0), "SVC": scores(0.95, 9.0)},
+        cod_rna={diodm: scores(0.7, 9.0), dc: scores(0.71, 2.0), **others, whole: scores(0.7, 9.0),
+                 "exact": scores(0.7, 10.0), "SVC": scores(0.69, 9.0)},
+    )  # fmt: skip
+    axes, trees, exact, best, svc = lines
+    assert "phishing 84 to 92% and to 60 s (here 70.00% to 95.00%, to 9 s)" in axes
+    assert "on 1 of 2 data sets (phishing), and the fastest on 1 of 2 data sets (phishing)" in trees
+    assert trees.endswith("on 4 and on 6 of 6.")
+    assert "0.9 to 2 times" in exact and "slower on 1 of 2 data sets (phishing)" in exact and "0.5 to 0.9" in exact
+    assert "phishing SVC (95.00%; DiODM with 4 parts 90.00%)" in best
+    assert "cod-rna Ca-ODM, 4 parts (80.00%; DiODM with 4 parts 70.00%)" in best
+    assert "more accurate than the exact ODM on 1 of 2 data sets (phishing (by 10 points))" in svc
+    assert "less accurate on 1 of 2 data sets (cod-rna (by 1 points))" in svc
+
+
+def test_gradient_methods_are_compared_after_all_stages():
+    svrg, csvrg, newton = methods.SVRG, methods.CSVRG, methods.NEWTON.name
+    cells = {("acc-DiODM", LAST): scores(0.8, 2.0), (svrg, LAST): scores(0.81, 6.0),
+             (csvrg, LAST): {**scores(0.79, 1.0), "anchor_rows": 10}, (newton, LAST): scores(0.7, 1.0),
+             (svrg, "1/3 of the stages"): scores(0.9, 1.0)}  # fmt: skip
+    _, times, csvrg_line, best, newton_line = answer("figure-3", phishing=cells)
+    assert f"{svrg} take 3 times" in times and f"{csvrg} 0.5 times" in times and "over 5 times" in times
+    assert "on 1 of 1 data sets (phishing)" in csvrg_line  # made-up data have 10 rows
+    assert f"phishing {svrg} (81.00%; acc-DiODM 80.00%)" in best
+    assert "faster than acc-DiODM on 1 of 1 data sets" in newton_line
+
+
+def test_replays_are_given_with_their_error():
+    name = methods.TIMED_GRADIENT.name
+    lines = answer("figure-1-a", phishing={name: {"replayed_32": 4.0, "replay_error": 0.5}})
+    assert "phishing 4 (between 0.12 and 32)" in lines[0] and "differ by 100% (median)" in lines[0]
+    assert lines[1] == "The paper says over 5 times."
+    assert PARTS["figure-1-a"].answer(made_up(PARTS["figure-1-a"], {})) == ""
+
+
+def test_printed_algorithms_are_compared_with_mended_ones_and_with_no_tree():
+    work = {methods.PRINTED_WHOLE: 6e6, methods.MENDED_WHOLE: 3e6, methods.PLAIN: 2e6}
+    cells = {name: {"kernel_evaluations": value} for name, value in work.items()}
+    cells[methods.PRINTED_TREE] = {"global_gap": 1.5}
+    cells |= {methods.PRINTED_GRADIENT: {"global_objective": 50.0}, methods.NO_INTERCEPT: {"global_objective": 5.0}}
+    starts, end, gradient = answer("literal-or-mended", phishing=cells)
+    assert "take 2 times the kernel values of rescaled ones" in starts and "and 3 times those" in starts
+    assert "rescaled starts take 1.5 times" in starts and "relative gap of 1.5" in end and "at 10 times" in gradient
+
+
+@pytest.mark.parametrize("part", [name for name, part in PARTS.items() if part.answer])
+def test_without_results_nothing_is_said(part):
+    assert PARTS[part].answer(made_up(PARTS[part], {("phishing", PARTS[part].methods[0].name, "", 0): {}})) == ""
