@@ -216,7 +216,7 @@ _PARTS = (
         f"{LITERAL_LAM:g}, and Algorithm 2, which is linear, without intercept. Objectives and gaps are those of the "
         "whole problem, whatever was solved. Kernel values are counted as if each step computed the row it reads.",
         data=_samples("phishing", "a7a", "cod-rna", "ijcnn1", rows=4000),
-        quick_data=_samples("phishing", "cod-rna", rows=2000),
+        quick_data=_samples("phishing", "cod-rna", rows=1200),
         methods=(*methods.LITERAL_TREES, *methods.LITERAL_GRADIENT),
         parameters=_literal,
         examine=of_all_rows,
