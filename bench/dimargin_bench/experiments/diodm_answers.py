@@ -109,7 +109,7 @@ def _among_trees(accuracies: Scores, seconds: Scores, section: str, accuracy: st
     return (
         f"With 4 parts, the end of the paper's loop, DiODM is the most accurate of the trees, or within "
         f"{100 * _SAME:g} points of it, {_count(best, n)}, and the fastest {_count(fastest, n)}. "
-        f"The paper says: on {said(section, accuracy):g} and on {six} of {six}."
+        f"The paper counts {said(section, accuracy):g} and {six} of {six} data sets."
     )
 
 

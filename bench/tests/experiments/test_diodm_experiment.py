@@ -85,7 +85,7 @@ def test_trees_are_judged_as_the_paper_counts_and_beside_machines_without_one():
     axes, trees, exact, best, svc = lines
     assert "phishing 84 to 92% and to 60 s (here 70.00% to 95.00%, to 9 s)" in axes
     assert "on 1 of 2 data sets (phishing), and the fastest on 1 of 2 data sets (phishing)" in trees
-    assert trees.endswith("on 4 and on 6 of 6.")
+    assert trees.endswith("counts 4 and 6 of 6 data sets.")
     assert "0.9 to 2 times" in exact and "slower on 1 of 2 data sets (phishing)" in exact and "0.5 to 0.9" in exact
     assert "phishing SVC (95.00%; DiODM with 4 parts 90.00%)" in best
     assert "cod-rna Ca-ODM, 4 parts (80.00%; DiODM with 4 parts 70.00%)" in best
