@@ -213,7 +213,7 @@ EXPERIMENT = Experiment(
     title="Gossip and its rivals",
     about="Sites that keep their rows learn a linear machine together: by what they send, and how near they come to "
     "the machine of all rows.",
-    source="Dutta, Nguyen: GADGET SVM: a gossip-based sub-gradient SVM solver",
+    source="A Consensus Algorithm for Linear Support Vector Machines (earlier: Dutta, Nataraj, arXiv:1812.02261)",
     parts=_PARTS,
     libraries=("networkx", "msgspec"),
 )

@@ -1,8 +1,9 @@
 r"""GADGET as its paper has it: a step of Pegasos, then Push-Sum in which half of the mass goes to one random neighbour.
 
-All sites minimise ``alpha/2 |w|^2 + 1/N sum_i max(0, 1 - y_i w.x_i)`` (C. Dutta, H. Nguyen, "GADGET
-SVM: a gossip-based sub-gradient SVM solver"; alpha is the paper's lambda, and ``eta = 1/(alpha t)``
-below). A message is one vector and one weight, for one neighbour.
+All sites minimise ``alpha/2 |w|^2 + 1/N sum_i max(0, 1 - y_i w.x_i)`` ("A consensus algorithm
+for linear support vector machines"; an earlier version is H. Dutta, N. Nataraj, arXiv:1812.02261;
+alpha is the paper's lambda, and ``eta = 1/(alpha t)`` below). A message is one vector and one
+weight, for one neighbour.
 
 "printed" is the pseudo-code with what its errors do (uniform_printed.py), "mended" puts them right
 (uniform_mended.py). The default, ``GossipSVMClassifier(algorithm="gadget")``, sends more to all

@@ -1,7 +1,8 @@
 r"""Site of GADGET as its paper prints it.
 
-The pseudo-code (C. Dutta, H. Nguyen, "GADGET SVM: a gossip-based sub-gradient SVM solver") leaves
-questions open. Iteration t with ``eta = 1/(alpha t)``, and the reading that was taken of each line:
+The pseudo-code ("A consensus algorithm for linear support vector machines", Algorithm 3;
+an earlier version is H. Dutta, N. Nataraj, arXiv:1812.02261) leaves questions open. Iteration t
+with ``eta = 1/(alpha t)``, and the reading that was taken of each line:
 
     (a)  draw one example                        read as a batch B_i of one or more rows, or of all, which is what
     (b)  for all M_i examples of the site        line (b) wants; the two contradict each other

@@ -104,9 +104,10 @@ class DistEval(BinaryRival):
 
     References
     ----------
-    D. Wang et al., "A scalable support vector machine for distributed classification in ad hoc
-    sensor networks", Neurocomputing 2010; C. Dutta, H. Nguyen, "GADGET SVM: a gossip-based
-    sub-gradient SVM solver".
+    D. Wang, J. Zheng, Y. Zhou, J. Li, "A scalable support vector machine for distributed
+    classification in ad hoc sensor networks", Neurocomputing 74, 2010; "A consensus algorithm for
+    linear support vector machines" (the GADGET paper), an earlier version of which is H. Dutta, N.
+    Nataraj, arXiv:1812.02261.
 
     Examples
     --------

@@ -70,7 +70,8 @@ class PseudoDistributed(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     References
     ----------
-    C. Dutta, H. Nguyen, "GADGET SVM: a gossip-based sub-gradient SVM solver".
+    "A consensus algorithm for linear support vector machines" (the GADGET paper), an earlier version
+    of which is H. Dutta, N. Nataraj, arXiv:1812.02261.
 
     Examples
     --------

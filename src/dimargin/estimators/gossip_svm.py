@@ -178,9 +178,11 @@ class GossipSVMClassifier(LinearMarginClassifier):
 
     References
     ----------
-    C. Dutta, H. Nguyen, "GADGET SVM: a gossip-based sub-gradient SVM solver"; S. Shalev-Shwartz et
-    al., "Pegasos", ICML 2007; S. Pu, W. Shi, J. Xu, A. Nedic, "Push-Pull gradient methods for
-    distributed optimization in networks", IEEE TAC 2021.
+    "A consensus algorithm for linear support vector machines" (the GADGET paper), an earlier version
+    of which is H. Dutta, N. Nataraj, arXiv:1812.02261; S. Shalev-Shwartz, Y. Singer, N. Srebro,
+    "Pegasos: primal estimated sub-gradient solver for SVM", ICML 2007; S. Pu, W. Shi, J.
+    Xu, A. Nedic, "Push-Pull gradient methods for distributed optimization in networks", IEEE TAC
+    2021.
 
     Examples
     --------
