@@ -2,10 +2,10 @@ r"""MSG-SVM, SSG-SVM and ASG-SVM: sites that tell one another rows until no site
 
 Site i trains a machine on its set D_i, at first its own rows, selects some of them
 (`row_selection.py`), and sends its neighbours those that they lack; they add them to their sets and
-do likewise (Flouri, Beferull-Lozano, Tsakalides, "Training a SVM-based classifier in distributed
-sensor networks", EUSIPCO 2006; "Distributed consensus algorithms for SVM training in wireless
-sensor networks", EUSIPCO 2008; "Optimal gossip algorithm for distributed consensus SVM training in
-wireless sensor networks", DSP 2009). Sets only ever grow.
+do likewise (Flouri, Beferull-Lozano, Tsakalides, "Training a support vector machine
+based classifier in distributed sensor networks", EUSIPCO 2006; "Distributed consensus algorithms
+for SVM training in wireless sensor networks", EUSIPCO 2008; "Optimal gossip algorithm for
+distributed consensus SVM training in wireless sensor networks", DSP 2009). Sets only ever grow.
 
 Every row counts as much in the machine of a site as it does in that of all sites,
 

@@ -59,8 +59,8 @@ class Pegasos(LinearRival):
 
     References
     ----------
-    S. Shalev-Shwartz, Y. Singer, N. Srebro, A. Cotter, "Pegasos: primal estimated sub-gradient
-    solver for SVM", ICML 2007 and Mathematical Programming 127, 2011.
+    S. Shalev-Shwartz, Y. Singer, N. Srebro, "Pegasos: primal estimated sub-gradient solver for
+    SVM", ICML 2007; with A. Cotter, Mathematical Programming 127, 2011.
 
     Examples
     --------

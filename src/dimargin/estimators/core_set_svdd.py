@@ -28,7 +28,7 @@ class CoreSetSVDD(CoreSetDetector):
 
     Minimises ``R^2 + C/4 sum_i s_i (|phi(x_i) - c|^2 - R^2)_+^2`` over centre c and radius R. The
     dual is the smallest ball around points with the products ``k(x_i, x_j) + delta_ij / (C s_i)``
-    (core-set paper, section II; Tax, Duin, "Support vector data description", Machine Learning
+    (core-set paper, section III-B; Tax, Duin, "Support vector data description", Machine Learning
     2004, with squared slack). ``C=inf`` has no row outside.
 
     Parameters

@@ -45,7 +45,7 @@ class CoreSetSVMClassifier(KernelMarginClassifier):
         as in the paper. This does not bound the error of the machine (with 0.1, as in the paper,
         predictions are at chance level) unless ``epsilon = tol * rho / (2 r^2)``, often below 1e-4.
     kernel : {"linear", "poly", "rbf", "laplacian", "precomputed"} or callable, default="rbf"
-        As in `SVMClassifier`; the diagonal need not be constant (Tsang, Kwok, Zurada 2006).
+        As in `SVMClassifier`; the diagonal need not be constant.
     %(gamma, degree, coef0, tol)s
     max_iter : int, default=1000
         Maximum number of rounds; the core-set grows once per round, after a pass over the rows.
@@ -114,8 +114,8 @@ class CoreSetSVMClassifier(KernelMarginClassifier):
     References
     ----------
     G. Notarstefano, "A core-set approach for distributed quadratic programming in big-data
-    classification"; I. Tsang, J. Kwok, P.-M. Cheung, "Core vector machines", JMLR 6, 2005; I.
-    Tsang, J. Kwok, J. Zurada, "Generalized core vector machines", IEEE TNN 17, 2006.
+    classification"; I. W. Tsang, J. T. Kwok, P.-M. Cheung, "Core vector machines: fast SVM training
+    on very large data sets", JMLR 6, 2005.
 
     Examples
     --------

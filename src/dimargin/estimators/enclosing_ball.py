@@ -91,8 +91,7 @@ def minimum_enclosing_ball(
 ) -> EnclosingBall:
     r"""Find the smallest ball around points, up to a factor, and the few points that determine it.
 
-    Its centre ``c = sum_i x_i phi(p_i)`` solves the dual (Tsang, Kwok, Cheung 2005, equation 2; core-set paper,
-    section II)
+    Its centre ``c = sum_i x_i phi(p_i)`` solves the dual (core-set paper, equation 2; Tsang, Kwok, Cheung 2005)
 
         maximise  ``sum_i x_i k(p_i, p_i) - sum_ij x_i x_j k(p_i, p_j)``  over ``x >= 0, sum_i x_i = 1``,
 
@@ -153,8 +152,9 @@ def minimum_enclosing_ball(
 
     References
     ----------
-    M. Badoiu, K. Clarkson, "Optimal core-sets for balls", Computational Geometry 40, 2008; I.
-    Tsang, J. Kwok, P.-M. Cheung, "Core vector machines", JMLR 6, 2005.
+    M. Badoiu, K. L. Clarkson, "Optimal core-sets for balls", Computational Geometry 40, 2008; I. W.
+    Tsang, J. T. Kwok, P.-M. Cheung, "Core vector machines: fast SVM training on very large data
+    sets", JMLR 6, 2005.
 
     Examples
     --------

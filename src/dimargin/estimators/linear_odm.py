@@ -113,8 +113,8 @@ class LinearODMClassifier(LinearMarginClassifier):
 
     References
     ----------
-    T. Zhang, Z.-H. Zhou, "Optimal margin distribution machine", IEEE TKDE 2019; "Scalable optimal
-    margin distribution machine", IJCAI 2023.
+    T. Zhang, Z.-H. Zhou, "Optimal margin distribution machine", IEEE TKDE 32, 2019; "Distributed
+    optimal margin distribution machine" (the DiODM paper), under review at ICLR 2022.
 
     Examples
     --------

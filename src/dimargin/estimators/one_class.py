@@ -20,7 +20,7 @@ class OneClassCoreSetSVM(CoreSetDetector):
 
     Minimises ``1/2 |w|^2 - rho + C/2 sum_i s_i (rho - w.phi(x_i))_+^2`` over w and rho. The
     solution is the hyperplane farthest from the origin with the inliers on its other side (core-set
-    paper, section II, with all labels one and no intercept; Schoelkopf et al., "Estimating the
+    paper, section III-B, with all labels one and no intercept; Schoelkopf et al., "Estimating the
     support of a high-dimensional distribution", Neural Computation 2001, with squared slack). The
     dual is the smallest ball around points with the inner products
     ``k(x_i, x_j) + delta_ij / (C s_i)``, treated as if all had the same norm.

@@ -9,8 +9,8 @@ other rows. At a gap of 1e-3 the core-set is 4% smaller than the support of the 
 (squared hinge on svmguide1, cod-rna and covtype; bench/scripts/bench_cited.py).
 
 With `epsilon` the solve stops by the ball. The squared hinge with ``phi_i(g) = -g + g^2 / (2 C_i)``
-is a ball (core-set paper, equation 6 and what follows; Tsang, Kwok, Zurada 2006 for kernels whose
-diagonal is not constant): ``x = g / sum g`` solves
+is a ball (core-set paper, equations 6 and 7; the diagonal of the kernel need not be constant):
+``x = g / sum g`` solves
 
     minimise  x' K~ x  over the simplex,  K~ = Q + diag(1 / C),
     rho = x' K~ x,   r^2 = eta - rho,   distance_i^2 = eta + rho - 2 (K~ x)_i,   eta = max_i K~_ii,

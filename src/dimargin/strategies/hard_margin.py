@@ -2,8 +2,7 @@ r"""Hard-margin machine: the hyperplane farthest from all rows that separates th
 
 For infinite C, and the points ``y_i phi(x_i)`` treated as equally long, the smallest ball around them is
 centred at the point of their convex hull that is nearest to the origin (core-set paper, equation 6
-without slack; Tsang, Kwok, Zurada, IEEE TNN 2006, section III). For weights x of sum one and margins
-``q = Qx``,
+without slack). For weights x of sum one and margins ``q = Qx``,
 
     min_i q_i / sqrt(x'Qx)  <=  widest margin of any hyperplane  <=  sqrt(x'Qx),
 

@@ -1,7 +1,7 @@
 r"""Core-set consensus, in which sites agree on the few points that determine a ball or a margin machine.
 
 Site i holds a core-set C_i, receives those of others, and repeats, at any time (core-set paper,
-algorithm 2):
+algorithm 1):
 
     S   <- own points + C_i + the C_j that it has received
     C_0 <- the best of C_i and these C_j:  the largest radius; among equal ones the first by the names of its points

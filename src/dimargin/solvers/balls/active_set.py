@@ -3,9 +3,9 @@ r"""Exact solver for the smallest ball around few points, given their inner prod
     maximise  q'x - x'Gx  over the simplex
 
 is the dual of the minimum enclosing ball, where G holds the products of points and q its diagonal
-(Tsang, Kwok, Cheung, "Core vector machines", JMLR 2005, equation 2). The squared distance of point
+(Tsang, Kwok, Cheung, "Core vector machines", JMLR 2005). The squared distance of point
 i from the centre is ``q_i - 2 (Gx)_i + x'Gx``. A constant q makes it the machine whose points have
-that length (Tsang, Kwok, Zurada, "Generalized core vector machines", IEEE TNN 2006).
+that length.
 
 The solver is an active-set method: the farthest point enters, the optimal weights of the active
 points are found on the face that they span, and a point whose weight would become negative leaves.

@@ -1,7 +1,7 @@
 """Core-sets of a fixed size, improved by exchanging one point at a time.
 
 The routine of Badoiu and Clarkson, "Optimal core-sets for balls", Computational Geometry 2008
-(core-set paper, section III), for k points C:
+(core-set paper, section IV-A), for k points C:
 
     a = the point farthest from the centre of C's ball,  C_a = C + a
     b = the point without which the ball of C_a is largest

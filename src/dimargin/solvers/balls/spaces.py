@@ -3,7 +3,7 @@
 Solvers need products of a few points (`Points.enclose`) and the distances of all points from a
 centre, which take a pass. With `softness` a point may lie outside at a cost: ``softness_i`` is
 added to the diagonal of the products, as if every point had a coordinate of its own (core-set
-paper, section II; Tsang, Kwok, Cheung 2005, section 3.2).
+paper, section III-A; Tsang, Kwok, Cheung 2005).
 """
 
 from __future__ import annotations
@@ -292,9 +292,8 @@ class MarginSpace(KernelSpace):
     """Signed points of equal length in the space of a kernel, whose ball is a margin machine.
 
     If all ``k(x, x)`` are replaced by a constant, the dual is ``minimise x'K~x`` over the simplex
-    for any kernel (Tsang, Kwok, Zurada, "Generalized core vector machines", IEEE TNN 2006, section
-    III). Parameters are those of `KernelSpace`. Without softness this is the hard-margin machine,
-    and rho the square of its margin.
+    for any kernel. Parameters are those of `KernelSpace`. Without softness this is the hard-margin
+    machine, and rho the square of its margin.
     """
 
     def __init__(self, kernel: KernelMatrix, softness: Floats | None = None, signs: Floats | None = None) -> None:
