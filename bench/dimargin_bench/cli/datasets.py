@@ -1,8 +1,9 @@
-"""``dimargin datasets list | path | fetch``: the data sets of the papers, by name."""
+"""``dimargin datasets list | path | fetch | convert``: the data sets of the papers, by name."""
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -15,6 +16,7 @@ from dimargin.cli.shared import JsonOption, Output, QuietOption
 from dimargin.system.printing import printable
 from dimargin_bench.datasets import fetch, path
 from dimargin_bench.datasets.catalogue import CATALOGUE, Entry, entry_of
+from dimargin_bench.datasets.conversion import convert
 from dimargin_bench.datasets.places import cache_folder, data_folder, find
 from dimargin_bench.datasets.records import read_record, trust
 
@@ -74,6 +76,8 @@ def _facts(entry: Entry) -> dict[str, Any]:
         "features": entry.features,
         "papers": list(entry.papers),
         "addresses": [file.address for file in entry.files if file.address],
+        "raw_files": list(entry.raw),
+        "also_called": list(entry.printed),
     }
 
 
@@ -122,11 +126,28 @@ def _fetch(names: NamesArgument, quiet: QuietOption = False) -> None:
                 out.say(f"  SHA256 {record.sha256}, recorded because no public checksum is known")
 
 
+def _convert(
+    name: NameArgument,
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="The public raw files, compressed or not.")],
+    output: Annotated[Path | None, typer.Option(help="Folder of the result; by default the cache.")] = None,
+    quiet: QuietOption = False,
+) -> None:
+    """Make the files of a data set that is not public as LIBSVM text from its public raw files.
+
+    Example: dimargin datasets convert kddcup99 kddcup.data.gz corrected.gz
+
+    dimargin datasets list --json names the raw files of each data set, and where they are public.
+    """
+    out = Output(False, quiet)
+    for made, n_rows in convert(entry_of(name), files, output or cache_folder()):
+        out.say(f"{made}: {n_rows:,} rows")
+
+
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     datasets = Application(
-        name="datasets", help="List, find and fetch the data sets of the papers.", no_args_is_help=True
+        name="datasets", help="List, find, fetch and convert the data sets of the papers.", no_args_is_help=True
     )
-    for name, command in (("list", _list), ("path", _path), ("fetch", _fetch)):
+    for name, command in (("list", _list), ("path", _path), ("fetch", _fetch), ("convert", _convert)):
         datasets.command(name)(command)
     app.add_typer(datasets)

@@ -69,7 +69,10 @@ def found_or_missing(entry: Entry) -> list[tuple[PublicFile, Found]]:
                 f"{what}. `dimargin datasets fetch {entry.name}` gets {' and '.join(addresses)}; "
                 f"or put a copy into {folders()}"
             )
-        raise FileNotFoundError(f"{what}: {entry.note}. Put LIBSVM text of that name into {folders()}")
+        made = f"`dimargin datasets convert {entry.name} {' '.join(entry.raw)}` makes it of them" if entry.raw else ""
+        text = f"put LIBSVM text of that name into {folders()}"
+        advice = f"{made}; or {text}" if made else text[0].upper() + text[1:]
+        raise FileNotFoundError(f"{what}: {entry.note}. {advice}")
     return [(file, found) for file, found in files if found is not None]
 
 

@@ -65,14 +65,26 @@ def test_the_list_says_where_each_file_is(dimargin, server, tmp_path, monkeypatc
     assert facts["data_sets"]["toy"] == {
         "rows": 2000, "test_rows": 2000, "features": 3, "papers": ["DC-SVM", "DiODM"],
         "addresses": [f"{server.home}toy.bz2", f"{server.home}toy.t"],
-        "where": "DIMARGIN_DATA; toy.t: missing", "note": "",
+        "where": "DIMARGIN_DATA; toy.t: missing", "note": "", "raw_files": [], "also_called": [],
     }  # fmt: skip
+
+
+def test_raw_files_are_converted_into_a_folder_or_the_cache(dimargin, cache, tmp_path):
+    raw = tmp_path / "bio_train.dat"
+    raw.write_text("\n".join(f"279 {k} {k % 2} {'0.5 ' * 74}" for k in range(3)))
+    for folder, options in ((tmp_path / "made", ["--output", str(tmp_path / "made")]), (cache, [])):
+        status, _, err = dimargin("datasets", "convert", "protein", str(raw), *options)
+        assert status == 0 and err == f"{folder / 'protein'}: 3 rows\n"
+        assert (folder / "protein").read_text().splitlines()[1].startswith("+1 1:0.5 2:0.5 ")
+    assert dimargin("datasets", "path", "protein")[1] == f"{cache / 'protein'}\n"
+    assert "is made of bio_train.dat" in dimargin("datasets", "convert", "protein", "a", "b")[2]
 
 
 def test_mistakes_are_a_line(dimargin, server, cache):
     for arguments, words in (
         (["fetch", "toy", "tya"], "there is no data set 'tya'"),
-        (["path", "covtype"], "did you mean 'covtype.libsvm.binary'?"),
+        (["path", "ijcnn"], "did you mean 'ijcnn1'?"),
+        (["path", "covtype"], "covtype.libsvm.binary.bz2 is missing"),
         (["fetch", "reuters"], "reuters and reuters.t are missing: sparse text"),
         (["fetch", "gone"], "404"),
     ):

@@ -125,3 +125,13 @@ def test_what_is_missing_is_the_data_set_of_which_it_is_made(monkeypatch, tmp_pa
     monkeypatch.setenv("DIMARGIN_CACHE", str(tmp_path))
     with pytest.raises(MissingDataError, match="usps"):
         load("usps, 4 or 9")
+
+
+def test_pictures_keep_their_pixels_and_digits_are_round_or_not():
+    pixels, digits = np.random.default_rng(0).integers(0, 256, size=(100, 784)).astype(float), np.arange(100) % 10
+    split = load("mnist8m", read=lambda name: DataRows(pixels, digits, None, None))
+    assert split.X.max() == 255 and split.y.tolist().count(1) == 40 and split.X.shape == (80, 784)
+    rows = {tuple(row): label for row, label in zip(split.X, split.y, strict=True)}
+    expected = {tuple(row): 1 if digit in (0, 3, 6, 8, 9) else -1 for row, digit in zip(pixels, digits, strict=True)}
+    assert rows.items() <= expected.items()
+    assert load("cifar", read=lambda name: DataRows(pixels, digits, pixels, digits)).X.max() == 255
