@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import math
+import tomllib
+from collections.abc import Mapping
 from functools import partial
+from itertools import product
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -51,7 +55,8 @@ class Ball(BaseEstimator):
         self.centre_, self.radius_ = centre, minimum_enclosing_ball(X, 0).radius
         reach = float(np.linalg.norm(X - centre, axis=1).max())
         self.metrics_ = {"squared_radius": squared_radius, "radius_ratio": math.sqrt(squared_radius) / self.radius_,
-                         "reach_ratio": reach / self.radius_}  # fmt: skip
+                         "reach_ratio": reach / self.radius_, "own_reach_ratio": reach / math.sqrt(squared_radius),
+                         "centre_norm": float(np.linalg.norm(centre))}  # fmt: skip
 
 
 class SmallestBall(Ball):
@@ -67,15 +72,17 @@ class SmallestBall(Ball):
 
 
 class ConsensusBall(Ball):
-    """The ball on which nodes of one point each agree, on a random digraph that is drawn again at every step.
+    """The ball on which nodes agree, on a random digraph that is drawn again at every step: Algorithm 1 of the paper.
 
-    Messages are lost with probability `loss`; with one above zero nodes do not keep step, a message
-    takes up to a round, and a fifth arrive twice.
+    Every node has `n_points` points, one as in section V, or several as in Remark IV.2. Messages
+    are lost with probability `loss`; with one above zero nodes do not keep step, a message takes up
+    to a round, and a fifth arrive twice. What differs from the printed algorithm, and why, is in
+    docs/algorithms.md#core-set-consensus.
     """
 
-    def __init__(self, epsilon: float = 0.1, loss: float = 0.0, random_state: int = 0) -> None:
+    def __init__(self, epsilon: float = 0.1, loss: float = 0.0, n_points: int = 1, random_state: int = 0) -> None:
         super().__init__(epsilon, random_state)
-        self.loss = loss
+        self.loss, self.n_points = loss, n_points
 
     def fit(self, X: Any, y: Any) -> Self:
         """Let the nodes agree, and keep squared radius and norm of the centre of every node at every step."""
@@ -84,12 +91,12 @@ class ConsensusBall(Ball):
         from dimargin.gossip.simulation.core_set_run import CoreSetRun
         from dimargin.gossip.topology import changing_digraphs
 
-        n, is_lossy = len(X), self.loss > 0
+        n, n_nodes, is_lossy = len(X), len(X) // self.n_points, self.loss > 0
         quiet = _MORE_QUIET if is_lossy else _QUIET
         settings = CoreSetSettings(epsilon=self.epsilon, size=math.ceil(1 / self.epsilon), quiet_rounds=quiet)
         conditions = Conditions.asynchronous(self.loss, duplication=0.2) if is_lossy else Conditions()
-        graph = changing_digraphs(n, _EDGES, self.random_state)
-        run = CoreSetRun(X, np.ones(n), np.arange(n), n, settings, graph, conditions, self.random_state)
+        graph, nodes = changing_digraphs(n_nodes, _EDGES, self.random_state), np.arange(n) % n_nodes
+        run = CoreSetRun(X, np.ones(n), nodes, n_nodes, settings, graph, conditions, self.random_state)
         rounds: list[int] = []
         radii: list[list[float]] = []
         norms: list[list[float]] = []
@@ -127,8 +134,30 @@ def core_set(kernel: str, random_state: int, max_iter: int = 2000, **parameters:
 
 
 def gadget(random_state: int, max_iter: int, **parameters: Any) -> GossipSVMClassifier:
-    """Make GADGET of sites, which ends after so many rounds, if not before."""
-    return GossipSVMClassifier(max_iter=max_iter, random_state=random_state, **_SHARED, **parameters)
+    """Make GADGET of sites, which ends after so many rounds, if not before; with an intercept, as core-sets have."""
+    shared = {**_SHARED, "fit_intercept": True}
+    return GossipSVMClassifier(max_iter=max_iter, random_state=random_state, **shared, **parameters)
+
+
+def msg_svm(random_state: int, max_iter: int, **parameters: Any) -> GossipSVMClassifier:
+    """Make a machine of sites that send support vectors."""
+    return gadget(random_state, max_iter, algorithm=SetGossip(), share_rows=True, **parameters)
+
+
+def admm(
+    random_state: int, max_iter: int, rho: float, over_relaxation: float, **parameters: Any
+) -> GossipSVMClassifier:
+    """Make a machine of sites that agree by consensus ADMM."""
+    algorithm = ConsensusADMM(rho=rho, over_relaxation=over_relaxation)
+    return gadget(random_state, max_iter, algorithm=algorithm, **parameters)
+
+
+def choco(
+    random_state: int, max_iter: int, consensus: float, step_size: float, decay: float, **parameters: Any
+) -> GossipSVMClassifier:
+    """Make a machine of sites that learn by CHOCO-SGD with four bits a number; `consensus` is its gamma."""
+    algorithm = ChocoSGD(Quantised(7), gamma=consensus, step_size=step_size, decay=decay)
+    return gadget(random_state, max_iter, algorithm=algorithm, **parameters)
 
 
 def kernel_gadget(
@@ -139,11 +168,10 @@ def kernel_gadget(
 
 
 SMALLEST = Method("smallest ball", SmallestBall, "of all points, in one place: the least squared radius there is")
-AGREEING = (
-    Method("consensus", ConsensusBall, "core-set consensus in step, nothing lost", simulated=_NETWORK),
-    Method("consensus, bad weather", partial(ConsensusBall, loss=0.3),
-           "nodes out of step, messages up to a round late, 30% of them lost and 20% doubled", simulated=_NETWORK),
-)  # fmt: skip
+CONSENSUS = Method("consensus", ConsensusBall, "core-set consensus in step, nothing lost", simulated=_NETWORK)
+LOSSY = Method("consensus, bad weather", partial(ConsensusBall, loss=0.3),
+               "nodes out of step, messages up to a round late, 30% of them lost and 20% doubled",
+               simulated=_NETWORK)  # fmt: skip
 
 
 def _machines(kernel: str) -> tuple[Method, ...]:
@@ -172,19 +200,47 @@ KERNEL_GADGET = tuple(
 CORE_SETS = tuple(method for kernel in ("linear", "rbf") for method in _machines(kernel))
 
 
-def rival(algorithm: Any, random_state: int, max_iter: int, **parameters: Any) -> GossipSVMClassifier:
-    """Make a machine of sites that learn by one of GADGET's rivals."""
-    share_rows = isinstance(algorithm, SetGossip)
-    return gadget(random_state, max_iter, algorithm=algorithm, share_rows=share_rows, **parameters)
-
-
+_RIVALS: dict[str, tuple[Any, str]] = {
+    "admm": (admm, "consensus ADMM"),
+    "choco": (choco, "CHOCO-SGD, four bits a number"),
+    "msg-svm": (msg_svm, "gossip of support vectors, which leave their sites"),
+}
 RIVALS = tuple(
-    Method(f"{name}, {rounds} rounds", partial(rival, algorithm, max_iter=rounds), f"{what}: {rounds} rounds",
+    Method(f"{name}, {rounds} rounds", partial(make, max_iter=rounds), f"{what}: {rounds} rounds",
            simulated=_NETWORK, problem="hinge", line=name, ends_early=True)
-    for name, algorithm, what in (
-        ("admm", ConsensusADMM(rho=0.3, over_relaxation=1.6), "consensus ADMM"),
-        ("choco", ChocoSGD(Quantised(7), gamma=0.9, step_size=1.0, decay=300.0), "CHOCO-SGD, four bits a number"),
-        ("msg-svm", SetGossip(), "gossip of support vectors, which leave their sites"),
-    )
+    for name, (make, what) in _RIVALS.items()
     for rounds in _ROUNDS
 )  # fmt: skip
+
+# ---- steps and penalties ---------------------------------------------------------------------------------------------
+
+TUNED: Mapping[str, Mapping[str, Mapping[str, float]]] = tomllib.loads(
+    Path(__file__).with_name("coreset_tuned.toml").read_text(encoding="utf-8")
+)
+"""Parameters of the rivals by data set, of the part "tuning", and "other" for files of the user's."""
+
+
+def tuned(data: str, line: str) -> Mapping[str, float]:
+    """Return the parameters of a rival on a data set; none of those that have none."""
+    return TUNED.get(data, TUNED["other"]).get(line, {})
+
+
+def _grid(line: str, **values: tuple[float, ...]) -> tuple[Method, ...]:
+    """Return a method for each point of a grid, after 300 rounds."""
+    make, _ = _RIVALS[line]
+    points = (dict(zip(values, point, strict=True)) for point in product(*values.values()))
+    return tuple(_point(line, make, point) for point in points)
+
+
+def _point(line: str, make: Any, point: Mapping[str, float]) -> Method:
+    words = ", ".join(f"{name}={value:g}" for name, value in point.items())
+    return Method(f"{line}, {words}", partial(make, max_iter=300, **point), f"{line} with {words}: 300 rounds",
+                  simulated=_NETWORK, problem="hinge", line=line, ends_early=True)  # fmt: skip
+
+
+GRID = (
+    *_grid("admm", rho=(0.01, 0.03, 0.1, 0.3, 1.0), over_relaxation=(1.0, 1.6)),
+    *_grid(
+        "choco", consensus=(0.3, 0.9), step_size=(0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0), decay=(100.0, 300.0, 1000.0)
+    ),
+)

@@ -108,6 +108,10 @@ METRICS = {
     "reach_ratio": Metric(
         "farthest / smallest", lambda value: number(value, 5), "distance from the centre, over the smallest radius"
     ),
+    "own_reach_ratio": Metric(
+        "farthest / radius", lambda value: number(value, 5), "distance from the centre, over the radius of the ball"
+    ),
+    "centre_norm": Metric("norm of the centre", lambda value: number(value, 4), "of the ball"),
     "peak_memory": Metric("peak memory", size, "of the process of the cell, with Python, its libraries and the data"),
 }
 """All metrics, by the keys that cells, tables and files have; a method without one lacks its key."""
