@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dimargin_bench.gossip_rivals.gossip_learning import GossipLearning as GossipLearning
     from dimargin_bench.gossip_rivals.liars import lying as lying
     from dimargin_bench.gossip_rivals.mom_dsvm import MoMDSVM as MoMDSVM
+    from dimargin_bench.gossip_rivals.reduced_hulls import ReducedHulls as ReducedHulls
     from dimargin_bench.gossip_rivals.set_gossip import SetGossip as SetGossip
     from dimargin_bench.gossip_rivals.uniform_gossip import UniformGadget as UniformGadget
 else:

@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -44,14 +44,18 @@ class RowSelection:
         return np.flatnonzero(support)
 
     def _hulls(self, rows: HingeRows) -> Indices:
-        """Return the vertices of all classes; a row that was none before is none among more rows."""
+        """Return the outer rows of all classes; a row that was none before is none among more rows."""
         if self._seen < rows.n_rows:
             pool = np.concatenate([self._vertices, np.arange(self._seen, rows.n_rows)])
             codes = codes_of(rows.signs[:, pool])
             parts = (pool[codes == code] for code in np.unique(codes))
-            found = [part[hull_vertices(rows.X[part])] for part in parts]
+            found = [part[self.outer(rows.X[part])] for part in parts]
             self._vertices, self._seen = np.sort(np.concatenate(found)), rows.n_rows
         return self._vertices
+
+    def outer(self, X: Any) -> Indices:
+        """Return which rows of a class are vertices of their hull."""
+        return hull_vertices(X)
 
     def _nearest(self, rows: HingeRows, weights: Floats) -> Indices:
         """Return the rows nearest to the planes, of either side; rows before others that are equally near."""

@@ -102,6 +102,10 @@ class SetGossip(SiteAlgorithm):
         for name in ("share", "tol"):
             check_between(name, getattr(self, name), 0, 1, high_included=True)
 
+    def row_selection(self) -> RowSelection:
+        """Return the rule by which a site selects rows."""
+        return RowSelection(self.selection, self.share)
+
     def program(self, problem: Problem, name: str, rows: HingeRows, seed: tuple[int, ...]) -> SetGossipSite:
         """Return the program of the site `name`; it draws nothing.
 
@@ -140,7 +144,7 @@ class SetGossipSite(SiteProgram):
         self.machine = HingeMachine.untrained(rows)
         self.rounds = self.rows_sent = 0
         self.neighbourhood = Neighbourhood(problem.lease)
-        self._selection = RowSelection(settings.selection, settings.share)
+        self._selection = settings.row_selection()
         self._selected: tuple[Name, ...] = ()
         self._given: set[int] = set()  # own rows that have left
         self._edges: dict[str, RowEdge] = {}
