@@ -29,6 +29,7 @@ extensions = [
     "mermaid_diagrams",
     "repository_pages",
     "targets_table",
+    "papers_table",
 ]
 root_doc = "index"
 exclude_patterns = ["_*", "gallery/**/*.ipynb", "gallery/**/*.py", "gallery/sg_execution_times.rst"]
