@@ -33,7 +33,7 @@ COMMANDS = {
     "tune": Command(
         "dimargin.cli.tune", "Choose the parameters of a machine by cross-validation, train it with them and save it."
     ),
-    "simulate": Command("dimargin.cli.simulate", "Simulate sites that train together without sharing rows."),
+    "simulate": Command("dimargin.cli.simulate", "Simulate sites that train together."),
     "site": Command("dimargin.cli.site", "Train with other sites; rows stay here unless --share-rows is given."),
     "svm-train": Command("dimargin.cli.svm_commands", "Train LIBSVM's C-SVC and write LIBSVM's text model."),
     "svm-predict": Command(

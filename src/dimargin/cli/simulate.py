@@ -1,4 +1,4 @@
-"""``dimargin simulate``: sites that keep their rows, on a network simulated in one process."""
+"""``dimargin simulate``: sites that train together, on a network simulated in one process."""
 
 from __future__ import annotations
 
@@ -176,9 +176,7 @@ def _plain(value: Any) -> Any:
 
 def register(app: Application) -> None:
     """Add the commands; the flags of ``gossip`` include the parameters of its machine."""
-    simulate = Application(
-        name="simulate", help="Simulate sites that train together without sharing rows.", no_args_is_help=True
-    )
+    simulate = Application(name="simulate", help="Simulate sites that train together.", no_args_is_help=True)
     # The command line handles the first two parameters itself; rival algorithms are Python objects.
     machine = flags([GossipSVMClassifier], exclude=("conditions", "verbose", "algorithm", "share_rows"))
     for flag in machine:
