@@ -142,7 +142,7 @@ def load(
     X_test, y_test = make(_dense(given.X_test), _labels(given.y_test))
     if joined:
         stack = sp.vstack if sp.issparse(X) else np.concatenate
-        return split_rows(stack([X, X_test]), np.concatenate([y, y_test]), max_rows, seed, scale=name not in _UNSCALED)
+        return split_rows(stack([X, X_test]), np.concatenate([y, y_test]), max_rows, seed)
     parts = *_thinned(X, y, max_rows, seed), *_thinned(X_test, y_test, max_rows, seed)
     return Split(*parts) if name in _UNSCALED else _scaled(*parts)
 
