@@ -25,7 +25,7 @@ from dimargin_bench.experiments.coreset_answers import (
 from dimargin_bench.experiments.declarations import Experiment, Figure, Part, Sample, Table, Traces
 from dimargin_bench.experiments.metrics import of_model
 
-_N_NODES = 100
+_POINTS_OF_A_NODE = {"normal-2000x50": 20}  # of 100 nodes; one of all others
 _POINTS = (Sample("normal-100x50"),)
 _SEVERAL = (*_POINTS, Sample("normal-2000x50", 2000))
 _EPSILONS = {f"epsilon = {epsilon:g}": {"epsilon": epsilon} for epsilon in (0.2, 0.1, 0.05)}
@@ -40,8 +40,7 @@ _COSTS = ("rounds", "messages", "bytes", "rows_shared", "seconds")
 
 def _of_balls(data: str, method: str) -> Mapping[str, Any]:
     """Deal all points to 100 nodes."""
-    n = int(data.removeprefix("normal-").split("x")[0])
-    return {} if method == methods.SMALLEST.name else {"n_points": max(1, n // _N_NODES)}
+    return {} if method == methods.SMALLEST.name else {"n_points": _POINTS_OF_A_NODE.get(data, 1)}
 
 
 def _of_gossip(data: str) -> Mapping[str, Any]:
