@@ -12,7 +12,7 @@ from dimargin_bench.gossip_rivals import ChocoSGD, GossipLearning, MoMDSVM, SetG
 
 RIVALS = [
     MoMDSVM(compression=TopK(0.3)), ChocoSGD(Quantised(2), 0.5), GossipLearning(), UniformGadget(),
-    UniformGadget(form="printed"), SetGossip("support"),
+    UniformGadget(form="algorithm 3"), SetGossip("support"),
 ]  # fmt: skip
 
 

@@ -1,21 +1,32 @@
-r"""Site of GADGET as its paper prints it.
+r"""Site of GADGET as its paper prints it, line by line.
 
-The pseudo-code ("A consensus algorithm for linear support vector machines", Algorithm 3;
-an earlier version is H. Dutta, N. Nataraj, arXiv:1812.02261) leaves questions open. Iteration t
-with ``eta = 1/(alpha t)``, and the reading that was taken of each line:
+The paper ("A consensus algorithm for linear support vector machines"; an earlier version is H.
+Dutta, N. Nataraj, arXiv:1812.02261) prints the step of a site three times, and differently. With
+``eta = 1/(alpha t)`` in iteration t, and (x, y) the example that is drawn,
 
-    (a)  draw one example                        read as a batch B_i of one or more rows, or of all, which is what
-    (b)  for all M_i examples of the site        line (b) wants; the two contradict each other
-    (c)  L_i = mean of y x                       over the batch; no row is left out by its margin, so that nothing is
-                                                 learnt but the difference of the classes' means
-    (e)  w~_i = (1 - alpha eta) w_i + eta L_i    hats and tildes as they make sense
-    (f)  w~_i <- w~_i min(1, 1/(sqrt(alpha) |w_i|))     the norm of another vector, taken to be the last iterate
-    (g)  Push-Sum with B                         B rounds; a matrix of shares ``1/degree`` would not be doubly
-                                                 stochastic, as the paper says that it is. The mass is distributed
-                                                 anew in each iteration. Weights by rows are in the appendix alone
-                                                 (equation 9), where n_i multiplies w_i but not L_i:
-                                                 ``s_i = n_i (1 - alpha eta) w_i + eta L_i``, ``r_i = n_i``
-    (h)  project w_i, twice                      once, by its own norm
+    "algorithm 3"   (b) forms the set M+ of the examples with ``y w.x < 1``, which no line uses, and
+                    (c) sets ``L = y x``;  (e) ``w <- (1 - alpha eta) w + eta L``
+    "equation 4"    the gradient is ``alpha w + [y w.x < 1] y x``, with the sign of its second term
+                    wrong, and ``w <- w - eta gradient``
+    "equation 5"    ``w <- (1 - 1/t) w + eta [y w.x < 1] y x``, which is Pegasos, and Algorithm 3
+                    with L taken from M+
+
+By "algorithm 3" no example is left out by its margin, so that nothing is learnt but the difference
+of the classes' means; by "equation 4" sites walk away from their examples. The other lines are the
+same in all forms:
+
+    (a)  an example is drawn uniformly at random; of mini-batches, into which section 4 divides the
+         examples of a site, one, over which L is the mean; or L is the mean over all examples ("GD")
+    (f)  ``w <- w min(1, 1/(sqrt(alpha) |w|))``, which is optional. The line has a tilde on w where
+         (e) has a hat: they are taken to be one vector, and the norm to be its own
+    (g)  Push-Sum (Algorithm 1) from ``(s, r) = (w, 1)``, anew in every iteration, for
+         `gossip_rounds` rounds, which are not printed. In each, half of both goes to one random
+         neighbour, as section 3.2.4 says. The ratio s/r is the new w
+    (h)  the projection again, printed twice and done once; optional, too
+
+Algorithm 3 does not weight the sites by their numbers of examples n_i. Equation 9 of the appendix
+does, where L is a sum over the examples; where all n_i are equal, as in the paper's experiments,
+both are the same. `gossip_rounds`, the network and the value of lambda are not printed.
 
 A lost message is mass lost until the next iteration, a repeated one counts twice, and what comes
 late counts for the iteration in which it comes. Nothing waits, and nobody notices that a neighbour
@@ -54,7 +65,10 @@ class PrintedSite(UniformSite):
 
     def __init__(self, parameters: UniformParameters, problem: Problem, rows: HingeRows, seed: tuple[int, ...]) -> None:
         super().__init__(parameters, problem, rows, seed)
-        self._vector, self._weight = np.zeros(self._shape), float(rows.n_rows)
+        self._vector, self._weight = np.zeros(self._shape), 1.0
+        size, n = parameters.batch_size, rows.n_rows
+        order = np.random.default_rng(n).permutation(n)  # the same after a restart
+        self._batches = None if size is None or not n else np.array_split(order, max(1, n // size))
 
     @property
     def weights(self) -> Floats:
@@ -64,18 +78,29 @@ class PrintedSite(UniformSite):
         weights = self._vector / self._weight
         return np.asarray(weights * self._shrinkage(weights))
 
+    def _batch(self) -> NDArray[np.intp] | None:
+        """Line (a): one of the mini-batches into which the rows are divided; None for all rows."""
+        return None if self._batches is None else self._batches[int(self._rng.integers(len(self._batches)))]
+
     def _may_step(self, now: float) -> bool:
         return True
 
     def _step(self, chosen: NDArray[np.intp] | None) -> None:
-        """Lines (c) to (f), and the mass of equation 9."""
-        X, signs = self.rows.X, self.rows.signs
-        if chosen is not None:
-            X, signs = X[chosen], signs[:, chosen]
-        mean = (X.T @ signs.T).T / max(signs.shape[1], 1)
-        weights, n = self.weights, self.rows.n_rows
-        vector = n * (1 - 1 / self.steps) * weights + mean / (self.problem.alpha * self.steps)
-        self._vector, self._weight = np.asarray(vector * self._shrinkage(weights)), float(n)
+        """Lines (b) to (f), and the mass of line (g)."""
+        weights = self.weights
+        vector = (1 - 1 / self.steps) * weights + self._pull(weights, chosen) / (self.problem.alpha * self.steps)
+        self._vector, self._weight = np.asarray(vector * self._shrinkage(vector)), 1.0
+
+    def _pull(self, weights: Floats, chosen: NDArray[np.intp] | None) -> Floats:
+        """Return L, the mean over a batch, of shape (n_outputs, n_features)."""
+        if self.parameters.form == "algorithm 3":
+            X, signs = self.rows.X, self.rows.signs
+            if chosen is not None:
+                X, signs = X[chosen], signs[:, chosen]
+            return np.asarray((X.T @ signs.T).T / max(signs.shape[1], 1))
+        found = self.rows.evaluate(weights, chosen)
+        pull = found.pull / max(found.dual.shape[1], 1)
+        return np.asarray(-pull if self.parameters.form == "equation 4" else pull)
 
     def _let_go(self, now: float) -> Iterable[Action]:
         return ()

@@ -12,14 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dimargin.gossip.neighbourhood import Neighbourhood
-from dimargin.gossip.program import Action, Report, SiteProgram, Stop, Wake
+from dimargin.gossip.program import Action, Report, SiteProgram, Wake
 from dimargin.gossip.programs.algorithm import Problem
-from dimargin.gossip.rounds.parameter_checks import check_between, check_whole
+from dimargin.gossip.rounds.parameter_checks import check_whole
 from dimargin.problems.hinge import HingeRows, shrinkage_into_ball
 from dimargin.system.arrays import Floats
 
 LARGEST_SUM = 1e60  # size of a number that a neighbour may add to the mass
 MIN_WEIGHT = 1e-60  # A smaller mass gives no weights, because sums divided by it may overflow.
+Form = Literal["mended", "algorithm 3", "equation 4", "equation 5"]
+FORMS: tuple[Form, ...] = ("mended", "algorithm 3", "equation 4", "equation 5")
 
 
 @dataclass(frozen=True)
@@ -29,22 +31,17 @@ class UniformParameters:
     batch_size: int | None = 1
     gossip_rounds: int = 1
     projection: bool = True
-    form: Literal["mended", "printed"] = "mended"
-    tol: float | None = None
-    n_quiet: int = 3
+    form: Form = "mended"
 
     def validate(self) -> None:
         """Raise ValueError for a parameter out of its range; the message names it."""
         if self.batch_size is not None:
             check_whole("batch_size", self.batch_size, 1)
         check_whole("gossip_rounds", self.gossip_rounds, 1)
-        check_whole("n_quiet", self.n_quiet, 1)
         if not isinstance(self.projection, (bool, np.bool_)):
             raise ValueError(f"projection must be True or False, got {self.projection!r}")
-        if self.form not in ("mended", "printed"):
-            raise ValueError(f"form must be 'mended' or 'printed', got {self.form!r}")
-        if self.tol is not None:
-            check_between("tol", self.tol, 0)
+        if self.form not in FORMS:
+            raise ValueError(f"form must be {' or '.join(map(repr, FORMS))}, got {self.form!r}")
 
 
 class UniformSite(SiteProgram):
@@ -61,7 +58,6 @@ class UniformSite(SiteProgram):
         self._rng = np.random.default_rng(seed)
         self._last = np.zeros(self._shape)  # weights at the end of the last iteration
         self._since_step = parameters.gossip_rounds  # rounds; the first step is due at once
-        self._quiet = 0
 
     @property
     @abstractmethod
@@ -70,7 +66,7 @@ class UniformSite(SiteProgram):
 
     @property
     def dual(self) -> Floats | None:
-        """Coefficients of this site's rows, in [0, 1], of shape (n_outputs, n); None in the printed form."""
+        """Coefficients of this site's rows, in [0, 1], of shape (n_outputs, n); None in the printed forms."""
         return None
 
     def start(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
@@ -84,7 +80,7 @@ class UniformSite(SiteProgram):
         yield from self._let_go(now)
         if self._since_step >= self.parameters.gossip_rounds and self._may_step(now):
             if self.steps:
-                yield from self._finish()
+                self._finish()
             self._since_step, self.steps = 0, self.steps + 1
             self._step(self._batch())
         self._since_step += 1
@@ -96,14 +92,10 @@ class UniformSite(SiteProgram):
         size, n = self.parameters.batch_size, self.rows.n_rows
         return None if size is None or not n else self._rng.integers(n, size=size)
 
-    def _finish(self) -> Iterator[Action]:
-        """End an iteration, and stop where the last ones have moved the weights by little."""
-        weights, tol = self.weights, self.parameters.tol
-        self.average = self.average + (weights - self.average) * (2 / (self.steps + 1))
-        change, self._last = float(np.linalg.norm(weights - self._last)), weights
-        self._quiet = self._quiet + 1 if tol is not None and change < tol else 0
-        if self._quiet >= self.parameters.n_quiet:
-            yield Stop("quiet")
+    def _finish(self) -> None:
+        """End an iteration."""
+        self._last = self.weights
+        self.average = self.average + (self._last - self.average) * (2 / (self.steps + 1))
 
     def _drawn(self, names: list[str]) -> str:
         return names[int(self._rng.integers(len(names)))]

@@ -59,8 +59,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
         GADGET, or an instance of an algorithm from ``dimargin.gossip.rounds`` with its own
         parameters. Other algorithms need ``loss_function="hinge"``, and do not use `gradient`,
         `batch_size`, `gossip_rounds`, `step_size`, `projection`, `compression`, `stop` and
-        `n_quiet`. They run `max_iter` rounds without a stopping rule, except for `SetGossip` and
-        for `UniformGadget` with its own `tol`.
+        `n_quiet`. They run `max_iter` rounds without a stopping rule, except for `SetGossip`.
     share_rows : bool, default=False
         Whether rows may leave their sites; some algorithms require it.
     n_sites : int, default=10
