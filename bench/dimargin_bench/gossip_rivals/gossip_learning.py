@@ -23,14 +23,18 @@ update. Either holds where walks come to all sites alike: a neighbour drawn at r
 regular topologies, while on others sites are visited as often as they have neighbours. The paper
 draws its peers from all sites.
 
-The paper has no rule for stopping; a run ends after its rounds. Its prediction by a vote of the
-last ten models received is left out: a site predicts by its last model. A site takes the age of a
-model on trust, so that a liar can slow down all that merge with its models.
+Every model that a site makes goes into its cache, where it replaces the oldest one once there are
+`cache_size`. The machine of a site is its last model; the vote of the models in its cache is the
+paper's other way to predict (`dimargin_bench.experiments.observed_sites`, with ``vote=True``).
+
+The paper has no rule for stopping; a run ends after its rounds. A site takes the age of a model on
+trust, so that a liar can slow down all that merge with its models.
 """
 
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
@@ -83,6 +87,8 @@ class GossipLearning(SiteAlgorithm):
         Rows of the site in an update, drawn with replacement; the paper's sites have one each.
     weighting : {"rows", "sites"}, default="rows"
         Whether every row counts the same, or every site, as in the paper's update.
+    cache_size : int, default=10
+        Models that a site keeps for its vote.
 
     See Also
     --------
@@ -106,6 +112,7 @@ class GossipLearning(SiteAlgorithm):
     variant: Variant = "mu"
     batch_size: int = 1
     weighting: Literal["rows", "sites"] = "rows"
+    cache_size: int = 10
 
     needs_answers: ClassVar[bool] = False
 
@@ -115,6 +122,7 @@ class GossipLearning(SiteAlgorithm):
             if getattr(self, name) not in known:
                 raise ValueError(f"{name} must be {' or '.join(map(repr, known))}, got {getattr(self, name)!r}")
         check_whole("batch_size", self.batch_size, 1)
+        check_whole("cache_size", self.cache_size, 1)
 
     def program(self, problem: Problem, name: str, rows: HingeRows, seed: tuple[int, ...]) -> GossipLearningSite:
         """Return the program of the site `name`, whose draws follow from the seed."""
@@ -128,6 +136,8 @@ class GossipLearningSite(SiteProgram):
     ----------
     model : AgedModel
         The last that this site has made.
+    cache : deque of ndarray
+        Weights of the last models that it has made.
     rounds : int
     """
 
@@ -140,6 +150,7 @@ class GossipLearningSite(SiteProgram):
         self.rows, self._problem, self._settings = rows, problem, settings
         self._shape = len(rows.signs), rows.X.shape[1]
         self.model = self._received = AgedModel(np.zeros(self._shape), 0)
+        self.cache: deque[Floats] = deque(maxlen=settings.cache_size)
         self._average, self._made = np.zeros(self._shape), 0
         self.rounds = 0
         self.neighbourhood = Neighbourhood(problem.lease)
@@ -229,6 +240,7 @@ class GossipLearningSite(SiteProgram):
 
     def _keep(self, model: AgedModel) -> None:
         self.model = model
+        self.cache.append(model.weights)
         self._made += 1
         self._average = self._average + (model.weights - self._average) * (2 / (self._made + 1))
 
@@ -237,7 +249,7 @@ class GossipLearningSite(SiteProgram):
     def checkpoint(self) -> dict[str, Any]:
         """Return the models, their average and the state of the random generator."""
         return {
-            "rounds": self.rounds, "made": self._made, "average": self._average,
+            "rounds": self.rounds, "made": self._made, "average": self._average, "cache": list(self.cache),
             "weights": self.model.weights, "age": self.model.age,
             "received": self._received.weights, "received_age": self._received.age,
             "draws": json.dumps(self._rng.bit_generator.state),
@@ -247,5 +259,6 @@ class GossipLearningSite(SiteProgram):
         """Resume from a checkpoint."""
         self.rounds, self._made, self._average = state["rounds"], state["made"], state["average"]
         self.model = AgedModel(state["weights"], state["age"])
+        self.cache = deque(state["cache"], maxlen=self._settings.cache_size)
         self._received = AgedModel(state["received"], state["received_age"])
         self._rng.bit_generator.state = json.loads(state["draws"])

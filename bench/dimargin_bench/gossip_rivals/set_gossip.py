@@ -16,9 +16,10 @@ papers promise, which call MSG-SVM suboptimal. Where no set changes any more, ev
 of a site is in the sets of its neighbours. The optimum of D_i is that of its support vectors, so
 that neighbours have the same optimum, which is unique in w; all rows of margin below one are then
 in all sets, and ``w`` satisfies the conditions of the optimum of the union. So where sites go on
-until no set changes, "support" ends with the machine of all rows, as "ranked" does. Cut short, it
-misses support vectors that no site has at first: with "hull", a machine with a hard margin needs no
-more rounds than the network is wide. "hull" alone is not lossless where classes overlap.
+until no set changes, "support" ends with the machine of all rows. Cut short, it misses support
+vectors that no site has at first: with "hull", a machine with a hard margin needs no more rounds
+than the network is wide. "hull" alone is not lossless where classes overlap, and "ranked", which
+sends the rows nearest to the plane alone, ends when these have gone round.
 
 Nothing is lost by a network that loses messages. A parcel of rows is acknowledged, or its rows are
 sent again; a row is sent to no neighbour that is known to have it. Sites stop once no set has
@@ -63,12 +64,12 @@ class SetGossip(SiteAlgorithm):
     selection : {"support", "hull", "ranked"}, default="support"
         Which of the rows that it holds a site sends to its neighbours: the support vectors of its
         machine (MSG-SVM); the vertices of the convex hull of each class (SSG-SVM), of which there
-        are many, nearly all rows in ten dimensions; or the support vectors, and on either side a
-        share of the rows that are nearest to the hyperplane (ASG-SVM, whose own ranking is not
-        known). Rows are not signed: members are trusted to tell rows of their own.
-    share : float, default=0.01
-        For "ranked": the fraction, in (0, 1], of the rows that a site holds on either side; at
-        least one row.
+        are many, nearly all rows in ten dimensions; or of either class the share of the rows that
+        are nearest to the hyperplane (ASG-SVM, whose own ranking is not known). Rows are not
+        signed: members are trusted to tell rows of their own.
+    share : float, default=1e-05
+        For "ranked": the threshold, the fraction in (0, 1] of the rows of a class that a site
+        holds; at least one row. The default is that of the GADGET paper.
     tol : float, default=1e-4
         Relative duality gap of every machine that a site trains.
 
@@ -90,7 +91,7 @@ class SetGossip(SiteAlgorithm):
     """
 
     selection: Rule = "support"
-    share: float = 0.01
+    share: float = 1e-5
     tol: float = 1e-4
 
     shares: ClassVar[Literal["parameters", "rows"]] = "rows"

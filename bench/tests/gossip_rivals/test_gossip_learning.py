@@ -177,6 +177,17 @@ def test_the_same_run_twice_and_from_a_checkpoint():
     assert pack(program.checkpoint()) == pack(again.checkpoint())  # no new first model
 
 
+def test_the_cache_has_the_last_models_and_the_oldest_is_replaced():
+    program, made = site([1.0, 2.0], 1.0, cache_size=3), []
+    made.append(program.weights)
+    for k in range(5):
+        assert len(program.cache) == min(3, len(made))
+        assert_array_equal(np.array(program.cache), np.array(made[-3:]))
+        list(program.receive(1.0, "there", WalkingModel(np.array([[k, 1.0 - k]]), k)))
+        made.append(program.weights)
+    assert_array_equal(np.array(program.cache), np.array(made[-3:]))
+
+
 def test_senders_of_false_models_are_refused():
     for message, text in (
         (WalkingModel(np.zeros((1, 3)), 1), r"its model has shape \(1, 3\), expected \(1, 2\)"),
@@ -204,6 +215,7 @@ def test_senders_of_false_models_are_refused():
         (GossipLearning(weighting="none"), "weighting must be 'rows' or 'sites', got 'none'"),
         (GossipLearning(batch_size=0), "batch_size must be a whole number not below 1, got 0"),
         (GossipLearning(batch_size=1.5), "batch_size must be a whole number not below 1, got 1.5"),
+        (GossipLearning(cache_size=0), "cache_size must be a whole number not below 1, got 0"),
     ],
 )
 def test_parameters_out_of_range(rows, algorithm, text):
