@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dimargin_bench.kernel_rivals.fastfood import FastFood as FastFood
     from dimargin_bench.kernel_rivals.lasvm import LaSVM as LaSVM
     from dimargin_bench.kernel_rivals.llsvm import LLSVM as LLSVM
+    from dimargin_bench.kernel_rivals.local_admm import LocalADMM as LocalADMM
     from dimargin_bench.kernel_rivals.ltpu import LTPU as LTPU
     from dimargin_bench.kernel_rivals.pegasos import Pegasos as Pegasos
     from dimargin_bench.kernel_rivals.separate_sites import PseudoDistributed as PseudoDistributed
@@ -25,5 +26,6 @@ if TYPE_CHECKING:
     from dimargin_bench.kernel_rivals.spsvm import SpSVM as SpSVM
     from dimargin_bench.kernel_rivals.subsample import SubsampledSVM as SubsampledSVM
     from dimargin_bench.kernel_rivals.svm_perf import SVMPerf as SVMPerf
+    from dimargin_bench.kernel_rivals.thresholded import ThresholdedRegression as ThresholdedRegression
 else:
     __all__, __getattr__, __dir__ = lazily(__name__)

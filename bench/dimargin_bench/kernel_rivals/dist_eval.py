@@ -10,6 +10,7 @@ each, and every site gets to see them. See `dimargin_bench.gossip_rivals.consens
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -36,6 +37,7 @@ class QueryCosts:
     messages: int = 0
     rounds: int = 0
     spread: float = 0.0  # largest difference between the values of two sites
+    seconds: float = 0.0  # of the simulation
 
 
 class _OneClass:
@@ -95,8 +97,11 @@ class DistEval(BinaryRival):
     n_rounds_ : int
         Rounds of the filter for a query, or for many at a time.
     query_costs_ : QueryCosts
-        What all queries have cost since `fit`: ``bytes``, ``messages``, ``rounds``, and ``spread``,
-        the largest difference between the values of two sites in the end.
+        What all queries have cost since `fit`: ``bytes``, ``messages``, ``rounds``, ``seconds`` of
+        the simulation, and ``spread``, the largest difference between the values of two sites in
+        the end.
+    site_seconds_ : ndarray of shape (n_sites,)
+        How long the training of each machine took.
 
     See Also
     --------
@@ -144,7 +149,11 @@ class DistEval(BinaryRival):
         self._graph = connected_graph(self.topology, int(self.n_sites), self._seed)
         self._check_filter()
         self.site_of_rows_ = deal(self.shards, signs, rng.permutation(X.shape[0]), int(self.n_sites))
-        self.machines_ = [self._trained(X, signs, np.flatnonzero(self.site_of_rows_ == k)) for k in range(self.n_sites)]
+        self.machines_, self.site_seconds_ = [], np.zeros(int(self.n_sites))
+        for k in range(int(self.n_sites)):
+            began = time.perf_counter()
+            self.machines_.append(self._trained(X, signs, np.flatnonzero(self.site_of_rows_ == k)))
+            self.site_seconds_[k] = time.perf_counter() - began
         self.query_costs_ = QueryCosts()
 
     def decision_function(self, X: Any) -> Floats:
@@ -183,10 +192,11 @@ class DistEval(BinaryRival):
         make = {
             name: partial(ConsensusFilter, row, self.n_rounds_, beta) for name, row in zip(names, values, strict=True)
         }
-        simulator = Simulator(make, self._graph, self.conditions, self._seed)
+        simulator, began = Simulator(make, self._graph, self.conditions, self._seed), time.perf_counter()
         simulator.run()
         found = np.array([simulator.sites[name].last.value for name in names])  # type: ignore[union-attr]
         costs = self.query_costs_
+        costs.seconds += time.perf_counter() - began
         costs.bytes += simulator.counts["bytes"]
         costs.messages += simulator.counts["messages"]
         costs.rounds += self.n_rounds_

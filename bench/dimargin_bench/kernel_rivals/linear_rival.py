@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any
@@ -39,6 +40,8 @@ class LinearRival(Rival):
     intercept_ : ndarray of shape (n_outputs,)
         Zero without `fit_intercept`.
     objective_ : float, or ndarray of shape (n_classes,) for more than two classes
+    seconds_ : float
+        Of the training, without the checks of the data.
     """
 
     alpha: float = 1e-4
@@ -57,7 +60,9 @@ class LinearRival(Rival):
         self.classes_, codes = np.unique(y, return_inverse=True)
         with single_threaded_blas():
             rows = HingeRows(self._with_constant(X), labels_of(codes, len(self.classes_)))
+            began = time.perf_counter()
             weights = self._learn(rows)
+            self.seconds_ = time.perf_counter() - began
             objectives = self._objectives(rows, weights)
         self.coef_ = weights[:, : X.shape[1]].copy()
         self.intercept_ = weights[:, -1].copy() if self.fit_intercept else np.zeros(len(weights))

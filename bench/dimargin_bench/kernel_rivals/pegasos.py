@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from dimargin.estimators.docstrings import documented
@@ -13,6 +15,7 @@ from dimargin.estimators.input_checks import check_number
 from dimargin.problems.hinge import HingeRows, shrinkage_into_ball
 from dimargin.system.arrays import Floats
 from dimargin_bench.kernel_rivals.linear_rival import LinearRival
+from dimargin_bench.kernel_rivals.quiet_rule import QuietRule, check_rule
 
 
 @documented
@@ -41,7 +44,15 @@ class Pegasos(LinearRival):
         Whether the answer is the mean over the last half of the steps, rather than the last
         weights.
     max_iter : int, default=10000
-        Steps, T. There is no rule for stopping: the subgradient at the optimum is not zero.
+        Steps, T, at most.
+    epsilon : float or None, default=None
+        Tolerance of the GADGET paper's rule of convergence (quiet_rule.py), which measures the
+        length of the steps; the answer is then the last weights. None takes all steps: the
+        subgradient at the optimum is not zero.
+    reading : {"norm", "weights"}, default="norm"
+        What has to change by less than `epsilon`.
+    n_quiet : int, default=3
+        In how many successive steps.
     %(fit_intercept)s
     random_state : int, RandomState or None, default=None
         Of the batches.
@@ -51,6 +62,8 @@ class Pegasos(LinearRival):
     %(classes_, n_features_in_, feature_names_in_, coef_, intercept_, objective_)s
     n_iter_ : int
         Steps.
+    converged_ : bool
+        Whether the rule of convergence has ended them.
 
     See Also
     --------
@@ -77,20 +90,25 @@ class Pegasos(LinearRival):
     projection: bool = False
     average: bool = True
     max_iter: int = 10_000
+    epsilon: float | None = None
+    reading: str = "norm"
+    n_quiet: int = 3
     fit_intercept: bool = False
     random_state: Any = None
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_number("max_iter", self.max_iter, 1, low_included=True, whole=True)
-        if self.batch_size is not None:
-            check_number("batch_size", self.batch_size, 1, low_included=True, whole=True)
+        check_number("batch_size", self.batch_size, 1, low_included=True, whole=True, or_none=True)
+        check_rule(self.epsilon, self.reading)
+        check_number("n_quiet", self.n_quiet, 1, low_included=True, whole=True)
 
     def _learn(self, rows: HingeRows) -> Floats:
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
         steps, alpha = int(self.max_iter), float(self.alpha)
         weights = np.zeros((len(rows.signs), rows.X.shape[1]))
         mean, first = weights, steps // 2 + 1
+        rule = None if self.epsilon is None else QuietRule(self.epsilon, self.reading)
         for t in range(1, steps + 1):
             chosen = None if self.batch_size is None else rng.integers(rows.n_rows, size=self.batch_size)
             found = rows.evaluate(weights, chosen)
@@ -99,5 +117,13 @@ class Pegasos(LinearRival):
                 weights = weights * shrinkage_into_ball(weights, alpha)
             if t >= first:
                 mean = mean + (weights - mean) / (t - first + 1)
-        self.n_iter_ = steps
-        return mean if self.average else weights
+            if rule is not None and rule.look(weights.reshape(1, -1))[0] >= self.n_quiet:
+                break
+        self.n_iter_ = t
+        self.converged_ = rule is not None and bool(rule.counts[0] >= self.n_quiet)  # type: ignore[index]
+        if rule is not None and not self.converged_:
+            warnings.warn(
+                f"Pegasos has taken max_iter={steps} steps, of which the last {self.n_quiet} were not all quiet",
+                ConvergenceWarning, stacklevel=4,
+            )  # fmt: skip
+        return mean if self.average and rule is None else weights

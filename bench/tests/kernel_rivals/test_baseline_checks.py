@@ -18,12 +18,14 @@ from dimargin_bench.kernel_rivals import (
     DistEval,
     FastFood,
     LaSVM,
+    LocalADMM,
     Pegasos,
     PseudoDistributed,
     SingleCoordinateODM,
     SpSVM,
     SubsampledSVM,
     SVMPerf,
+    ThresholdedRegression,
 )
 
 # few centres and features, of the few rows that the checks have
@@ -34,12 +36,14 @@ RIVALS = [
     LaSVM(),
     LLSVM(n_centers=50),
     LTPU(n_centers=50),
+    LocalADMM(rel_tol=0.1),
     Pegasos(alpha=1e-2, max_iter=300),
     PseudoDistributed(n_sites=3),
     SingleCoordinateODM(),
     SpSVM(n_basis=20),
     SubsampledSVM(),
     SVMPerf(tol=1e-2),
+    ThresholdedRegression(),
 ]
 CLASSIFIERS = [rival for rival in RIVALS if is_classifier(rival)]
 
@@ -60,7 +64,7 @@ def test_every_rival_is_in_the_list():
         if isinstance(getattr(dimargin_bench.kernel_rivals, name), type)
     ]
     assert sorted(map(kind, RIVALS)) == classes
-    assert all(isinstance(rival, BaseEstimator) for rival in RIVALS) and len(CLASSIFIERS) == 11
+    assert all(isinstance(rival, BaseEstimator) for rival in RIVALS) and len(CLASSIFIERS) == 13
 
 
 def test_rivals_are_not_at_the_top_of_the_package():
@@ -118,7 +122,11 @@ def test_one_class_is_an_error(rival):
         (Pegasos(max_iter=0), "max_iter must be a whole number in"),
         (PseudoDistributed(n_sites=0), "n_sites must be a whole number in"),
         (PseudoDistributed(shards="even"), "shards must be 'random', 'unequal'"),
-        (PseudoDistributed(combine="sum"), "combine must be 'average' or 'vote', got 'sum'"),
+        (PseudoDistributed(combine="sum"), "combine must be 'average', 'vote' or 'none', got 'sum'"),
+        (Pegasos(epsilon=0.0), "epsilon must be a finite number in"),
+        (Pegasos(reading="length"), "reading must be 'norm' or 'weights', got 'length'"),
+        (LocalADMM(rho=0.0), "rho must be a finite number in"),
+        (LocalADMM(n_parts=0), "n_parts must be a whole number in"),
         (SVMPerf(tol=0.0), "tol must be a finite number in"),
         (SVMPerf(max_iter=0), "max_iter must be a whole number in"),
         (SingleCoordinateODM(theta=1.0), "theta must be a finite number in"),

@@ -75,6 +75,7 @@ def test_queries_cost_messages_and_training_none(moons):
     assert costs.rounds == machine.n_rounds_ == 9
     assert costs.messages == 14 * 10  # to two neighbours, in nine rounds and before
     assert 8 * len(queries) < costs.bytes / costs.messages < 8 * len(queries) + 80
+    assert costs.seconds > 0 and machine.site_seconds_.shape == (7,)
     before = costs.bytes
     machine.predict(queries[:1])
     assert costs.messages == 2 * 14 * 10 and costs.bytes < before * 1.1

@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
 from sklearn.datasets import make_classification
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
 from dimargin import GossipSVMClassifier
@@ -71,6 +72,31 @@ def test_it_comes_near_the_optimum_of_liblinear(rows, batch_size, above):
         for n in (100, 3000)
     ]
     assert -1e-9 <= found[1] <= above and found[1] < 0.2 * found[0]
+
+
+@pytest.mark.parametrize("reading", ["norm", "weights"])
+def test_the_rule_ends_it_after_as_many_quiet_steps(rows, reading):
+    X, y = rows
+    own = Pegasos(alpha=ALPHA, batch_size=None, epsilon=0.02, reading=reading, n_quiet=4, max_iter=5000).fit(X, y)
+    w, quiet, t, signs = np.zeros(8), 0, 0, 2 * y - 1
+    while quiet < 4:
+        t, last = t + 1, w
+        active = signs * (X @ w) < 1
+        w = (1 - 1 / t) * w + signs[active] @ X[active] / (600 * ALPHA * t)
+        change = np.linalg.norm(w - last) if reading == "weights" else abs(np.linalg.norm(w) - np.linalg.norm(last))
+        quiet = quiet + 1 if change < 0.02 else 0
+    assert own.converged_ and own.n_iter_ == t < 5000
+    assert_allclose(own.coef_[0], w, rtol=1e-9)  # the last weights, whether averages are asked for or not
+    with pytest.warns(ConvergenceWarning, match="max_iter=5 steps"):
+        few = Pegasos(alpha=ALPHA, batch_size=None, epsilon=1e-9, max_iter=5).fit(X, y)
+    assert not few.converged_ and few.n_iter_ == 5
+
+
+def test_with_the_projection_the_norm_is_quiet_at_once(rows):
+    """The first vectors are projected on the ball, and have its radius."""
+    found = [Pegasos(alpha=1e-4, epsilon=1e-3, projection=projection, random_state=0).fit(*rows)
+             for projection in (True, False)]  # fmt: skip
+    assert found[0].n_iter_ < 50 < found[1].n_iter_
 
 
 def test_more_classes_are_one_against_the_rest(rows):

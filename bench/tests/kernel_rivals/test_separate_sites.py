@@ -66,6 +66,18 @@ def test_others_are_averaged_by_what_they_say_or_voted(rows, kind, combine):
         assert len({one.random_state for one in machine.estimators_}) == 3
 
 
+@pytest.mark.parametrize("kind", [LinearSVC(random_state=0), KNeighborsClassifier(3)], ids=str)
+def test_sites_that_stay_apart_have_accuracies_of_their_own(rows, kind):
+    X, y = rows
+    site = np.arange(600) % 4
+    machine = pseudo_distributed(kind, 4, shards=site, combine="none").fit(X[:600], y[:600])
+    own = [type(kind)(**kind.get_params()).fit(X[:600][site == k], y[:600][site == k]) for k in range(4)]
+    scores = (machine.site_predictions(X[600:]) == y[600:]).mean(axis=1)
+    assert_allclose(scores, [one.score(X[600:], y[600:]) for one in own], atol=0.01)
+    assert not hasattr(machine, "coef_") and machine.score(X[600:], y[600:]) == scores[0]  # the first site answers
+    assert machine.site_seconds_.shape == (4,) and (machine.site_seconds_ > 0).all()
+
+
 @pytest.mark.parametrize("combine", ["average", "vote"])
 @pytest.mark.parametrize("kind", [LinearSVC(), RandomForestClassifier(5), SVC(gamma=0.3)], ids=str)
 def test_a_site_of_one_class_says_that_class(rows, kind, combine):
