@@ -16,16 +16,19 @@ class Sample:
 
     Every seed draws rows of its own and, where there is no test file, a split of its own. Fits that
     take long may have the first `max_seeds` of the part's seeds only. Rows of a test file that are
-    `joined` with the training rows are split with them.
+    `joined` with the training rows are split with them. With `train_rows` so many rows of the
+    training file are for training, and its others for the test, whether there is a test file or not.
     """
 
     name: str
     max_rows: int | None = None
     max_seeds: int | None = None
     joined: bool = False
+    train_rows: int | None = None
 
     def __str__(self) -> str:
-        return self.name if self.max_rows is None else f"{self.name}, {self.max_rows:,} rows"
+        rows = self.max_rows or self.train_rows
+        return self.name if rows is None else f"{self.name}, {rows:,} rows"
 
 
 @dataclass(frozen=True)
@@ -130,6 +133,9 @@ class Comparison:
         a table for each data set: a page shows many methods better so.
     relative_to : str, optional
         Method by whose figure those of the others are divided, in brackets.
+    quotients : bool, default=False
+        Whether only how many times the figure of `relative_to` the others are is shown, as a
+        speed-up; those of the paper have the metric "speed_up".
     total : bool, default=False
         Whether the sums are there, too.
     note : str, optional
@@ -142,6 +148,7 @@ class Comparison:
     metric: str
     rows: Literal["data", "case", "method"]
     relative_to: str = ""
+    quotients: bool = False
     total: bool = False
     note: str = ""
     published: Mapping[tuple[str, str, str], float] = field(default_factory=dict)
@@ -206,7 +213,7 @@ class Curves:
 
 @dataclass(frozen=True)
 class Traces:
-    """Traces of every site of a run against time: a line for each, a picture for each data set and method.
+    """Traces of the sites of a run: a line for each site or for each name, a picture for each data set and method.
 
     It is of the first seed that has the trace.
 
@@ -215,21 +222,27 @@ class Traces:
     title : str
     trace : str
         Key of the estimator's ``traces_``. There it has a dict with ``x`` (list of m numbers),
-        ``lines`` (a list of m numbers for each site) and ``level`` (a number that lines may come
-        to).
+        ``lines`` (lists of m numbers), and either ``level`` (a number that lines may come to) or
+        ``names`` (those of the lines; without them each is of a site).
     x, y : str
         Words of the axes.
-    level : str
+    level : str, optional
         What the level is.
     note : str, optional
+    logarithmic : bool, default=False
+        Whether x is.
+    pillars : bool, default=False
+        Whether points stand on pillars in place of being joined.
     """
 
     title: str
     trace: str
     x: str
     y: str
-    level: str
+    level: str = ""
     note: str = ""
+    logarithmic: bool = False
+    pillars: bool = False
 
 
 @dataclass(frozen=True)

@@ -264,7 +264,7 @@ def _sources(
 
 
 def _load(sample: Sample, max_rows: int | None, read: Callable[[str], DataRows], seed: int) -> Split:
-    return load(sample.name, max_rows, read, seed, sample.joined)
+    return load(sample.name, max_rows, read, seed, sample.joined, sample.train_rows)
 
 
 def _facts(sample: Sample, split: Split) -> DataFacts:

@@ -1,4 +1,4 @@
-"""Methods of the comparison of gossip with its rivals, made by functions that the process of a cell finds by module."""
+"""Methods of the parts on gossip that are ours, made by functions that the process of a cell finds by module."""
 
 from __future__ import annotations
 
@@ -8,9 +8,6 @@ from functools import partial
 from typing import Any
 
 from sklearn.base import clone
-from sklearn.ensemble import AdaBoostClassifier, HistGradientBoostingClassifier, RandomForestClassifier
-from sklearn.linear_model import SGDClassifier
-from sklearn.neural_network import MLPClassifier
 from sklearn.svm import LinearSVC
 
 from dimargin.estimators import GossipSVMClassifier
@@ -27,15 +24,15 @@ from dimargin.gossip.rounds import (
 )
 from dimargin_bench.experiments.declarations import Method
 from dimargin_bench.experiments.examine_sites import ALPHA
+from dimargin_bench.experiments.gossip_printed import N_SITES, NETWORK
+from dimargin_bench.experiments.observed_sites import ObservedSites
 from dimargin_bench.gossip_rivals import ChocoSGD, GossipLearning, MoMDSVM, SetGossip, UniformGadget, decentralised_sgd
 from dimargin_bench.gossip_rivals.attacks import InnerProduct, LabelFlip, LittleIsEnough, SignFlip
 from dimargin_bench.gossip_rivals.liars import lying
 from dimargin_bench.gossip_rivals.row_selection import Rule
 from dimargin_bench.kernel_rivals import DistEval, Pegasos, PseudoDistributed, SVMPerf
 
-N_SITES = 10
 LIARS = ("site2", "site7")
-_NETWORK = "the network, and all sites in one process"
 _NEVER = 1e-12  # a tolerance that ends no run before its rounds
 
 
@@ -76,7 +73,7 @@ def alone(estimator: Any, random_state: int, shards: str = "", **rounds: Any) ->
 
 
 def at_sites(estimator: Any, random_state: int, shards: str = "random", **rounds: Any) -> PseudoDistributed:
-    """Make machines that every site trains on its own rows, averaged, or a vote, without a message."""
+    """Make machines that every site trains on its own rows, whose models are averaged."""
     return PseudoDistributed(estimator, n_sites=N_SITES, shards=shards, random_state=random_state)
 
 
@@ -87,7 +84,7 @@ def filtered(random_state: int, shards: str = "random", **rounds: Any) -> DistEv
 
 def _sites(name: str, algorithm: Any, about: str, **parameters: Any) -> Method:
     make = partial(gossip, algorithm, **parameters)
-    return Method(name, make, about, threads="one", simulated=_NETWORK, ends_early=True)
+    return Method(name, make, about, threads="one", simulated=NETWORK, ends_early=True)
 
 
 # ---- gossip, with the parameters that the part "tuning" finds best ---------------------------------------------------
@@ -146,50 +143,38 @@ SORTED = _tuned(
 
 # ---- other ways to learn apart ---------------------------------------------------------------------------------------
 
-PRINTED = _sites(
-    "gadget, printed", UniformGadget(batch_size=None, form="printed"),
-    "the paper's own form as its pseudo-code is printed, with all of a site's rows",
-)  # fmt: skip
-_SETS: tuple[tuple[str, Rule, str], ...] = (
-    ("msg-svm", "support", "their support vectors"), ("asg-svm", "ranked", "those that are ranked best"),
-)  # fmt: skip
-SETS = tuple(_sites(name, SetGossip(rule), f"sites that send rows, {what}") for name, rule, what in _SETS)
+_SETS: tuple[tuple[str, Rule, float, str], ...] = (
+    ("msg-svm", "support", 1.0, "their support vectors"),
+    ("asg-svm, 3%", "ranked", 0.03, "of each class the 3% nearest to the plane, the GADGET paper's largest threshold"),
+)
+SETS = tuple(_sites(name, SetGossip(rule, share), f"sites that send rows, {what}") for name, rule, share, what in _SETS)
 DIST_EVAL = Method(
-    "dist-eval", filtered, "LIBLINEAR at each site alone, and a consensus filter for every query", simulated=_NETWORK,
-    threads="one", ends_early=True,
+    "dist-eval, values", filtered, "LIBLINEAR at each site alone, and a consensus filter on the values of every query",
+    simulated=NETWORK, threads="one", ends_early=True,
 )  # fmt: skip
+
+
+def voting(random_state: int, shards: str = "random", **rounds: Any) -> ObservedSites:
+    """Make gossip learning whose sites predict by a vote of the last ten models that they have made."""
+    return ObservedSites(algorithm=GossipLearning("um", batch_size=100), alpha=ALPHA, fit_intercept=True, epsilon=None,
+                         vote=True, shards=shards, random_state=random_state, **rounds)  # fmt: skip
+
+
+VOTE = Method("gossip learning, vote", voting, f"{_ABOUT[WALKS]}; a site's last ten of them vote", "one",
+              simulated=NETWORK, ends_early=True)  # fmt: skip
 _LINEAR = (
     ("liblinear", Liblinear(), "LIBLINEAR"),
     ("svm-perf", SVMPerf(alpha=ALPHA, fit_intercept=True), "cutting planes"),
     ("pegasos", Pegasos(alpha=ALPHA, fit_intercept=True, batch_size=100), "Pegasos"),
 )
 SEPARATE = tuple(
-    Method(f"{name}, each site", partial(at_sites, estimator), f"{what} at each site alone, and the mean of all", "one")
+    Method(f"{name}, averaged", partial(at_sites, estimator), f"{what} at each site alone, models averaged", "one")
     for name, estimator, what in _LINEAR
 )
 CENTRAL = tuple(
     Method(name, partial(alone, estimator), f"{what} with all rows in one place", "one", ends_early=True)
     for name, estimator, what in _LINEAR
 )
-
-# ---- other learners at each site alone, as in the paper's Tables 5 and 6 ---------------------------------------------
-
-OTHER = tuple(
-    Method(f"{name}, each site", partial(at_sites, estimator), f"{what} at each site alone", "one", ends_early=True)
-    for name, estimator, what in (
-        ("elastic net", SGDClassifier(loss="log_loss", penalty="elasticnet", l1_ratio=0.8),
-         "logistic regression with an elastic net, four fifths of it l1"),
-        ("forest", RandomForestClassifier(10), "ten random trees"),
-        ("adaboost", AdaBoostClassifier(), "boosted stumps"),
-        ("boosting", HistGradientBoostingClassifier(), "boosted trees"),
-        ("mlp", MLPClassifier((10,)), "a network of ten hidden units"),
-    )
-)  # fmt: skip
-QUIET = tuple(
-    _sites(f"gadget, {n} quiet", UniformGadget(batch_size=100, tol=1e-3, n_quiet=n),
-           f"the paper's own form, ended once {n} iterations running have moved the weights by less than 0.001")
-    for n in (4, 8, 10)
-)  # fmt: skip
 
 # ---- grids -----------------------------------------------------------------------------------------------------------
 
@@ -201,7 +186,7 @@ def _tried(line: str, kind: Any, grid: Mapping[str, Mapping[str, Any]]) -> tuple
 
 def _point(line: str, point: str, make: Any) -> Method:
     about = f"{line} with {point}"
-    return Method(f"{line}, {point}", make, about, threads="one", simulated=_NETWORK, line=line, ends_early=True)
+    return Method(f"{line}, {point}", make, about, threads="one", simulated=NETWORK, line=line, ends_early=True)
 
 
 _SIZES = {"1 row": 1, "100 rows": 100, "all rows": None}
@@ -261,6 +246,6 @@ def merged(merge: str, attack: str, **parameters: Any) -> GossipSVMClassifier:
 
 ROBUST = tuple(
     Method(name, partial(merged, name), f"decentralised gradient descent, merged by {name}", threads="one",
-           simulated=_NETWORK, ends_early=True)
+           simulated=NETWORK, ends_early=True)
     for name in MERGES
 )  # fmt: skip

@@ -44,7 +44,10 @@ def _times(ratio: float) -> str:
 
 
 METRICS = {
-    "accuracy": Metric("accuracy, %", _percent, "share of the test rows that are predicted right", 100.0),
+    "accuracy": Metric(
+        "accuracy, %", _percent, "share of the test rows that are predicted right; of sites, the mean over them", 100.0
+    ),
+    "accuracy_sd": Metric("sd, %", _percent, "standard deviation of the sites' accuracies", 100.0),
     "objective": Metric(
         "objective", lambda value: number(value, 6), "as the method defines it, of its partitions if it ends with them"
     ),
@@ -80,8 +83,13 @@ METRICS = {
     "between_tasks": Metric("between tasks, %", _percent, "share of the seconds on one core that no task took", 100.0),
     "partitions": Metric("clusters", count, "into which the rows are divided"),
     "seconds": Metric(
-        "seconds", _seconds, "of the fit, the first of its process: some tenths of a second are those of first use"
+        "seconds",
+        _seconds,
+        "of the fit, the first of its process: some tenths of a second are those of first use; of sites, until each "
+        "has ended, the mean over them",
     ),
+    "seconds_sd": Metric("sd, s", _seconds, "standard deviation of the sites' seconds"),
+    "speed_up": Metric("speed-up, times", _times, "seconds of the other method over those of this one"),
     "prediction_seconds": Metric("prediction, s", _seconds, "of the prediction of all test rows"),
     "kernel_evaluations": Metric("kernel evaluations", lambda value: f"{value:.2e}", "kernel values that the fit took"),
     "passes": Metric("passes", count, "over the rows, of the slowest part of every level"),
@@ -91,7 +99,19 @@ METRICS = {
     "support_vectors": Metric("support vectors", count, "rows that the model holds"),
     "bytes": Metric("sent", size, "bytes of all messages"),
     "messages": Metric("messages", count, "sent by all sites"),
-    "rounds": Metric("rounds", count, "of the sites, or until all of them had the same core-set"),
+    "rounds": Metric("rounds", count, "of the sites, until all of them had the same core-set, or steps of one machine"),
+    "converged": Metric("sites converged", count, "by the rule of the GADGET paper"),
+    **{
+        name: metric
+        for n in (4, 8, 10)
+        for name, metric in (
+            (
+                f"accuracy_at_{n}",
+                Metric(f"accuracy @{n} itr, %", _percent, f"of the sites, where {n} iterations were quiet", 100.0),
+            ),
+            (f"converged_at_{n}", Metric(f"sites converged @{n} itr", count, f"with {n} quiet iterations in a row")),
+        )
+    },
     "rows_shared": Metric("rows shared", count, "rows, or points, that have left their site"),
     "worst_accuracy": Metric(
         "worst site, %", _percent, "share of the test rows that the worst site predicts right", 100.0
@@ -100,6 +120,7 @@ METRICS = {
         "worst honest site, %", _percent, "the same of the sites that do not lie, where some do", 100.0
     ),
     "balanced_accuracy": Metric("balanced, %", _percent, "mean over the classes of the share predicted right", 100.0),
+    "rare_accuracy": Metric("rarer class, %", _percent, "share of its test rows that are predicted right", 100.0),
     "excess": Metric("above the optimum, %", _above, "objective of all rows over LIBLINEAR's, less one", 100.0),
     "worst_excess": Metric("worst site above, %", _above, "the same of the worst site", 100.0),
     "core_sets": Metric("core-sets", count, "different ones at the end"),

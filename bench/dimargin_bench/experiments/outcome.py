@@ -56,8 +56,9 @@ class Outcome:
             and all(isinstance(text, str) for text in texts)
             and _are_numbers(self.metrics.values())
             and all(
-                _are_numbers([trace["level"], *trace["x"]])
+                _are_numbers([trace.get("level", 0.0), *trace["x"]])
                 and all(_are_numbers(line) and len(line) == len(trace["x"]) for line in trace["lines"])
+                and len(trace.get("names", trace["lines"])) == len(trace["lines"])
                 for trace in self.traces.values()
             )
         )

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from dimargin.display.report.svg import inline, page_style
 from dimargin_bench.experiments.declarations import Curves, Figure, Traces
 from dimargin_bench.experiments.experiment_run import PartResults, Record
@@ -24,6 +26,7 @@ _MARKERS = "osD^vPX*<>d"  # eleven: with the five colors of the page, 55 methods
 _LOGARITHMIC = (ROWS, "seconds", "prediction_seconds", "kernel_evaluations", "support_vectors", "bytes", "messages",
                 "bound", "distance", "partitions", "gap", "rounds", "excess", "worst_excess")  # fmt: skip
 _LONG = 10**2.5  # beyond which numbers at 1, 2 and 5 times every power of ten would cover one another
+_MARKED = 60  # points of a line, beyond which markers would cover it
 Points = dict[str, list[tuple[float, float]]]
 Errors = dict[str, float]
 
@@ -257,10 +260,33 @@ def _lines_of_sites(figure: Traces, title: str, trace: Mapping[str, Any], name: 
     canvas: Any = Canvas(figsize=_SIZE, layout="constrained")
     ax = canvas.subplots()
     ax.grid(alpha=0.5, linewidth=0.6)
-    for k, line in enumerate(trace["lines"]):
-        ax.plot(trace["x"], line, color="C0", linestyle="-", linewidth=0.8, alpha=0.5, label=None if k else "a node")
-    ax.axhline(trace["level"], color="C1", linestyle="--", label=figure.level)
+    if names := trace.get("names"):
+        _draw_named(ax, figure, trace)
+    else:
+        for k, line in enumerate(trace["lines"]):
+            label = None if k else "a node"
+            ax.plot(trace["x"], line, color="C0", linestyle="-", linewidth=0.8, alpha=0.5, label=label)
+        ax.axhline(trace["level"], color="C1", linestyle="--", label=figure.level)
     ax.set(xlabel=figure.x, ylabel=figure.y)
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    canvas.legend(loc="outside lower center", ncols=2, fontsize="small", frameon=False)
-    return inline(canvas, name, f"{figure.title}, {title}, for {len(trace['lines'])} nodes")
+    if figure.logarithmic:
+        ax.set_xscale("log")
+        ax.xaxis.set_major_formatter("{x:g}")
+    elif max(trace["x"]) == round(max(trace["x"])):
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    canvas.legend(loc="outside lower center", ncols=3 if names else 2, fontsize="small", frameon=False)
+    lines = ", ".join(names) if names else f"{len(trace['lines'])} nodes"
+    return inline(canvas, name, f"{figure.title}, {title}, for {lines}")
+
+
+def _draw_named(ax: Any, figure: Traces, trace: Mapping[str, Any]) -> None:
+    """Draw lines with markers, or pillars side by side up to the points."""
+    n, places = len(trace["names"]), np.array(trace["x"])
+    for k, (name, line) in enumerate(zip(trace["names"], trace["lines"], strict=True)):
+        if figure.pillars:
+            ax.bar(places + (k - (n - 1) / 2) * 0.25, line, width=0.2, label=name)
+        else:
+            marker = _MARKERS[k] if len(places) <= _MARKED else ""
+            ax.plot(places, line, marker=marker, markersize=3, linestyle="-", linewidth=1, label=name)
+    if figure.pillars:
+        low, high = min(map(min, trace["lines"])), max(map(max, trace["lines"]))
+        ax.set_ylim(low - 0.3 * (high - low) - 0.5, high + 0.1 * (high - low) + 0.5)

@@ -145,25 +145,39 @@ def _compared(
 ) -> ShownTable:
     """Return a table with a column for each method."""
     sets = {facts.name: facts.set_name for facts in found.data}
-    methods = list(dict.fromkeys(named(record.cell.method) for record in records))
+    methods = list(dict.fromkeys(
+        named(record.cell.method) for record in records
+        if not (table.quotients and record.cell.method.name == table.relative_to)
+    ))  # fmt: skip
     by_row = {
         name: _grouped(group, lambda record: named(record.cell.method))
         for name, group in _grouped(records, label).items()
     }
     rows = []
     for name, cells in by_row.items():
-        base = middle(cells.get(table.relative_to, ()), table.metric)
-        rows.append([name, *(_beside(table, cells.get(method, ()), base, sets) for method in methods)])
+        base = middle(cells.get(table.relative_to, cells.get(table.relative_to + SIMULATED, ())), table.metric)
+        shown = _quotient if table.quotients else _beside
+        rows.append([name, *(shown(table, cells.get(method, ()), base, sets) for method in methods)])
     if table.total:
         sums = [[middle(cells.get(method, ()), table.metric) for cells in by_row.values()] for method in methods]
         rows.append(["all", *(_sum(values, table.metric) for values in sums)])
-    return ShownTable(f"{table.title}: {METRICS[table.metric].heading}", ["", *methods], rows, table.note)
+    title = table.title if table.quotients else f"{table.title}: {METRICS[table.metric].heading}"
+    return ShownTable(title, ["", *methods], rows, table.note)
 
 
 def _turned(table: ShownTable, heading: str) -> ShownTable:
     """Return a table with its columns as rows, whose names are below a heading."""
     (_, *headings), *rows = zip(table.headings, *table.rows, strict=True)
     return replace(table, headings=[heading, *headings], rows=[list(row) for row in rows])
+
+
+def _quotient(table: Comparison, records: Sequence[Record], base: float | None, sets: Mapping[str, str]) -> str:
+    """Return how many times the base a median is, and the paper's figure of that with the ratio to it."""
+    own, shown = middle(records, table.metric), METRICS["speed_up"].shown
+    ours = own / base if own is not None and base else None
+    theirs = _published(table.published, records[0].cell, sets[records[0].cell.data], "speed_up") if records else None
+    text = NOTHING if ours is None else shown(ours)
+    return text + ("" if theirs is None else f" (paper {shown(theirs)}: {_ratio(ours, theirs)})")
 
 
 def _beside(table: Comparison, records: Sequence[Record], base: float | None, sets: Mapping[str, str]) -> str:

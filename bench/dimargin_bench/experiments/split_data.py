@@ -97,6 +97,7 @@ def load(
     read: Callable[[str], DataRows] = load_by_name,
     seed: int = 0,
     joined: bool = False,
+    train_rows: int | None = None,
 ) -> Split:
     """Load a data set by its name: with its own test rows if it has a file of them, else with a fifth of its rows.
 
@@ -115,6 +116,8 @@ def load(
         Of the random split, and of the rows that are drawn.
     joined : bool, default=False
         Whether rows of a test file are joined with the others, and a fifth of all is set apart.
+    train_rows : int, optional
+        How many rows of the training file are for training; its others are for the test.
 
     Raises
     ------
@@ -137,8 +140,8 @@ def load(
         except (KeyError, FileNotFoundError):
             raise missing from error
     X, y = make(_dense(given.X), _labels(given.y))
-    if given.y_test is None:
-        return split_rows(X, y, max_rows, seed, scale=name not in _UNSCALED)
+    if given.y_test is None or train_rows is not None:
+        return split_rows(X, y, max_rows, seed, name not in _UNSCALED, train_rows)
     X_test, y_test = make(_dense(given.X_test), _labels(given.y_test))
     if joined:
         stack = sp.vstack if sp.issparse(X) else np.concatenate
@@ -176,9 +179,20 @@ def _labels(y: NDArray[Any]) -> NDArray[Any]:
     return np.array(y.tolist())  # texts of a fixed width, no objects
 
 
-def split_rows(X: Any, y: NDArray[Any], max_rows: int | None = None, seed: int = 0, scale: bool = True) -> Split:
-    """Set a fifth of the rows apart at random, as many of every class, and keep at most so many of each side."""
-    A, B, a, b = train_test_split(X, y, test_size=_TEST_SHARE, stratify=y, random_state=seed)
+def split_rows(
+    X: Any,
+    y: NDArray[Any],
+    max_rows: int | None = None,
+    seed: int = 0,
+    scale: bool = True,
+    train_rows: int | None = None,
+) -> Split:
+    """Set a fifth of the rows apart at random, or all but so many, and keep at most so many of each side.
+
+    Both sides have the same shares of the classes.
+    """
+    test = _TEST_SHARE if train_rows is None else len(y) - train_rows
+    A, B, a, b = train_test_split(X, y, test_size=test, stratify=y, random_state=seed)
     parts = *_thinned(A, a, max_rows, seed), *_thinned(B, b, max_rows, seed)
     return replace(_scaled(*parts) if scale else Split(*parts), n_rows=len(y))
 

@@ -6,8 +6,11 @@ from sklearn.datasets import make_classification
 from sklearn.svm import LinearSVC
 
 from dimargin import GossipSVMClassifier
-from dimargin_bench.experiments.examine_sites import ALPHA, of_sites
+from dimargin_bench.experiments.examine_sites import ALPHA, beside_the_optimum, of_production_line, of_sites
+from dimargin_bench.experiments.observed_sites import ObservedSites
+from dimargin_bench.experiments.oversampled import Oversampled
 from dimargin_bench.experiments.split_data import Split
+from dimargin_bench.kernel_rivals import DistEval, LocalADMM, Pegasos, PseudoDistributed
 
 # thirty rounds are few, and LIBLINEAR takes long to the last digits where the regulariser weighs
 # little
@@ -45,7 +48,7 @@ def test_objectives_and_the_worst_site_are_those_by_hand(split, average):
         random_state=0,
     )
     machine.fit(split.X, split.y)
-    found = of_sites(machine, split)
+    found = beside_the_optimum(machine, split)
     best = LinearSVC(C=1 / (ALPHA * 300), loss="hinge", tol=1e-6, max_iter=20_000, random_state=0)
     best.fit(split.X, split.y)
     optimum = by_hand(best.coef_, best.intercept_, split)
@@ -64,9 +67,85 @@ def test_objectives_and_the_worst_site_are_those_by_hand(split, average):
         codes = (values[:, 0] > 0).astype(int) if values.shape[1] == 1 else values.argmax(axis=1)
         predicted.append(np.mean(machine.classes_[codes] == split.y_test))
     assert found["worst_accuracy"] == min(predicted)
+    assert found["accuracy"] == pytest.approx(np.mean(predicted))  # of the sites, as in the paper
+    assert found["accuracy_sd"] == pytest.approx(np.std(predicted))
 
 
 def test_the_optimum_has_no_excess_and_a_model_without_coefficients_no_objective(split):
     best = LinearSVC(C=1 / (ALPHA * 300), loss="hinge", tol=1e-6, max_iter=20_000, random_state=0)
-    assert abs(of_sites(best.fit(split.X, split.y), split)["excess"]) < 1e-9
+    assert abs(beside_the_optimum(best.fit(split.X, split.y), split)["excess"]) < 1e-9
     assert of_sites(object(), split) == {}
+
+
+@pytest.fixture(scope="module")
+def halves():
+    X, y = make_classification(400, 6, n_informative=4, flip_y=0.1, random_state=0)
+    return Split(X[:300], y[:300], X[300:], y[300:])
+
+
+def test_sites_that_stay_apart_have_the_mean_of_their_accuracies(halves):
+    apart, together = (
+        PseudoDistributed(LinearSVC(random_state=0), 5, combine=combine, random_state=0).fit(halves.X, halves.y)
+        for combine in ("none", "average")
+    )
+    found, joint = of_sites(apart, halves), of_sites(together, halves)
+    scores = [one.score(halves.X_test, halves.y_test) for one in apart.estimators_]
+    assert found["accuracy"] == pytest.approx(np.mean(scores)) and found["accuracy_sd"] == pytest.approx(np.std(scores))
+    assert found["seconds"] == pytest.approx(apart.site_seconds_.mean())
+    assert joint["accuracy"] == together.score(halves.X_test, halves.y_test) and "accuracy_sd" not in joint
+
+
+def test_what_machines_say_of_their_end_and_their_queries(halves):
+    admm = PseudoDistributed(LocalADMM(max_iter=3), 4, combine="none", random_state=0).fit(halves.X, halves.y)
+    found = of_sites(admm, halves)
+    assert (found["rounds"], found["converged"]) == (3, 0)
+    pegasos = Pegasos(alpha=0.01, batch_size=None, epsilon=0.1, max_iter=2000).fit(halves.X, halves.y)
+    found = of_sites(pegasos, halves)
+    assert (found["rounds"], found["converged"], found["seconds"]) == (pegasos.n_iter_, 1, pegasos.seconds_)
+    queried = DistEval(LinearSVC(), 4, "ring", random_state=0).fit(halves.X, halves.y)
+    queried.predict(halves.X_test)
+    bytes_sent, seconds = queried.query_costs_.bytes, queried.query_costs_.seconds
+    found = of_sites(queried, halves)
+    assert found["bytes"] == bytes_sent > 100 and found["seconds"] == queried.site_seconds_.mean() + seconds
+
+
+def test_profiles_and_figures_of_the_production_line_are_those_of_the_entries(halves):
+    machine = ObservedSites(
+        alpha=0.01, n_sites=4, epsilon=0.02, n_quiet=(1, 3), runs_on=True, max_iter=150, random_state=0
+    ).fit(halves.X, halves.y)
+    found = of_production_line(machine, halves)
+    scores = 100 * np.array([
+        [np.mean((halves.X_test @ weights[0] > 0) == halves.y_test) for weights in entry.weights]
+        for entry in machine.entries_
+    ])  # fmt: skip
+    traces, iterations = machine.traces_, [entry.iteration for entry in machine.entries_]
+    best, mean, worst = traces["profile"]["lines"]
+    np.testing.assert_allclose(best, scores.max(axis=1))
+    np.testing.assert_allclose(mean, scores.mean(axis=1))
+    np.testing.assert_allclose(worst, scores.min(axis=1))
+    assert traces["profile"]["x"] == [entry.seconds for entry in machine.entries_]
+    np.testing.assert_allclose(traces["hub accuracy"]["lines"][0], scores[:, 0])
+    one, three = machine.convergence_
+    for k in range(4):
+        until = scores[np.array(iterations) <= one.first[k], k]
+        assert traces["largest"]["lines"][0][k] == pytest.approx(until.max())
+        assert traces["mean"]["lines"][0][k] == pytest.approx(until.mean())
+    assert found["converged_at_1"] == 4 and found["converged_at_3"] == (three.first > 0).sum()
+    times = traces["times"]
+    assert times["names"] == ["Converge@1 itr", "Converge@3 itr"] and times["lines"][0][0] == 100
+    assert times["lines"][0][-1] == 100 * np.mean(one.times >= times["x"][-1])
+    signs = 2.0 * halves.y - 1
+    w = machine.entries_[-1].weights[0, 0]
+    expected = 0.01 / 2 * w @ w + np.maximum(0, 1 - signs * (halves.X @ w)).mean()
+    assert traces["hub objective"]["lines"][0][-1] == pytest.approx(expected)
+
+
+def test_rows_of_the_rarer_class_count_for_themselves(halves):
+    kept = np.flatnonzero((halves.y == 0) | (np.arange(300) % 10 == 0))
+    rare = Split(halves.X[kept], halves.y[kept], halves.X_test, halves.y_test)
+    plain, oversampled = (
+        make(LinearSVC(C=0.01, random_state=0)).fit(rare.X, rare.y) for make in (lambda one: one, Oversampled)
+    )
+    of_plain, of_oversampled = (of_production_line(machine, rare) for machine in (plain, oversampled))
+    expected = np.mean(oversampled.predict(rare.X_test[rare.y_test == 1]) == 1)
+    assert of_oversampled["rare_accuracy"] == pytest.approx(expected) and expected > of_plain["rare_accuracy"] + 0.2

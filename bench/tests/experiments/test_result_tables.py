@@ -58,6 +58,14 @@ def test_figures_of_the_paper_stand_beside_ours_with_the_ratio():
     assert table.rows[1][2:] == ["1", "31"]
 
 
+def test_quotients_stand_alone_beside_those_of_the_paper():
+    published = {("a", "dc, wide", "speed_up"): 4.0}
+    quotients = Comparison("Speed-up", "seconds", "case", relative_to="exact", quotients=True, published=published)
+    (table,) = metric_tables(results((quotients,)), "a, 20 rows")
+    assert table.title == "Speed-up" and table.headings == ["", "dc"]
+    assert table.rows == [["narrow", "2.9"], ["wide", "2.95 (paper 4: 0.738)"]]
+
+
 def test_a_comparison_over_cases_has_sums_that_say_what_they_lack():
     found = results((Comparison("Over the grid", "seconds", "case", total=True),))
     (table,) = metric_tables(found, "a, 20 rows")

@@ -49,6 +49,14 @@ def test_rows_of_a_test_file_may_be_joined_with_the_others(moons):
     assert len(np.unique(back, axis=0)) == len(np.unique(rows, axis=0)) and joined.X.max() == pytest.approx(1)
 
 
+def test_so_many_rows_of_the_training_file_may_be_for_training(moons):
+    split = load("svmguide1", train_rows=90)
+    assert (len(split.y), len(split.y_test)) == (90, 30)  # of the file's 120, and none of the test file's 80
+    assert abs(np.mean(split.y == 1) - np.mean(split.y_test == 1)) < 0.02
+    assert len(load("skin_nonskin", 40, train_rows=90).y) == 40
+    assert load("svmguide1", train_rows=90, seed=1).digest != split.digest
+
+
 def test_the_digest_is_that_of_every_number():
     X, y = np.arange(6.0).reshape(3, 2), np.array([0, 1, 0])
     first = Split(X, y, X, y).digest
