@@ -116,7 +116,8 @@ class LocalADMM(BinaryRival):
         part = check_random_state(self.random_state).permutation(n) % min(int(self.n_parts), n)
         if self.fit_intercept:
             ones = np.ones((n, 1))
-            X = sp.csr_array(sp.hstack([X, ones])) if sp.issparse(X) else np.column_stack([X, ones])
+            X = sp.hstack([X, ones]) if sp.issparse(X) else np.column_stack([X, ones])
+        X = sp.csr_array(X) if sp.issparse(X) else X
         rows = HingeRows(X, signs[None])
         with single_threaded_blas():
             parts = [HingeRows(X[part == k], signs[None, part == k]) for k in np.unique(part)]

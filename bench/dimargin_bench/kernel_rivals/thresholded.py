@@ -57,4 +57,5 @@ class ThresholdedRegression(MetaEstimatorMixin, BinaryRival):
 
     def decision_function(self, X: Any) -> Floats:
         """Return what the regression says of rows, of shape (n_samples,)."""
-        return np.asarray(self.regressor_.predict(query_rows(self, X)), dtype=np.float64)
+        rows = query_rows(self, X)
+        return np.asarray(self.regressor_.predict(rows), dtype=np.float64)

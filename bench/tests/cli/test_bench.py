@@ -38,7 +38,8 @@ def test_every_experiment_declares_cells_that_can_be_made():
         declared = experiment(name)
         assert declared.name == name and len({part.name for part in declared.parts}) == len(declared.parts)
         for part in declared.parts:
-            assert {sample.name for sample in part.quick_data} <= {sample.name for sample in part.data}
+            # The smallest set may stand in for those of a paper in a quick run.
+            assert {sample.name for sample in part.quick_data} <= {sample.name for sample in part.data} | {"svmguide1"}
             assert set(part.quick_cases) <= set(part.cases)
             cells = [cell for sample in (*part.data, Sample("mine.csv")) for cell in part.cells(sample)]
             for cell in cells:

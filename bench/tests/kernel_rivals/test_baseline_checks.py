@@ -36,7 +36,7 @@ RIVALS = [
     LaSVM(),
     LLSVM(n_centers=50),
     LTPU(n_centers=50),
-    LocalADMM(rel_tol=0.1),
+    LocalADMM(n_parts=2, rel_tol=0.1),
     Pegasos(alpha=1e-2, max_iter=300),
     PseudoDistributed(n_sites=3),
     SingleCoordinateODM(),
