@@ -28,9 +28,9 @@ def of_sites(machine: Any, split: Split) -> dict[str, float]:
     Every site predicts all test rows. "accuracy" is the mean of the sites' accuracies, as in the
     GADGET paper, and "accuracy_sd" their standard deviation; a machine of all rows, or of all sites
     together, is one site. "honest_accuracy" leaves out sites that lie
-    (`dimargin_bench.gossip_rivals.liars`). "seconds" is, where a machine knows it, the mean over the
-    sites of the time until each had ended. Of `ObservedSites` the trace "profile" is that of the
-    paper's Figure 1.
+    (`dimargin_bench.gossip_rivals.liars`). "seconds" is, where a machine knows it, the mean over
+    the sites of the time until each had ended. Of `ObservedSites` the trace "profile" is that of
+    the paper's Figure 1.
     """
     if not hasattr(machine, "predict"):
         return {}
@@ -50,8 +50,8 @@ _PROFILE = ("best site", "mean of the sites", "worst site")
 def beside_the_optimum(machine: Any, split: Split) -> dict[str, float]:
     """Return what `of_sites` does, and of linear machines how far above the optimum their objective is.
 
-    The objective is ``alpha/2 |w|^2 + 1/N sum_i max(0, 1 - y_i w.x_i)`` over all training rows, with
-    a constant feature in x, summed over the outputs, and alpha is `ALPHA`. The optimum is
+    The objective is ``alpha/2 |w|^2 + 1/N sum_i max(0, 1 - y_i w.x_i)`` over all training rows,
+    with a constant feature in x, summed over the outputs, and alpha is `ALPHA`. The optimum is
     LIBLINEAR's. "excess" is that of the model, "worst_excess" that of the worst site.
     """
     found = of_sites(machine, split)
@@ -68,9 +68,9 @@ def beside_the_optimum(machine: Any, split: Split) -> dict[str, float]:
 def of_production_line(machine: Any, split: Split) -> dict[str, float]:
     """Return what `of_sites` does, and of `ObservedSites` the traces of the GADGET paper's Figures 3 to 5.
 
-    "rare_accuracy" is the share of the test rows of the rarer class that are predicted right, the mean
-    over the sites. Of every rule of convergence, "accuracy_at_N" is the mean of the sites' accuracies
-    where each has converged by N quiet iterations, and "converged_at_N" how many sites have.
+    "rare_accuracy" is the share of the test rows of the rarer class that are predicted right, the
+    mean over the sites. Of every rule of convergence, "accuracy_at_N" is the mean of the sites'
+    accuracies where each has converged by N quiet iterations, and "converged_at_N" how many have.
     """
     found, given, machine = of_sites(machine, split), machine, getattr(machine, "resampled_", machine)
     labels, counts = np.unique(split.y, return_counts=True)

@@ -154,7 +154,7 @@ _OF_THE_PAPER = (
         title="Table 7: the parameters of ADMM",
         about="Dist-ADMM with every row of the table, on other data than it was meant for, too: what the values do. "
         "For real-sim the table has none, since ADMM did not converge in a day. It is known to converge for an alpha "
-        "between 0 and 2. The ten subsystems of a site, the tolerances and the limit of 300 iterations (100 with the "
+        "between 0 and 2. The ten subsystems of a site, the tolerances and the limit of 300 iterations (30 with the "
         "parameters of covertype) are ours.",
         data=(Sample("a9a", 5000), _SMALL),
         quick_data=(_SMALL,),

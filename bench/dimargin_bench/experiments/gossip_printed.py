@@ -45,14 +45,15 @@ BATCHES: dict[str, int | None] = {
     "GD": None, "SGD": 1, "Mini-Batch (b=1000)": 1000, "Mini-Batch (b=100)": 100, "Mini-Batch (b=10)": 10,
 }  # fmt: skip
 """The settings of Table 2, and the rows of a batch in each."""
+_ITERATIONS, _FEW_ITERATIONS = 300, 30  # An iteration with the parameters of covertype takes seconds.
 ADMM: dict[str, dict[str, Any]] = {
     data: {ours: number("Table 7", theirs, data=data)
            for ours, theirs in (("lam", "lambda"), ("rho", "rho"), ("over_relaxation", "alpha"))}
-    | {"max_iter": 100 if data == "covertype" else 300}  # with the parameters of covertype one takes seconds
+    | {"max_iter": _FEW_ITERATIONS if data == "covertype" else _ITERATIONS}
     for data in DATA if data != "real-sim"
 }  # fmt: skip
 """The parameters of Table 7, with limits that are ours; for real-sim it has none, as ADMM did not end in a day."""
-_WEAK = 100.0  # for CHOCO-SGD, whose theory has steps of 4 / (lambda (a + t)) with a large a: a
+_CHOCO_DELAY = 100.0  # The theory of CHOCO-SGD has steps of 4 / (lambda (a + t)) for a large enough: a.
 
 # ---- how they are made -----------------------------------------------------------------------------------------------
 
@@ -136,7 +137,7 @@ CHOCO = _simulated(
     "choco-sgd",
     partial(
         observed,
-        ChocoSGD(Quantised(2 ** (_BITS - 1) - 1), 0.3, 4 / (LAMBDA * _WEAK), _WEAK, batch_size=1),
+        ChocoSGD(Quantised(2 ** (_BITS - 1) - 1), 0.3, 4 / (LAMBDA * _CHOCO_DELAY), _CHOCO_DELAY, batch_size=1),
     ),
     f"CHOCO-SGD with one row a step and QSGD of {_BITS} bits a number; its steps and gamma are ours",
 )

@@ -45,7 +45,7 @@ class Entry:
 
 
 class Convergence:
-    """When each of m sites has converged for the first time, and how often, by the rule with n quiet iterations."""
+    """Record of when each of m sites first converged, and how often, by the rule with n quiet iterations."""
 
     def __init__(self, n_quiet: int, n_sites: int) -> None:
         self.n_quiet = n_quiet
@@ -72,8 +72,8 @@ class ObservedSites(LinearRival):
     Parameters
     ----------
     algorithm : SiteAlgorithm or None, default=None
-        None is ``UniformGadget(form="equation 5", projection=False)``. Of algorithms that send rows,
-        the rows leave their sites.
+        None is ``UniformGadget(form="equation 5", projection=False)``. With algorithms that send
+        rows, the rows leave their sites.
     %(alpha, fit_intercept)s
     n_sites : int, default=10
     topology : str or networkx graph, default="ring"
@@ -96,9 +96,11 @@ class ObservedSites(LinearRival):
     Attributes
     ----------
     %(classes_, n_features_in_, feature_names_in_, coef_, intercept_, objective_)s
-    site_coef_, site_intercept_ : ndarray of shape (n_sites, n_outputs, n_features_in_), (n_sites, n_outputs)
+    site_coef_ : ndarray of shape (n_sites, n_outputs, n_features_in_)
+    site_intercept_ : ndarray of shape (n_sites, n_outputs)
     site_seconds_ : ndarray of shape (n_sites,)
-        Seconds of the simulation of all sites, in one process, until each converged, or all of them.
+        Seconds of the simulation of all sites, in one process, until each had converged; all
+        seconds, of one that has not.
     convergence_ : list of Convergence
         One for each of `n_quiet`.
     history_ : list of dict

@@ -15,12 +15,12 @@ By "algorithm 3" no example is left out by its margin, so that nothing is learnt
 of the classes' means; by "equation 4" sites walk away from their examples. The other lines are the
 same in all forms:
 
-    (a)  an example is drawn uniformly at random; of mini-batches, into which section 4 divides the
-         examples of a site, one, over which L is the mean; or L is the mean over all examples ("GD")
+    (a)  an example is drawn uniformly at random; or one of the mini-batches into which section 4
+         divides the examples of a site, over which L is the mean; or L is the mean over all ("GD")
     (f)  ``w <- w min(1, 1/(sqrt(alpha) |w|))``, which is optional. The line has a tilde on w where
          (e) has a hat: they are taken to be one vector, and the norm to be its own
-    (g)  Push-Sum (Algorithm 1) from ``(s, r) = (w, 1)``, anew in every iteration, for
-         `gossip_rounds` rounds, which are not printed. In each, half of both goes to one random
+    (g)  Push-Sum (Algorithm 1) from ``(s, r) = (w, 1)`` in every iteration, for
+         `gossip_rounds` rounds, whose number is not printed. In each, half of both goes to one random
          neighbour, as section 3.2.4 says. The ratio s/r is the new w
     (h)  the projection again, printed twice and done once; optional, too
 
