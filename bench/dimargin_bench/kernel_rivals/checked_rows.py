@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 from sklearn.utils import gen_batches, get_tags
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from dimargin.estimators.input_checks import check_finite, columns_named
 from dimargin.estimators.kernel_parameters import check_gamma
 from dimargin.estimators.training_data import gamma_value
+from dimargin.kernels.functions import Kernel
 from dimargin.problems.one_vs_rest import codes_of
 from dimargin.system.arrays import Floats, Indices
 from dimargin.system.threads import single_threaded_blas
@@ -70,12 +71,16 @@ def width(gamma: str | float, X: Floats) -> float:
         return gamma_value(gamma, X, np.ones(len(X)))
 
 
-def kernel_sums(X: Floats, vectors: Floats, coefficients: Floats, gamma: float) -> Floats:
-    """Return ``sum_j c_j exp(-gamma |x - v_j|^2)`` for every row x, of shape (n,)."""
-    sums = np.zeros(len(X))
+def kernel_sums(X: Floats, vectors: Floats, coefficients: Floats, kernel: Kernel) -> Floats:
+    """Return ``sum_j c_j k(x, v_j)`` for every row x, of shape (n,), for the kernels "rbf" and "poly"."""
+    sums, gamma = np.zeros(len(X)), kernel.gamma
     with single_threaded_blas():
         for batch in gen_batches(len(X), ROWS_AT_ONCE) if len(vectors) else ():
-            sums[batch] = rbf_kernel(X[batch], vectors, gamma=gamma) @ coefficients
+            values = (
+                rbf_kernel(X[batch], vectors, gamma) if kernel.stationary
+                else polynomial_kernel(X[batch], vectors, kernel.degree, gamma, kernel.coef0)
+            )  # fmt: skip
+            sums[batch] = values @ coefficients
     return sums
 
 

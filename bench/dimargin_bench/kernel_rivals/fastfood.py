@@ -38,6 +38,9 @@ class FastFood(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     gamma : {"scale", "auto"} or float, default="scale"
         Of the kernel ``exp(-gamma |x - z|^2)``, as in scikit-learn.
     random_state : int, RandomState or None, default=None
+    whole_blocks : bool, default=False
+        Whether the frequencies are those of whole blocks, of one or of the number that comes closest
+        to `n_components`. By default the last ones of the last block are left out.
 
     Attributes
     ----------
@@ -45,6 +48,7 @@ class FastFood(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only when X had column names.
     gamma_ : float
+    n_frequencies_ : int
     signs_, normals_, scales_ : ndarray of shape (n_blocks, D)
         The diagonals of B and G, and that of S with all other factors.
     permutations_ : ndarray of shape (n_blocks, D)
@@ -68,6 +72,7 @@ class FastFood(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     n_components: int = 500
     gamma: str | float = "scale"
     random_state: Any = None
+    whole_blocks: bool = False
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Draw the frequencies.
@@ -91,7 +96,9 @@ class FastFood(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         self.gamma_ = width(self.gamma, X)
         rng = check_random_state(self.random_state)
         length = 1 << (X.shape[1] - 1).bit_length()
-        shape = -(-self.n_components // length), length
+        n_blocks = max(1, round(self.n_components / length)) if self.whole_blocks else -(-self.n_components // length)
+        shape = n_blocks, length
+        self.n_frequencies_ = n_blocks * length if self.whole_blocks else int(self.n_components)
         self.signs_ = rng.choice([-1.0, 1.0], size=shape)
         self.permutations_ = np.argsort(rng.random_sample(shape), axis=1)
         self.normals_ = rng.standard_normal(shape)
@@ -109,11 +116,11 @@ class FastFood(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
 
         Returns
         -------
-        ndarray of shape (n_samples, 2 * n_components)
+        ndarray of shape (n_samples, 2 * n_frequencies_)
             All cosines, then all sines.
         """
         X = query_rows(self, X)
-        half = int(self.n_components)
+        half = self.n_frequencies_
         features = np.empty((len(X), self._n_features_out))
         for batch in gen_batches(len(X), max(1, ROWS_AT_ONCE * 64 // self.signs_.size)):
             angles = self._angles(X[batch])[:, :half]
@@ -123,7 +130,7 @@ class FastFood(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
 
     @property
     def _n_features_out(self) -> int:
-        return 2 * int(self.n_components)
+        return 2 * self.n_frequencies_
 
     def _angles(self, X: Floats) -> Floats:
         """Return ``Vx`` for every row x, of shape (n_samples, n_blocks * D)."""

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dimargin.estimators.docstrings import documented
 from dimargin.estimators.input_checks import check_number
+from dimargin.kernels.functions import Kernel
 from dimargin.system.arrays import Floats, Indices
 from dimargin.system.threads import single_threaded_blas
 from dimargin_bench.kernel_rivals.checked_rows import (
@@ -33,7 +34,7 @@ _SEEDS = 5  # rows of each class to begin with, "a few" in the paper
 @documented
 @dataclass(eq=False, repr=False)
 class LaSVM(BinaryRival):
-    r"""Online kernel support vector machine with an intercept, hinge and RBF kernel.
+    r"""Online kernel support vector machine with an intercept and the hinge.
 
     Approaches the minimum of ``1/2 |w|^2 + C sum_i (1 - y_i (w.phi(x_i) + b))_+`` by steps in its
     dual, each of two coefficients that keep ``sum_s a_s = 0`` (Bordes et al. 2005, section 3). Each
@@ -51,8 +52,7 @@ class LaSVM(BinaryRival):
     ----------
     %(C)s
     gamma : {"scale", "auto"} or float, default="scale"
-        Of the kernel ``exp(-gamma |x - z|^2)``, as in scikit-learn; with `partial_fit` that of the
-        first rows.
+        Of the kernel, as in scikit-learn; with `partial_fit` that of the first rows.
     tol : float, default=1e-3
         The paper's tau, below which a violation is not stepped on.
     n_epochs : int, default=1
@@ -61,6 +61,10 @@ class LaSVM(BinaryRival):
         Steps of FINISHING at most.
     random_state : int, RandomState or None, default=None
         Order in which `fit` reads rows.
+    kernel : {"rbf", "poly"}, default="rbf"
+        ``exp(-gamma |x - z|^2)``, or ``(gamma x.z + coef0)^degree``.
+    degree : int, default=3
+    coef0 : float, default=0.0
 
     Attributes
     ----------
@@ -99,6 +103,9 @@ class LaSVM(BinaryRival):
     n_epochs: int = 1
     max_iter: int = 1_000_000
     random_state: Any = None
+    kernel: str = "rbf"
+    degree: int = 3
+    coef0: float = 0.0
 
     def _train_on_signs(self, X: Floats, signs: Floats) -> None:
         rng = check_random_state(self.random_state)
@@ -169,11 +176,14 @@ class LaSVM(BinaryRival):
         check_number("tol", self.tol, 0)
         check_number("n_epochs", self.n_epochs, 1, low_included=True, whole=True)
         check_number("max_iter", self.max_iter, 1, low_included=True, whole=True)
+        if self.kernel not in ("rbf", "poly"):
+            raise ValueError(f"kernel must be 'rbf' or 'poly', got {self.kernel!r}")
 
     def _begin(self, X: Floats, signs: Floats, order: Indices) -> None:
         """Make a set of the first few rows of each class."""
         self.gamma_ = width(self.gamma, X)
-        self._set = SupportSet(X.shape[1], float(self.C), self.gamma_)
+        kernel = Kernel("poly" if self.kernel == "poly" else "rbf", self.gamma_, int(self.degree), float(self.coef0))
+        self._set = SupportSet(X.shape[1], float(self.C), kernel)
         for sign in (-1.0, 1.0):
             for row in order[signs[order] == sign][:_SEEDS]:
                 self._set.add(X[row], sign, int(row))
@@ -196,4 +206,4 @@ class LaSVM(BinaryRival):
     def decision_function(self, X: Any) -> Floats:
         """Return decision values of shape (n_samples,), positive for the second class."""
         X = query_rows(self, X)
-        return kernel_sums(X, self.support_vectors_, self.dual_coef_[0], self.gamma_) + float(self.intercept_[0])
+        return kernel_sums(X, self.support_vectors_, self.dual_coef_[0], self._set.kernel) + float(self.intercept_[0])

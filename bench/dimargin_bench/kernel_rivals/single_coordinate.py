@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 from dimargin.estimators.docstrings import documented
 from dimargin.estimators.input_checks import check_number
 from dimargin.estimators.odm import odm_loss
+from dimargin.kernels.functions import Kernel
 from dimargin.problems.losses import ODMLoss
 from dimargin.system.arrays import Floats
 from dimargin.system.memory import check_memory
@@ -137,7 +138,7 @@ class SingleCoordinateODM(BinaryRival):
     def decision_function(self, X: Any) -> Floats:
         """Return decision values of shape (n_samples,), positive for the second class."""
         X = query_rows(self, X)
-        return kernel_sums(X, self.support_vectors_, self.dual_coef_[0], self.gamma_)
+        return kernel_sums(X, self.support_vectors_, self.dual_coef_[0], Kernel("rbf", self.gamma_))
 
 
 class CoordinateDual:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from dimargin.kernels.functions import Kernel
 from dimargin.system.arrays import TINY, Floats
 
 _ROOM = 64  # rows, doubled whenever there are more
 
 
 class SupportSet:
-    """Rows that may be support vectors, with coefficients and gradients, for the RBF kernel.
+    """Rows that may be support vectors, with coefficients and gradients, for the RBF or a polynomial kernel.
 
     The signed coefficients ``a`` maximise the dual
     ``sum_s a_s y_s - 1/2 sum_st a_s a_t k(x_s, x_t)`` over ``sum_s a_s = 0`` and
@@ -22,7 +23,9 @@ class SupportSet:
     Parameters
     ----------
     n_features : int
-    C, gamma : float
+    C : float
+    kernel : Kernel
+        "rbf" or "poly".
 
     Attributes
     ----------
@@ -32,13 +35,13 @@ class SupportSet:
         What the caller knows the rows by.
     """
 
-    def __init__(self, n_features: int, C: float, gamma: float) -> None:
-        self.C, self.gamma = C, gamma
+    def __init__(self, n_features: int, C: float, kernel: Kernel) -> None:
+        self.C, self.kernel = C, kernel
         self.size = 0
         self.numbers: set[int] = set()
         self._rows = np.empty((_ROOM, n_features))
-        # squared norms, coefficients, gradients, A and B
-        self._values = np.empty((5, _ROOM))
+        # squared norms, coefficients, gradients, A, B, and kernel values of rows with themselves
+        self._values = np.empty((6, _ROOM))
         self._numbers = np.empty(_ROOM, dtype=np.int64)
 
     @property
@@ -68,8 +71,12 @@ class SupportSet:
 
     def kernel_row(self, x: Floats) -> Floats:
         """Return the kernel values of a row with all rows of the set, of shape (size,)."""
-        squares = self._values[0, : self.size] - 2 * (self.rows @ x) + x @ x
-        return np.exp(-self.gamma * np.maximum(squares, 0.0))
+        products = self.rows @ x
+        if not self.kernel.stationary:
+            factor, constant, degree = self.kernel.polynomial
+            return np.asarray((factor * products + constant) ** degree)
+        squares = self._values[0, : self.size] - 2 * products + x @ x
+        return np.exp(-self.kernel.gamma * np.maximum(squares, 0.0))
 
     def add(self, x: Floats, sign: float, number: int) -> int:
         """Let a row take part with coefficient zero, and return its place; `number` is how the caller knows it."""
@@ -80,7 +87,8 @@ class SupportSet:
         gradient = sign - self.coefficients @ self.kernel_row(x)
         place = self.size
         self._rows[place], self._numbers[place] = x, number
-        self._values[:, place] = x @ x, 0.0, gradient, min(0.0, self.C * sign), max(0.0, self.C * sign)
+        bounds = min(0.0, self.C * sign), max(0.0, self.C * sign)
+        self._values[:, place] = x @ x, 0.0, gradient, *bounds, self.kernel.with_itself(x[None])[0]
         self.numbers.add(number)
         self.size += 1
         return place
@@ -136,7 +144,8 @@ class SupportSet:
         """Raise the coefficient of i and lower that of j by the step that is best within their bounds."""
         first, second = self.kernel_row(self.rows[i]), self.kernel_row(self.rows[j])
         a, gradients = self.coefficients, self.gradients
-        newton = (gradients[i] - gradients[j]) / max(2 - 2 * first[j], TINY)
+        curvature = self._values[5, i] + self._values[5, j] - 2 * first[j]
+        newton = (gradients[i] - gradients[j]) / max(curvature, TINY)
         # where the step ends at a bound the sum is the bound itself: a + (B - a) is rounded to B
         # for every a in [0, B]
         step = min(newton, self.upper[i] - a[i], a[j] - self.lower[j])

@@ -65,3 +65,12 @@ def test_the_kernel_is_the_mean(X):
 def test_rows_are_transformed_alike_in_any_company(X):
     fastfood = FastFood(n_components=25_000, gamma=GAMMA, random_state=0).fit(X)  # of which few rows make a batch
     assert_array_equal(fastfood.transform(X)[7], fastfood.transform(X[7:8])[0])
+
+
+@pytest.mark.parametrize(("n_components", "n_blocks"), [(1, 1), (11, 1), (13, 2), (1500, 188)])
+def test_frequencies_may_be_those_of_the_number_of_blocks_that_comes_closest(X, n_components, n_blocks):
+    fastfood = FastFood(n_components=n_components, gamma=GAMMA, random_state=0, whole_blocks=True).fit(X)
+    assert fastfood.signs_.shape == (n_blocks, 8) and fastfood.n_frequencies_ == 8 * n_blocks
+    assert fastfood.transform(X).shape == (120, 16 * n_blocks) == (120, len(fastfood.get_feature_names_out()))
+    features = fastfood.transform(X)
+    assert_allclose((features**2).sum(axis=1), 1)

@@ -1,16 +1,21 @@
 """LaSVM against LIBSVM, and its steps against the dual that they climb."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from helpers import blobs
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 from sklearn.svm import SVC
 
+from dimargin.kernels.functions import Kernel
 from dimargin_bench.kernel_rivals import LaSVM
 from dimargin_bench.kernel_rivals.support_set import SupportSet
 
 C, GAMMA = 2.0, 0.5
+RBF = Kernel("rbf", GAMMA)
+VALUES = partial(rbf_kernel, gamma=GAMMA)
 
 
 @pytest.fixture(scope="module")
@@ -24,13 +29,13 @@ def exact(rows):
     return SVC(C=C, gamma=GAMMA, tol=1e-6).fit(*rows)
 
 
-def dual_objective(vectors, coefficients):
+def dual_objective(vectors, coefficients, kernel=VALUES):
     """``sum_s a_s y_s - 1/2 sum_st a_s a_t k_st`` of signed coefficients, of which the sign is the label."""
-    return np.abs(coefficients).sum() - 0.5 * coefficients @ rbf_kernel(vectors, gamma=GAMMA) @ coefficients
+    return np.abs(coefficients).sum() - 0.5 * coefficients @ kernel(vectors) @ coefficients
 
 
-def of(machine):
-    return dual_objective(machine.support_vectors_, machine.dual_coef_[0])
+def of(machine, **kernel):
+    return dual_objective(machine.support_vectors_, machine.dual_coef_[0], **kernel)
 
 
 def test_several_epochs_reach_the_exact_machine(rows, exact):
@@ -40,6 +45,18 @@ def test_several_epochs_reach_the_exact_machine(rows, exact):
     assert of(machine) <= of(exact) * (1 + 1e-9)
     assert_allclose(machine.decision_function(X), exact.decision_function(X), atol=0.05)
     assert_allclose(machine.intercept_, exact.intercept_, atol=0.02)
+
+
+def test_a_polynomial_kernel_reaches_the_exact_machine(rows):
+    X, y = rows[0][:600], rows[1][:600]
+    cubic = {"degree": 3, "gamma": 0.5, "coef0": 0.3}
+    exact = SVC(C=C, tol=1e-6, kernel="poly", **cubic).fit(X, y)
+    machine = LaSVM(C=C, n_epochs=4, tol=1e-4, random_state=0, kernel="poly", **cubic).fit(X, y)
+    best, reached = (of(one, kernel=partial(polynomial_kernel, **cubic)) for one in (exact, machine))
+    assert_allclose(reached, best, rtol=3e-4)
+    assert reached <= best and (machine.predict(X) == exact.predict(X)).mean() > 0.99
+    with pytest.raises(ValueError, match="kernel must be 'rbf' or 'poly', got 'linear'"):
+        LaSVM(kernel="linear").fit(X, y)
 
 
 def test_one_epoch_is_nearly_exact(rows, exact):
@@ -65,7 +82,7 @@ def test_the_model_is_feasible_and_optimal_over_its_own_vectors(rows, bound):
 
 def test_every_step_climbs_the_dual_and_gradients_stay_right():
     X, labels = blobs(150)
-    members = SupportSet(X.shape[1], C, GAMMA)
+    members = SupportSet(X.shape[1], C, RBF)
     reached = 0.0
     for row, (x, sign) in enumerate(zip(X, labels[0], strict=True)):
         members.process(x, sign, row, 1e-3)
@@ -80,7 +97,7 @@ def test_every_step_climbs_the_dual_and_gradients_stay_right():
 
 
 def test_a_step_within_the_bounds_is_the_best_along_its_direction():
-    members = SupportSet(1, 100.0, GAMMA)
+    members = SupportSet(1, 100.0, RBF)
     members.add(np.array([0.0]), 1.0, 0)
     members.process(np.array([0.8]), -1.0, 1, 1e-3)
     assert_allclose(members.gradients[0], members.gradients[1], atol=1e-12)
