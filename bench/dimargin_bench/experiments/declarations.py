@@ -108,15 +108,16 @@ class Table:
         CASE".
     note : str, optional
         What has to be known to compare them.
-    rows : {"method", "data"}
-        A table for each data set, or one for all, with rows of each.
+    rows : {"method", "data", "metric"}
+        A table for each data set, or one for all, with rows of each; or a table for each data set
+        with a row for each metric.
     """
 
     title: str
     metrics: Sequence[str]
     published: Mapping[tuple[str, str, str], float] = field(default_factory=dict)
     note: str = ""
-    rows: Literal["method", "data"] = "method"
+    rows: Literal["method", "data", "metric"] = "method"
 
 
 @dataclass(frozen=True)
@@ -127,10 +128,11 @@ class Comparison:
     ----------
     title : str
     metric : str
-    rows : {"data", "case", "method"}
+    rows : {"data", "case", "method", "total"}
         A row for each data set and case, in one table, or for each case, in a table for each data
         set, with a column for each method. Or a row for each method and a column for each case, in
-        a table for each data set: a page shows many methods better so.
+        a table for each data set: a page shows many methods better so. Or a row for each data set,
+        with the sums over its cases.
     relative_to : str, optional
         Method by whose figure those of the others are divided, in brackets.
     quotients : bool, default=False
@@ -146,7 +148,7 @@ class Comparison:
 
     title: str
     metric: str
-    rows: Literal["data", "case", "method"]
+    rows: Literal["data", "case", "method", "total"]
     relative_to: str = ""
     quotients: bool = False
     total: bool = False
@@ -172,6 +174,12 @@ class Figure:
         Method by whose y the others' are divided, at the same seed, sample and case.
     below_best : bool, default=False
         Whether y is how far below the largest of the picture a figure is, relative to it.
+    beside : sequence of str
+        Further metrics on the axis of y, which every method has a line of its own for.
+    cases : sequence of str
+        Cases whose points are drawn, by default those of all.
+    linear : bool, default=False
+        Whether the axis of y is linear, whatever the metric's usual scale.
     """
 
     title: str
@@ -181,6 +189,9 @@ class Figure:
     joined: bool = False
     relative_to: str = ""
     below_best: bool = False
+    beside: Sequence[str] = ()
+    cases: Sequence[str] = ()
+    linear: bool = False
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,9 @@ _SIZE = (4.4, 3.7)  # inches: readable across a phone
 _LINE_OF_LEGEND, _LETTERS, _MAX_LINES = 0.17, 60, 5
 _MARKERS = "osD^vPX*<>d"  # eleven: with the five colors of the page, 55 methods look different
 _LOGARITHMIC = (ROWS, "seconds", "prediction_seconds", "kernel_evaluations", "support_vectors", "bytes", "messages",
-                "bound", "distance", "partitions", "gap", "rounds", "excess", "worst_excess")  # fmt: skip
+                "bound", "difference", "partitions", "gap", "rounds", "excess", "worst_excess", "C",
+                "gamma")  # fmt: skip
+_POWERS_OF_TWO = ("partitions", "C", "gamma")
 _LONG = 10**2.5  # beyond which numbers at 1, 2 and 5 times every power of ten would cover one another
 _MARKED = 60  # points of a line, beyond which markers would cover it
 Points = dict[str, list[tuple[float, float]]]
@@ -95,6 +97,11 @@ def _points(figure: Figure | Curves, records: Sequence[Record], rows_of: Mapping
 
 def points_of(figure: Figure, records: Sequence[Record], rows_of: Mapping[str, int]) -> Points:
     """Return the points of every line: one for each cell that has both metrics, or medians over the seeds."""
+    if figure.cases:
+        records = [record for record in records if record.cell.case in figure.cases]
+    if figure.beside:
+        each = {y: points_of(replace(figure, y=y, beside=()), records, rows_of) for y in (figure.y, *figure.beside)}
+        return {f"{line}, {METRICS[y].heading}": pairs for y, own in each.items() for line, pairs in own.items()}
     own_y = _y_of(figure, records)
     lines: dict[str, dict[tuple[str, str, str], list[tuple[float, float]]]] = {}
     for record in records:
@@ -196,10 +203,10 @@ def _axes(figure: Figure | Curves) -> tuple[_Axis, _Axis]:
         return _Axis(figure.x, True, 2), _Axis(figure.y, True, 2)
     is_ratio = bool(figure.relative_to or figure.below_best)
     return (
-        _Axis(_heading(figure, figure.x), figure.x in _LOGARITHMIC),
+        _Axis(_heading(figure, figure.x), figure.x in _LOGARITHMIC, 2 if figure.x in _POWERS_OF_TWO else 10),
         _Axis(
-            _heading(figure, figure.y),
-            figure.y in _LOGARITHMIC or is_ratio,
+            "" if figure.beside else _heading(figure, figure.y),
+            not figure.linear and (figure.y in _LOGARITHMIC or is_ratio),
             wide=figure.below_best or figure.y == "gap",  # which may have fifteen powers of ten
         ),
     )

@@ -64,7 +64,9 @@ def metric_tables(found: PartResults, data: str) -> list[ShownTable]:
     for table in found.part.tables:
         if isinstance(table, Table) and table.rows == "method":
             tables.append(_of_metrics(table, "method", _methods_of(found, data)))
-        elif isinstance(table, Comparison) and table.rows != "data":
+        elif isinstance(table, Table) and table.rows == "metric":
+            tables.append(_by_metric(table, _methods_of(found, data)))
+        elif isinstance(table, Comparison) and table.rows not in ("data", "total"):
             shown = _compared(table, found, found.of(data), lambda record: record.cell.case)
             tables.append(_turned(shown, "method") if table.rows == "method" else shown)
     return tables
@@ -76,6 +78,8 @@ def part_tables(found: PartResults) -> list[ShownTable]:
     for table in found.part.tables if found.records else ():
         if isinstance(table, Comparison) and table.rows == "data":
             tables.append(_compared(table, found, found.records, _data_and_case))
+        elif isinstance(table, Comparison) and table.rows == "total":
+            tables.append(_totals(table, found))
         elif isinstance(table, Table) and table.rows == "data":
             tables.append(_of_metrics(table, "data", _all_rows(found)))
     return tables + [table for table in (_of_missing_data(found),) if table.rows]
@@ -132,6 +136,21 @@ def _column(table: Table, metric: str, rows: list[_Row]) -> list[tuple[str, list
     return column
 
 
+def _by_metric(table: Table, rows: list[_Row]) -> ShownTable:
+    """Return a table with a row for each metric, and columns for each method."""
+    methods = {row.name: {metric: _column(table, metric, [row]) for metric in table.metrics} for row in rows}
+    with_paper = {name for name, own in methods.items() if any(len(column) > 1 for column in own.values())}
+    headings = [heading for name in methods for heading in (name, *(("paper", "ratio") if name in with_paper else ()))]
+    lines = []
+    for metric in table.metrics:
+        line = [METRICS[metric].heading]
+        for name, own in methods.items():
+            texts = [text for _, (text,) in own[metric]]
+            line += texts + [NOTHING] * ((3 if name in with_paper else 1) - len(texts))
+        lines.append(line)
+    return ShownTable(table.title, ["", *headings], lines, table.note if with_paper else "")
+
+
 def _ratio(ours: float | None, theirs: float | None) -> str:
     return NOTHING if ours is None or not theirs else number(ours / theirs, 3)
 
@@ -163,6 +182,28 @@ def _compared(
         rows.append(["all", *(_sum(values, table.metric) for values in sums)])
     title = table.title if table.quotients else f"{table.title}: {METRICS[table.metric].heading}"
     return ShownTable(title, ["", *methods], rows, table.note)
+
+
+def _totals(table: Comparison, found: PartResults) -> ShownTable:
+    """Return a table with a row for each data set, of the sums over its cases."""
+    methods = list(dict.fromkeys(named(record.cell.method) for record in found.records))
+    rows = [
+        [facts.name, *(_total(table, found, [one for one in found.of(facts.name) if named(one.cell.method) == method],
+                              facts.set_name) for method in methods)] for facts in found.data
+    ]  # fmt: skip
+    return ShownTable(f"{table.title}: {METRICS[table.metric].heading}", ["", *methods], rows, table.note)
+
+
+def _total(table: Comparison, found: PartResults, records: Sequence[Record], set_name: str) -> str:
+    """Return the sum over the cases of a method, and the paper's with the ratio of ours to it."""
+    if not records:
+        return NOTHING
+    values = [middle(group, table.metric) for group in _grouped(records, lambda record: record.cell.case).values()]
+    known, n_cases = [value for value in values if value is not None], len(found.part.cases)
+    missing = f", without {n_cases - len(known)} of {n_cases}" if len(known) < n_cases else ""
+    theirs, shown = _published(table.published, records[0].cell, set_name, table.metric), METRICS[table.metric].shown
+    ratio = "" if missing else f": {_ratio(sum(known), theirs)}"
+    return shown(sum(known)) + missing + ("" if theirs is None else f" (paper {shown(theirs)}{ratio})")
 
 
 def _turned(table: ShownTable, heading: str) -> ShownTable:
@@ -242,8 +283,12 @@ def data_table(results: Results) -> ShownTable:
     ]  # fmt: skip
     rows += [[name, *["missing"] * 5] for name in results.missing]
     headings = ["data", "training rows", "test rows", "features", "classes", "SHA-256"]
-    note = "Features are scaled by the ranges of the training rows: to [0, 1], or, of wide sparse rows, to [-1, 1]."
-    return ShownTable("Data", headings, rows, f"{note} Checksums are of the first seed's rows.")
+    note = (
+        "Features are scaled by the ranges of the training rows, which then lie in [0, 1], or, wide sparse ones, in "
+        "[-1, 1]; test rows may reach beyond. ijcnn1 is taken as LIBSVM has it, from -1.33 to 1.32, unless its two files "
+        "are joined. Checksums are of the first seed's rows."
+    )
+    return ShownTable("Data", headings, rows, note)
 
 
 def method_table(results: Results) -> ShownTable:

@@ -80,6 +80,37 @@ def test_a_comparison_over_cases_has_sums_that_say_what_they_lack():
     assert table.rows[2] == ["all", "62", "61, without 1 of 2"]
 
 
+def test_sums_over_all_cases_stand_beside_those_of_the_paper():
+    published = {("a", "exact", "seconds"): 31.0, ("a, 20 rows", "dc", "seconds"): 1.0}
+    found = results((Comparison("Over the grid", "seconds", "total", published=published),))
+    (table,) = part_tables(found)
+    assert table.headings == ["", "exact", "dc"] and table.title == "Over the grid: seconds"
+    assert table.rows == [
+        ["a, 10 rows", "32 (paper 31: 1.03)", "92"],
+        ["a, 20 rows", "62 (paper 31: 2)", "182 (paper 1: 182)"],
+    ]
+    found.records = [one for one in found.records if (one.cell.method.name, one.cell.case) != ("dc", "wide")]
+    found.records = [one for one in found.records if (one.cell.method.name, one.cell.data) != ("exact", "a, 10 rows")]
+    (table,) = part_tables(found)
+    assert table.headings == ["", "dc", "exact"]
+    assert table.rows == [["a, 10 rows", "31, without 1 of 2", "—"],
+                          ["a, 20 rows", "61, without 1 of 2 (paper 1)", "62 (paper 31: 2)"]]  # fmt: skip
+    assert metric_tables(found, "a, 20 rows") == []
+
+
+def test_metrics_may_be_the_rows_of_a_table():
+    published = {("a", "dc, wide", "seconds"): 12.1}
+    found = results(
+        (Table("Times", ("seconds", "accuracy"), published, "Another machine.", rows="metric"),), accuracy=0.5
+    )
+    found.records = [one for one in found.records if (one.cell.method.name, one.cell.case) != ("exact", "wide")]
+    (table,) = metric_tables(found, "a, 20 rows")
+    assert table.headings == ["", "exact, narrow", "dc, narrow", "dc, wide", "paper", "ratio"]
+    assert table.rows == [["seconds", "21 (20 to 22)", "61 (60 to 62)", "121 (120 to 122)", "12.1", "10"],
+                          ["accuracy, %", "50.00", "50.00", "50.00", "—", "—"]]  # fmt: skip
+    assert table.note == "Another machine."
+
+
 def test_a_comparison_may_have_a_row_for_each_method():
     found = results((Comparison("Over the grid", "seconds", "method", total=True),))
     (table,) = metric_tables(found, "a, 20 rows")
@@ -173,6 +204,19 @@ def test_joined_points_are_medians_over_the_seeds_on_the_lines_of_their_methods(
     assert points_of(figure, records, {}) == {"tree": [(2.0, 50.0), (11.0, 75.0)], "exact": [(21.0, 100.0)]}
     single = points_of(replace(figure, joined=False), records, {})
     assert single["exact"] == [(20.0, 100.0), (21.0, 100.0), (22.0, 100.0)] and len(single["tree"]) == 6
+
+
+def test_a_figure_may_have_several_metrics_and_some_of_the_cases():
+    found = results(figures=(), accuracy=0.5)
+    figure = Figure("Both", "partitions", "seconds", joined=True, beside=("accuracy",), cases=("wide",))
+    for one in found.records:
+        one.outcome.metrics["partitions"] = 4
+    points = points_of(figure, found.of("a, 10 rows"), {})
+    assert points == {"exact, seconds": [(4, 21)], "dc, seconds": [(4, 61)],
+                      "exact, accuracy, %": [(4, 50)], "dc, accuracy, %": [(4, 50)]}  # fmt: skip
+    own = replace(found, part=replace(found.part, figures=(figure, replace(figure, linear=True))))
+    logarithmic, linear = (svg for _, svg in pictures(own, "a, 10 rows", "own"))
+    assert logarithmic.replace("own-0", "own-1") != linear
 
 
 def test_curves_are_over_a_number_with_the_points_of_the_paper():
