@@ -10,14 +10,12 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.metrics.pairwise import pairwise_kernels
 
-from dimargin.estimators import SVMClassifier
 from dimargin.kernels.column_statistics import row_chunks
 from dimargin_bench.experiments.replay import REPLAYED, TaskTimes
 from dimargin_bench.experiments.split_data import Split
 
-_REFERENCE_TOL = 1e-5  # of the machine that tells which rows are support vectors, and what the optimum is
 _REPEATS = 3  # of a fit that is timed; the fastest counts
-_OF_PROBLEM = ("C", "gamma", "kernel", "degree", "coef0")
+_KERNEL = ("gamma", "kernel", "degree", "coef0")
 
 
 def dual_objective(machine: Any, split: Split) -> dict[str, float]:
@@ -35,7 +33,7 @@ def dual_objective(machine: Any, split: Split) -> dict[str, float]:
         Its training rows are those of the fit.
     """
     signed, rows = machine.dual_coef_[0], split.X[machine.support_]
-    kernel = {name: getattr(machine, name) for name in _OF_PROBLEM[1:]}
+    kernel = {name: getattr(machine, name) for name in _KERNEL}
     quadratic = 0.0
     for some in row_chunks(len(signed)):
         quadratic += signed[some] @ (_kernel(rows[some], rows, split, **kernel) @ signed)
@@ -48,36 +46,6 @@ def _kernel(X: Any, Y: Any, split: Split, kernel: str, gamma: Any, degree: int, 
     rate = 1 / (split.X.shape[1] * split.X.var()) if gamma == "scale" else gamma
     own = {"degree": degree, "coef0": coef0} if kernel == "poly" else {}
     return pairwise_kernels(X, Y, kernel, gamma=rate, **own)
-
-
-def support_vectors(machine: Any, split: Split) -> dict[str, float]:
-    """Return which share of a machine's support vectors are the optimum's, and which share of the optimum's it has.
-
-    The optimum is the exact machine without intercept, to a gap of 1e-5.
-    """
-    found, wanted = set(machine.support_.tolist()), set(_optimum(machine, split).support_.tolist())
-    shared = len(found & wanted)
-    return {"support_precision": shared / max(len(found), 1), "support_recall": shared / max(len(wanted), 1)}
-
-
-def theorem_1(machine: Any, split: Split) -> dict[str, float]:
-    """Return Theorem 1's bound and what it bounds: how far local solutions, put together, are from the optimum.
-
-    Both are relative to the optimum, which is the exact machine's to a gap of 1e-5.
-    """
-    optimum = float(_optimum(machine, split).dual_objective_)
-    return {
-        "partitions": machine.history_[-1]["partitions"],
-        "bound": machine.history_[-1]["theorem_1_bound"] / optimum,
-        "distance": (optimum - dual_objective(machine, split)["dual_objective"]) / optimum,
-    }
-
-
-def _optimum(machine: Any, split: Split) -> SVMClassifier:
-    exact = SVMClassifier(strategy="exact", tol=_REFERENCE_TOL, random_state=0)
-    exact.set_params(**{name: getattr(machine, name) for name in _OF_PROBLEM})
-    exact.fit(split.X, split.y)
-    return exact
 
 
 def sizes(_: Any, split: Split) -> dict[str, float]:

@@ -27,6 +27,7 @@ _LOGARITHMIC = (ROWS, "seconds", "prediction_seconds", "kernel_evaluations", "su
                 "bound", "difference", "partitions", "gap", "rounds", "excess", "worst_excess", "C",
                 "gamma")  # fmt: skip
 _POWERS_OF_TWO = ("partitions", "C", "gamma")
+_EXPONENTS = ("C", "gamma")  # Their ticks are 2^-10 and the like.
 _LONG = 10**2.5  # beyond which numbers at 1, 2 and 5 times every power of ten would cover one another
 _MARKED = 60  # points of a line, beyond which markers would cover it
 Points = dict[str, list[tuple[float, float]]]
@@ -39,6 +40,7 @@ class _Axis:
     logarithmic: bool
     base: int = 10
     wide: bool = False  # whether it has numbers at powers of ten only
+    exponents: bool = False  # whether its numbers are written as powers of two
 
 
 def pictures(found: PartResults, data: str, name: str) -> list[tuple[str, str]]:
@@ -203,7 +205,12 @@ def _axes(figure: Figure | Curves) -> tuple[_Axis, _Axis]:
         return _Axis(figure.x, True, 2), _Axis(figure.y, True, 2)
     is_ratio = bool(figure.relative_to or figure.below_best)
     return (
-        _Axis(_heading(figure, figure.x), figure.x in _LOGARITHMIC, 2 if figure.x in _POWERS_OF_TWO else 10),
+        _Axis(
+            _heading(figure, figure.x),
+            figure.x in _LOGARITHMIC,
+            2 if figure.x in _POWERS_OF_TWO else 10,
+            exponents=figure.x in _EXPONENTS,
+        ),
         _Axis(
             "" if figure.beside else _heading(figure, figure.y),
             not figure.linear and (figure.y in _LOGARITHMIC or is_ratio),
@@ -240,7 +247,7 @@ def _plotted(figure: Figure | Curves, title: str, points: Points, errors: Errors
             is_long = high > _LONG * low
             subs = (1.0,) if own.wide or own.base == 2 or is_long else (1, 2, 5)
             axis.set_major_locator(LogLocator(own.base, subs=subs))
-            axis.set_major_formatter("{x:g}")
+            axis.set_major_formatter((lambda x, _: f"2^{math.log2(x):g}") if own.exponents else "{x:g}")
             axis.set_minor_formatter("")
     canvas.legend(loc="outside lower center", ncols=columns, fontsize="small", frameon=False, handletextpad=0.2)
     return inline(canvas, name, f"{figure.title}, {title}, for {', '.join(points)}")

@@ -156,7 +156,11 @@ def _ratio(ours: float | None, theirs: float | None) -> str:
 
 
 def _figure(figure: float | None, metric: str) -> str:
-    return NOTHING if figure is None else METRICS[metric].shown(figure)
+    """Return a figure of the paper, seconds with all digits that it prints."""
+    if figure is None:
+        return NOTHING
+    shown = METRICS[metric].shown
+    return f"{figure:,.10g}" if shown is METRICS["seconds"].shown else shown(figure)
 
 
 def _compared(
@@ -203,7 +207,7 @@ def _total(table: Comparison, found: PartResults, records: Sequence[Record], set
     missing = f", without {n_cases - len(known)} of {n_cases}" if len(known) < n_cases else ""
     theirs, shown = _published(table.published, records[0].cell, set_name, table.metric), METRICS[table.metric].shown
     ratio = "" if missing else f": {_ratio(sum(known), theirs)}"
-    return shown(sum(known)) + missing + ("" if theirs is None else f" (paper {shown(theirs)}{ratio})")
+    return shown(sum(known)) + missing + ("" if theirs is None else f" (paper {_figure(theirs, table.metric)}{ratio})")
 
 
 def _turned(table: ShownTable, heading: str) -> ShownTable:
@@ -229,7 +233,7 @@ def _beside(table: Comparison, records: Sequence[Record], base: float | None, se
     text = (summary(records, table.metric) if records else NOTHING) if own is None else shown(own)
     times = "" if base is None or own is None or own == base else f" ({number(own / base, 2)} times)"
     ratio = "" if own is None else f": {_ratio(own, theirs)}"
-    return text + times + ("" if theirs is None else f" (paper {shown(theirs)}{ratio})")
+    return text + times + ("" if theirs is None else f" (paper {_figure(theirs, table.metric)}{ratio})")
 
 
 def _sum(values: Sequence[float | None], metric: str) -> str:
@@ -285,8 +289,8 @@ def data_table(results: Results) -> ShownTable:
     headings = ["data", "training rows", "test rows", "features", "classes", "SHA-256"]
     note = (
         "Features are scaled by the ranges of the training rows, which then lie in [0, 1], or, wide sparse ones, in "
-        "[-1, 1]; test rows may reach beyond. ijcnn1 is taken as LIBSVM has it, from -1.33 to 1.32, unless its two files "
-        "are joined. Checksums are of the first seed's rows."
+        "[-1, 1]; test rows may reach beyond. ijcnn1 is taken as LIBSVM has it, from -1.33 to 1.32, unless its two "
+        "files are joined. Checksums are of the first seed's rows."
     )
     return ShownTable("Data", headings, rows, note)
 

@@ -42,7 +42,7 @@ def test_a_comparison_has_a_row_for_each_data_set_and_case():
 
 def test_figures_of_the_paper_stand_beside_ours_with_the_ratio():
     published = {
-        ("a", "dc", "seconds"): 62.0,
+        ("a", "dc", "seconds"): 3135.5,
         ("a", "exact, wide", "seconds"): 10.0,
         ("a, 10 rows", "dc", "seconds"): 1.0,
     }
@@ -51,9 +51,10 @@ def test_figures_of_the_paper_stand_beside_ours_with_the_ratio():
     )
     table, comparison = metric_tables(found, "a, 20 rows")
     assert table.headings == ["method", "seconds", "paper", "ratio"]
-    assert [row[2:] for row in table.rows] == [["—", "—"], ["62", "0.984"], ["10", "4.1"], ["62", "1.95"]]
-    assert comparison.rows[0] == ["narrow", "21", "61 (paper 62: 0.984)"]
-    assert comparison.rows[1] == ["wide", "41 (paper 10: 4.1)", "121 (paper 62: 1.95)"]
+    expected = [["—", "—"], ["3,135.5", "0.0195"], ["10", "4.1"], ["3,135.5", "0.0386"]]
+    assert [row[2:] for row in table.rows] == expected  # all digits that the paper prints
+    assert comparison.rows[0] == ["narrow", "21", "61 (paper 3,135.5: 0.0195)"]
+    assert comparison.rows[1] == ["wide", "41 (paper 10: 4.1)", "121 (paper 3,135.5: 0.0386)"]
     table, _ = metric_tables(found, "a, 10 rows")  # a figure of this sample comes first
     assert table.rows[1][2:] == ["1", "31"]
 

@@ -106,7 +106,7 @@ def test_the_gap_of_loose_solutions_is_in_the_bound(monkeypatch):
     assert gap > 0.1 * crossing
 
 
-def test_beyond_2048_rows_the_bound_is_sampled_and_says_so(monkeypatch):
+def test_beyond_so_many_rows_the_bound_is_sampled_and_says_so(monkeypatch):
     X, labels = blobs(900, 1)
     # heavy rows have many neighbours: rows drawn evenly would mislead
     problem = make_problem(X, labels, HINGE, RBF, np.exp(-np.abs(X).sum(axis=1)))
@@ -127,6 +127,7 @@ def test_beyond_2048_rows_the_bound_is_sampled_and_says_so(monkeypatch):
 
 def test_what_the_bound_costs_is_counted(monkeypatch):
     problem = instance(2100, 0)
+    monkeypatch.setattr(theorem_1, "_MAX_EXACT_ROWS", 2000)
     with counted(monkeypatch) as counts:
         outcome = BoundedDivideAndConquer().train(training(problem, LEVEL_2, tol=0.1))
     assert sum(counts) == outcome.history[0]["kernel_evaluations"]

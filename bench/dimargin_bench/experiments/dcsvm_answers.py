@@ -1,0 +1,303 @@
+"""Sentences that say what the results of the DC-SVM paper's experiments show, beside what the paper says."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping
+
+from dimargin.display.report.words import number
+from dimargin_bench.experiments import dcsvm_methods as methods
+from dimargin_bench.experiments.dcsvm_published import claimed, figures
+from dimargin_bench.experiments.experiment_run import PartResults, Record
+from dimargin_bench.experiments.metrics import METRICS
+from dimargin_bench.experiments.result_tables import middle
+from dimargin_bench.papers import Printed, printed
+
+_EQUAL_SECONDS = 0.02  # Seconds whose relative difference is smaller count as equal.
+_NEAR_OPTIMUM = 0.01  # Solvers are compared by when they are as near, relatively, to the best objective of a picture.
+_NEAR_ACCURACY = 0.002  # Methods are compared by when they are as near to the best accuracy of a picture.
+_FOUND_SHARE = 0.9  # Support vectors count as found with this precision and recall, the paper's "about 90%".
+Medians = Mapping[str, float]
+
+
+def _groups(found: PartResults) -> dict[str, list[Record]]:
+    """Return the records of every data set and case."""
+    groups: dict[str, list[Record]] = {}
+    for record in found.records:
+        case = f", {record.cell.case}" if record.cell.case else ""
+        groups.setdefault(f"{record.cell.data}{case}", []).append(record)
+    return groups
+
+
+def _medians(records: list[Record], metric: str) -> dict[str, float]:
+    """Return the median of every method that has the metric."""
+    names = dict.fromkeys(record.cell.method.name for record in records)
+    values = {name: middle([one for one in records if one.cell.method.name == name], metric) for name in names}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _times(values: Medians, method: str, other: str, theirs: Medians) -> str:
+    """Say how many times the seconds of another method one took, here and in the paper, or nothing without one."""
+    if method not in values or other not in values:
+        return ""
+    said = f" (the paper: {number(theirs[method] / theirs[other], 2)})" if {method, other} <= theirs.keys() else ""
+    return f"{method} took {number(values[method] / values[other], 2)} times the seconds of {other}{said}"
+
+
+def _best(accuracies: Medians) -> str:
+    """Name the most accurate methods, of which several may look the same."""
+    shown = {name: METRICS["accuracy"].shown(value) for name, value in accuracies.items()}
+    best = shown[max(accuracies, key=accuracies.__getitem__)]
+    names = [name for name, text in shown.items() if text == best]
+    return f"{' and '.join(names)} ({best}%) {'is' if len(names) == 1 else 'are'} most accurate"
+
+
+def compared(found: PartResults) -> str:
+    """Say for every data set which method is most accurate and which fastest, and what divide and conquer costs."""
+    lines = []
+    early, dc, exact, svc = (one.name for one in (methods.EARLY, methods.DC, methods.EXACT, methods.LIBSVM))
+    theirs = figures("Table 2", {"DC-SVM (early)": early, "DC-SVM": dc, "LIBSVM": svc})
+    sets = {facts.name: facts.set_name for facts in found.data}
+    for name, records in _groups(found).items():
+        accuracies, seconds = _medians(records, "accuracy"), _medians(records, "seconds")
+        if len(accuracies) < 2:
+            continue
+        fastest = min(seconds, key=seconds.__getitem__)
+        paper = {one: value for (data, one, metric), value in theirs.items()
+                 if (data, metric) == (sets[records[0].cell.data], "seconds")}  # fmt: skip
+        costs = [_times(seconds, *pair, paper) for pair in ((early, exact), (dc, exact), (early, svc), (dc, svc))]
+        said = "".join(f" {text}." for text in costs if text)
+        lines.append(f"{name}: {_best(accuracies)}, {fastest} is fastest "
+                     f"({METRICS['seconds'].shown(seconds[fastest])} s).{said}")  # fmt: skip
+    return "\n".join(lines)
+
+
+def which_rule(found: PartResults) -> str:
+    """Say which rule of prediction is most accurate and which fastest; the paper's is equation (6) in both."""
+    lines = []
+    for name, records in _groups(found).items():
+        accuracies, times = _medians(records, "accuracy"), _medians(records, "prediction_milliseconds")
+        if len(accuracies) > 1:
+            lines.append(f"{name}: {_best(accuracies)}, {min(times, key=times.__getitem__)} is fastest. "
+                         "The paper has equation (6) first in both.")  # fmt: skip
+    return "\n".join(lines)
+
+
+def is_the_bound_close(found: PartResults) -> str:
+    """Say how far Theorem 1's bound is from what it bounds, which the paper calls quite close."""
+    name, random = methods.KMEANS_CLUSTERS.name, methods.RANDOM_CLUSTERS.name
+    own = [one.outcome.metrics for one in found.records if one.cell.method.name == name and one.outcome.metrics]
+    own = [one for one in own if one["difference"] > 0]
+    if not own:
+        return ""
+    low, high = (choose(own, key=lambda one: one["bound_ratio"]) for choose in (min, max))
+    optimum = low["difference"] / low["distance"]
+    differences = [_medians(records, "difference") for records in _groups(found).values()]
+    farther = [one[random] / one[name] for one in differences if {name, random} <= one.keys() and one[name] > 0]
+    said = f" Random parts are {number(min(farther), 2)} to {number(max(farther), 2)} times as far from the optimum."
+    return (
+        "The paper calls the bound quite close to the difference, in an absolute sense: its two curves nearly overlap. "
+        f"Here the bound of {name} is {number(low['bound_ratio'], 2)} to {number(high['bound_ratio'], 2)} times the "
+        f"difference; with {low['partitions']:g} clusters it is {number(low['bound'] / optimum, 2)} times the optimum, "
+        f"and the difference {number(low['distance'], 2)} times.{said if farther else ''}"
+    )
+
+
+def screened(found: PartResults) -> str:
+    """Say how many rows Theorem 2 screens, and how much smaller Theorem 3's bound is than Theorem 1's."""
+    own = [record.outcome.metrics for record in found.records if record.outcome.metrics]
+    if not own:
+        return ""
+    rows, possible = (sum(one[name] for one in own) for name in ("screened", "no_support"))
+    shares = [one["bound_of_support"] / one["bound"] for one in own]
+    ratios = [one["bound_of_support"] / one["difference"] for one in own if one["difference"] > 0]
+    beside = f", and still {number(min(ratios), 2)} to {number(max(ratios), 2)} times the difference" if ratios else ""
+    return (f"Theorem 2 screens {rows:,.0f} of the {possible:,.0f} rows that are no support vectors. Theorem 3's "
+            f"bound is {number(min(shares), 2)} to {number(max(shares), 2)} times Theorem 1's{beside}.")  # fmt: skip
+
+
+def who_finds_support_vectors(found: PartResults) -> str:
+    """Say what share of the support vectors 256 clusters have, and how soon each way has nine in ten of them."""
+    lines = []
+    for name, records in _groups(found).items():
+        recalls, precisions = _medians(records, "support_recall"), _medians(records, "support_precision")
+        said = []
+        for method in (one for one in recalls if one in ("dc, level 4", "cascade, level 4")):
+            shares = (METRICS["support_recall"].shown(own[method]) for own in (recalls, precisions))
+            text = "{} has {}% of the support vectors, with a precision of {}%"
+            said.append(text.format(method.partition(",")[0], *shares))
+        good = {method for method, recall in recalls.items() if min(recall, precisions[method]) >= _FOUND_SHARE}
+        found_all = [one for one in records if one.cell.method.name in good]
+        first = [_line(one) for one in found_all]
+        without = [line for line in dict.fromkeys(map(_line, records)) if line not in first]
+        late = f"; {' and '.join(without)} at no point" if without else ""
+        lines.append(f"{name}: with 256 clusters or parts, {'; '.join(said)}; the paper says about 90%. "
+                     f"First to have recall and precision of 90%: {_soonest(found_all) or 'none'}{late}.")  # fmt: skip
+    return "\n".join(lines)
+
+
+def who_is_first(found: PartResults) -> str:
+    """Say after how many seconds each solver is near the best objective of its problem, and each method accurate."""
+    lines = []
+    for name, records in _groups(found).items():
+        done = [one for one in records if {"seconds", "accuracy"} <= one.outcome.metrics.keys()]
+        best: dict[str, float] = {}
+        for one in done:
+            problem, value = one.cell.method.problem, one.outcome.metrics.get("dual_objective", -math.inf)
+            best[problem] = max(value, best.get(problem, value))
+        near = [one for one in done if one.outcome.metrics.get("dual_objective", -math.inf)
+                >= (1 - _NEAR_OPTIMUM) * best[one.cell.method.problem] > -math.inf]  # fmt: skip
+        accuracy = max((one.outcome.metrics["accuracy"] for one in done), default=0.0)
+        accurate = [one for one in done if one.outcome.metrics["accuracy"] >= accuracy - _NEAR_ACCURACY]
+        lines += [f"{name}: first within 1% of the best objective of its problem: {_soonest(near)}."] if near else []
+        lines += [f"{name}: first within {100 * _NEAR_ACCURACY:g} points of the best accuracy: {_soonest(accurate)}."]
+    return "\n".join(lines)
+
+
+def _line(record: Record) -> str:
+    return record.cell.method.line or record.cell.method.name
+
+
+def _soonest(records: list[Record]) -> str:
+    """Return the lines of a picture with the fewest seconds of any of their records, in this order."""
+    seconds: dict[str, float] = {}
+    for one in records:
+        line, own = _line(one), one.outcome.metrics["seconds"]
+        seconds[line] = min(own, seconds.get(line, own))
+    order = sorted(seconds, key=seconds.__getitem__)
+    return ", ".join(f"{line} {METRICS['seconds'].shown(seconds[line])} s" for line in order)
+
+
+def totals(found: PartResults) -> str:
+    """Say how the sums of the seconds compare, as those of the paper do."""
+    early, dc, svc = (one.name for one in (methods.EARLY, methods.DC, methods.LIBSVM))
+    theirs = figures(
+        "Table 4", {"DC-SVM (early)": early, "DC-SVM": dc, "LIBSVM": svc}, {"total time": ("seconds", 1.0)}
+    )
+    lines = []
+    for facts in found.data:
+        cases = [_medians(own, "seconds") for own in _groups(found).values() if own[0].cell.data == facts.name]
+        sums = {name: sum(one[name] for one in cases) for name in (early, dc, svc) if all(name in one for one in cases)}
+        paper = {name: value for (data, name, _), value in theirs.items() if data == facts.set_name}
+        said = [text for name in (early, dc) if (text := _times(sums, name, svc, paper))]
+        lines += [f"{facts.name}: over the grid, {' and '.join(said)}."] if said else []
+    return "\n".join(lines)
+
+
+def what_clustering_costs(found: PartResults) -> str:
+    """Say which share of the seconds the clustering took, beside that of the paper."""
+    lines = []
+    theirs = {what: sum(one.number or 0.0 for one in printed("dcsvm", "Table 5") if one.metric == f"{what} seconds")
+              for what in ("clustering", "training")}  # fmt: skip
+    for record in (one for one in found.records if one.cell.method.name == methods.DC.name):
+        own = {what: sum(value for name, value in record.outcome.metrics.items() if name.startswith(what))
+               for what in ("clustering_", "training_")}  # fmt: skip
+        if all(own.values()):
+            ours, paper = (values[0] / sum(values) for values in ([*own.values()], [*theirs.values()]))
+            lines.append(
+                f"{record.cell.data}: clustering took {100 * ours:.1f}% of the seconds (the paper: {100 * paper:.1f}%)."
+            )
+    return "\n".join(lines)
+
+
+def is_early_better_than_bagging(found: PartResults) -> str:
+    """Say where clusters predict better than random parts, which is everywhere in the paper."""
+    points = {}
+    for name, records in _groups(found).items():
+        own = _medians(records, "accuracy")
+        if methods.EARLY.name in own and methods.BAGGING.name in own:
+            points[name] = 100 * (own[methods.EARLY.name] - own[methods.BAGGING.name])
+    if not points:
+        return ""
+    worse = [f"{name} ({number(-value, 2)} points worse)" for name, value in points.items() if value <= 0]
+    said = f"; not for {'; '.join(worse)}" if worse else ""
+    return (f"DC-SVM (early) is more accurate than bagging in {len(points) - len(worse)} of {len(points)} pairs of "
+            f"data and k{said}. In the paper it is in all nine.")  # fmt: skip
+
+
+def over_the_grid(found: PartResults) -> str:
+    """Say for how many pairs of C and gamma divide and conquer is faster than LIBSVM, and the worst accuracies."""
+    lines = []
+    early, dc, svc = (one.name for one in (methods.EARLY, methods.DC, methods.LIBSVM))
+    for facts in found.data:
+        groups = [records for records in _groups(found).values() if records[0].cell.data == facts.name]
+        seconds = [_medians(records, "seconds") for records in groups]
+        both = [one for one in seconds if {early, dc, svc} <= one.keys()]
+        if not both:
+            continue
+        faster = {name: sum(one[name] < (1 - _EQUAL_SECONDS) * one[svc] for one in both) for name in (early, dc)}
+        ratios = sorted(one[svc] / one[early] for one in both)
+        worst: dict[str, float] = {}
+        for records, name in itertools.product(groups, (early, dc, svc)):
+            if (value := _medians(records, "accuracy").get(name)) is not None:
+                worst[name] = min(value, worst.get(name, value))
+        said = ", ".join(f"{name} {METRICS['accuracy'].shown(value)}%" for name, value in worst.items())
+        lines.append(
+            f"{facts.name}: {dc} is faster than {svc} for {faster[dc]} of {len(both)} pairs, and {early} for "
+            f"{faster[early]}: it is {number(ratios[0], 2)} to {number(ratios[-1], 2)} times as fast. The worst "
+            f"accuracies: {said}."
+        )
+    return "\n".join(lines)
+
+
+def _printed_seconds(table: str) -> dict[str, dict[str, Printed]]:
+    """Return the printed seconds of every setting and method of one of Tables 7 to 10."""
+    times: dict[str, dict[str, Printed]] = {}
+    for one in printed("dcsvm", table):
+        if one.metric == "seconds":
+            times.setdefault(one.setting, {})[one.method] = one
+    return times
+
+
+def _ratios(times: Mapping[str, Mapping[str, Printed]], method: str) -> list[float]:
+    """Return how many times as fast as LIBSVM a method is, by the printed seconds."""
+    return [(one["LIBSVM"].number or 0.0) / (one[method].number or math.inf) for one in times.values()]
+
+
+def printed_speeds(table: str, claimed_times: float) -> str:
+    """Say what a table's own numbers say of the speeds that its caption claims."""
+    times = _printed_seconds(table)
+    faster, ratios = sum(ratio > 1 for ratio in _ratios(times, "DC-SVM")), _ratios(times, "DC-SVM (early)")
+    bounds = [setting for setting, one in times.items() if one["LIBSVM"].is_bound]
+    said = f" LIBSVM's seconds for {' and for '.join(bounds)} are printed as a lower bound." if bounds else ""
+    return (f"In the paper DC-SVM is faster than LIBSVM for {faster} of {len(times)} pairs, and DC-SVM (early) "
+            f"{number(min(ratios), 2)} to {max(ratios):.0f} times as fast. The caption says always "
+            f"{claimed_times:g} times or more; {sum(ratio < claimed_times for ratio in ratios)} of the pairs fall "
+            f"short.{said}")  # fmt: skip
+
+
+def printed_sums() -> str:
+    """Say where the printed seconds of Tables 7 to 10 contradict the text and Table 4."""
+    tables = {"ijcnn1": "Table 7", "webspam": "Table 8", "covtype": "Table 9", "census": "Table 10"}
+    seconds = {data: _printed_seconds(table) for data, table in tables.items()}
+    faster = sum(ratio > 1 for times in seconds.values() for ratio in _ratios(times, "DC-SVM"))
+    wrong = []
+    for one in printed("dcsvm", "Table 4"):
+        digits, unit = one.value.split()
+        total = sum(times[one.method].number or 0.0 for times in seconds[one.data].values())
+        own = total * float(digits) / (one.number or math.nan)  # in the printed unit
+        if abs(own - float(digits)) >= 0.1:  # The paper rounds some to tenths, and cuts others.
+            wrong.append(f"for {one.method} on {one.data}, where they are {own:.2f} {unit}, not {digits}")
+    said = f", but {' and '.join(wrong)}" if wrong else ""
+    settings, stated = claimed("settings of Tables 7 to 10"), claimed("settings with DC-SVM faster than LIBSVM")
+    return (f"The text says that DC-SVM is faster than LIBSVM for {stated} of {settings} pairs; by the printed seconds "
+            f"it is for {faster}. The paper's sums are those of its tables{said}.")  # fmt: skip
+
+
+def is_a_start_faster(found: PartResults) -> str:
+    """Say how often a start from clusters beat the exact solve, and by how much."""
+    starts, exact = (methods.OUR_DC.name, methods.DC_OF_ONE_LEVEL.name), methods.EXACT.name
+    ratios: dict[str, float] = {}
+    for name, records in _groups(found).items():
+        seconds = _medians(records, "seconds")
+        times = [seconds[start] for start in starts if start in seconds]
+        if times and exact in seconds:
+            ratios[name] = min(times) / seconds[exact]
+    if not ratios:
+        return ""
+    faster = sum(ratio < 1 - _EQUAL_SECONDS for ratio in ratios.values())
+    said = f"faster in {faster or 'none'} of {len(ratios)} problems"
+    least, most = min(ratios, key=ratios.__getitem__), max(ratios, key=ratios.__getitem__)
+    return (f"A start from clusters, the better of two, was {said}: it took from {ratios[least]:.2f} times the seconds "
+            f"of the exact solve ({least}) to {ratios[most]:.2f} times ({most}).")  # fmt: skip

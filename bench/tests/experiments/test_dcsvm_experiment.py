@@ -1,0 +1,225 @@
+"""Parts of the experiment "dcsvm" against what the paper prints, and sentences from results that are made up."""
+
+import re
+
+import pytest
+from experiment_methods import made_up
+
+from dimargin_bench.experiments import dcsvm_answers as answers
+from dimargin_bench.experiments import dcsvm_methods as methods
+from dimargin_bench.experiments import experiment
+from dimargin_bench.experiments.dcsvm_published import COVTYPE, PARAMETERS, POLYNOMIAL
+from dimargin_bench.papers import printed
+
+PARTS = {part.name: part for part in experiment("dcsvm").parts}
+SOME = {"C": 1.0, "gamma": 1.0, "random_state": 0}
+SECTION_5 = {one.metric: one.number for one in printed("dcsvm", "Section 5")}
+
+
+def test_parts_are_in_the_order_of_the_paper_with_its_numbers():
+    found = [re.fullmatch(r"(table|figure)-(\d+)(-.*)?", name) for name in PARTS]
+    numbered = [match for match in found if match]
+    assert {(match[1], int(match[2])) for match in numbered} == {("table", n) for n in range(1, 11)} | {
+        ("figure", n) for n in range(1, 10)
+    }
+    for match in numbered:
+        assert PARTS[match[0]].title.startswith(f"{match[1].title()} {match[2]}:")
+    assert not any(found[len(numbered) :])  # what is ours stands behind
+
+
+@pytest.mark.parametrize("number", range(1, 11))
+def test_every_printed_figure_of_a_table_stands_beside_ours(number):
+    lines = [one for one in printed("dcsvm", f"Table {number}") if one.metric not in ("C", "gamma")]
+    shown = {key: value for table in PARTS[f"table-{number}"].tables[:1] for key, value in table.published.items()}
+    own = {key: value for key, value in shown.items() if ", ours" not in key[1]}
+    assert len(own) == len(lines)
+    by_scale = {"accuracy": 0.01}
+    expected = sorted((one.number or 0.0) * by_scale.get(one.metric, 1.0) for one in lines)
+    assert sorted(own.values()) == pytest.approx(expected)
+
+
+def test_parameters_are_those_of_the_paper():
+    assert PARAMETERS["ijcnn1"] == {"C": 32.0, "gamma": 2.0} and PARAMETERS[COVTYPE] == {"C": 32.0, "gamma": 32.0}
+    assert PARAMETERS["kddcup99"] == {"C": 256.0, "gamma": 0.5}
+    assert PARAMETERS["mnist8m"] == {"C": 1.0, "gamma": 2.0**-21}
+    assert PARAMETERS["census"] == {"C": 512.0, "gamma": "scale"}  # which cannot be read
+    cubic = {"kernel": "poly", "degree": SECTION_5["degree"], "coef0": SECTION_5["eta"]}
+    assert {COVTYPE: {**cubic, "C": 2.0, "gamma": 1.0}, "webspam": {**cubic, "C": 8.0, "gamma": 16.0}} == POLYNOMIAL
+
+
+def test_methods_have_the_parameters_of_section_5():
+    dc, early = methods.DC.make(**SOME), methods.EARLY.make(**SOME)
+    (m,) = (one.number for one in printed("dcsvm", "Section 4") if one.metric == "m")
+    for machine in (dc, early):
+        assert (machine.branching, machine.n_levels) == (SECTION_5["k"], SECTION_5["l_max"])
+        assert machine.strategy.sample_size == m and machine.strategy.clustering_kernel == "same"
+        assert machine.tol == machine.strategy.level_tol == methods.LIBSVM.make(**SOME).tol == 1e-3
+    assert dc.stop_level == 0 and early.branching**early.stop_level == SECTION_5["clusters of DC-SVM (early)"]
+    rivals = {method.name: method.make(**SOME) for method in methods.RIVALS}
+    assert rivals["llsvm"].n_centers == SECTION_5["rank of LLSVM"]
+    assert rivals["ltpu"].n_centers == SECTION_5["clusters of LTPU"]
+    assert rivals["spsvm"].n_basis == SECTION_5["basis vectors of SpSVM"]
+    assert rivals["lasvm"].n_epochs == SECTION_5["passes of LaSVM"]
+    assert rivals["cascade"].strategy.rounds == SECTION_5["rounds of CascadeSVM"]
+    assert rivals["subsample"].fraction == SECTION_5["share of training rows"]
+    features = rivals["fastfood"][0].fit([[0.0] * 22])
+    assert abs(2 * features.n_frequencies_ - SECTION_5["features of FastFood"]) < 2 * features.signs_.shape[1]
+
+
+def test_figures_of_robustness_have_the_cells_of_their_tables():
+    for figure, table in ((6, 7), (7, 9), (8, 8), (9, 10)):
+        drawn, shown = PARTS[f"figure-{figure}"], PARTS[f"table-{table}"]
+        assert drawn.cells(drawn.data[0]) == shown.cells(shown.data[0])
+        assert all(set(own.cases) <= set(drawn.cases) and len(own.cases) == 5 for own in drawn.figures)
+
+
+def results(part, cells):
+    return made_up(PARTS[part], cells)
+
+
+def accuracies_and_seconds(data, scores, case="", **further):
+    return {(data, name, case, 0): {"accuracy": accuracy, "seconds": seconds, **further}
+            for name, (accuracy, seconds) in scores.items()}  # fmt: skip
+
+
+def test_the_best_method_is_named_whosever_it_is():
+    scores = {"dc-early": (0.9, 8.0), "dc": (0.95, 20.0), "svc": (0.96, 40.0), "exact": (0.95, 1.0), "ltpu": (0.7, 3.0)}
+    said = answers.compared(results("table-2", accuracies_and_seconds("ijcnn1", scores)))
+    assert said == (
+        "ijcnn1: svc (96.00%) is most accurate, exact is fastest (1 s). dc-early took 8 times the seconds of exact. dc "
+        "took 20 times the seconds of exact. dc-early took 0.2 times the seconds of svc (the paper: 0.1). dc took 0.5 "
+        "times the seconds of svc (the paper: 0.36)."
+    )
+    scores["dc"] = (0.95999, 20.0)
+    said = answers.compared(results("table-2", accuracies_and_seconds("a", scores)))
+    assert said.startswith("a: dc and svc (96.00%) are most accurate, exact is fastest") and "paper" not in said
+    assert answers.compared(results("table-2", accuracies_and_seconds("a", {"dc": (0.9, 1.0)}))) == ""
+
+
+def test_rules_of_prediction_are_compared_case_by_case():
+    cells = {
+        ("a", "bcm", "k = 50", 0): {"accuracy": 0.9, "prediction_milliseconds": 3.0},
+        ("a", "early prediction by (6)", "k = 50", 0): {"accuracy": 0.8, "prediction_milliseconds": 1.0},
+    }
+    said = answers.which_rule(results("table-1", cells))
+    assert said.startswith("a, k = 50: bcm (90.00%) is most accurate, early prediction by (6) is fastest.")
+
+
+def test_the_bound_is_held_beside_what_it_bounds():
+    def of(bound, difference, clusters):
+        return {"bound": bound, "difference": difference, "bound_ratio": bound / difference,
+                "distance": difference / 1000.0, "partitions": clusters}  # fmt: skip
+
+    cells = {("a", "k-means", "k = 8", 0): of(9000.0, 3.0, 8), ("a", "k-means", "k = 16", 0): of(9000.0, 1.0, 16),
+             ("a", "random", "k = 8", 0): of(9e9, 12.0, 8)}  # fmt: skip
+    said = answers.is_the_bound_close(results("figure-1", cells))
+    assert "bound of k-means is 3e+03 to 9e+03 times the difference" in said
+    assert "with 8 clusters it is 9 times the optimum, and the difference 0.003 times." in said
+    assert said.endswith("Random parts are 4 to 4 times as far from the optimum.")
+
+
+def test_what_theorems_screen_and_bound_is_summed_up():
+    def of(screened, support):
+        return {"screened": screened, "no_support": 50, "bound": 100.0, "bound_of_support": support, "difference": 2.0}
+
+    cells = {("a", "k-means", "k = 4", 0): of(0, 10.0), ("a", "k-means", "k = 16", 0): of(3, 50.0)}
+    assert answers.screened(results("theorems-2-and-3", cells)) == (
+        "Theorem 2 screens 3 of the 100 rows that are no support vectors. Theorem 3's bound is 0.1 to 0.5 times "
+        "Theorem 1's, and still 5 to 25 times the difference."
+    )
+
+
+def test_who_finds_support_vectors_first():
+    def of(recall, precision, seconds):
+        return {"support_recall": recall, "support_precision": precision, "seconds": seconds}
+
+    case = "RBF kernel"
+    cells = {
+        ("a", "dc, level 4", case, 0): of(0.85, 0.8, 1.0), ("a", "dc, level 3", case, 0): of(0.95, 0.92, 3.0),
+        ("a", "dc, level 2", case, 0): of(0.99, 0.99, 5.0), ("a", "cascade, level 4", case, 0): of(0.6, 0.7, 1.0),
+        ("a", "svc, 300 steps", case, 0): of(0.95, 0.5, 0.5), ("a", "svc", case, 0): of(1.0, 1.0, 2.0),
+    }  # fmt: skip
+    assert answers.who_finds_support_vectors(results("figure-2", cells)) == (
+        "a, RBF kernel: with 256 clusters or parts, dc has 85.00% of the support vectors, with a precision of 80.00%; "
+        "cascade has 60.00% of the support vectors, with a precision of 70.00%; the paper says about 90%. First "
+        "to have recall and precision of 90%: svc 2 s, dc 3 s; cascade at no point."
+    )
+
+
+def test_solvers_are_held_to_the_best_objective_of_their_problem():
+    def of(seconds, objective):
+        return {"seconds": seconds, "dual_objective": objective, "accuracy": 0.9}
+
+    cells = {
+        ("a", "exact, tol=1e-06", "", 0): of(9.0, 100.0), ("a", "exact, tol=0.1", "", 0): of(1.0, 98.0),
+        ("a", "dc, level 1", "", 0): of(2.0, 99.5), ("a", "dc, level 0", "", 0): of(3.0, 99.9),
+        ("a", "exact, intercept, tol=1e-06", "", 0): of(9.0, 50.0), ("a", "svc, tol=0.1", "", 0): of(4.0, 49.9),
+        ("a", "ltpu, n_centers=300", "", 0): {"seconds": 0.1, "accuracy": 0.5},
+    }  # fmt: skip
+    assert answers.who_is_first(results("figure-3", cells)) == (
+        "a: first within 1% of the best objective of its problem: dc 2 s, svc 4 s, exact 9 s, exact, intercept 9 s.\n"
+        "a: first within 0.2 points of the best accuracy: exact 1 s, dc 2 s, svc 4 s, exact, intercept 9 s."
+    )
+
+
+def test_sums_over_the_grid_are_compared_as_those_of_the_paper():
+    cells = {("ijcnn1", name, case, 0): {"seconds": seconds}
+             for case in [*PARTS["table-4"].cases][:2] for name, seconds in (("dc", 3.0), ("svc", 1.0))}  # fmt: skip
+    said = "ijcnn1: over the grid, dc took 3 times the seconds of svc (the paper: 0.36)."  # 2.3 of 6.4 hours
+    assert answers.totals(results("table-4", cells)) == said
+    cells["ijcnn1", "svc", "C = 2^1, gamma = 2^1", 0] = {}  # one that ended at the limit
+    assert answers.totals(results("table-4", cells)) == ""
+
+
+def test_the_share_of_clustering_stands_beside_that_of_the_paper():
+    cells = {("a", "dc", "", 0): {"clustering_1": 1.0, "clustering_0": 0.0, "training_1": 1.0, "training_0": 2.0}}
+    said = "a: clustering took 25.0% of the seconds (the paper: 1.6%)."
+    assert answers.what_clustering_costs(results("table-5", cells)) == said
+
+
+def test_where_bagging_is_better_is_said():
+    def of(early, bagging, case):
+        return accuracies_and_seconds("a", {"dc-early": (early, 1.0), "bagging": (bagging, 1.0)}, case)
+
+    found = results("table-6", of(0.9, 0.8, "k = 256") | of(0.8, 0.815, "k = 16"))
+    assert answers.is_early_better_than_bagging(found) == (
+        "DC-SVM (early) is more accurate than bagging in 1 of 2 pairs of data and k; not for a, k = 16 (1.5 points "
+        "worse). In the paper it is in all nine."
+    )
+
+
+def test_pairs_of_the_grid_are_counted():
+    def of(case, early, dc, svc, worst):
+        return accuracies_and_seconds("a", {"dc-early": (0.9, early), "dc": (worst, dc), "svc": (0.8, svc)}, case)
+
+    first, second, *_ = PARTS["table-7"].cases
+    found = results("table-7", of(first, 1.0, 2.0, 10.0, 0.7) | of(second, 4.0, 2.0, 2.0, 0.6))
+    assert answers.over_the_grid(found) == (
+        "a: dc is faster than svc for 1 of 2 pairs, and dc-early for 1: it is 0.5 to 10 times as fast. The worst "
+        "accuracies: dc-early 90.00%, dc 60.00%, svc 80.00%."
+    )
+
+
+def test_captions_and_sums_are_held_to_the_printed_numbers():
+    assert answers.printed_speeds("Table 10", 50) == (
+        "In the paper DC-SVM is faster than LIBSVM for 22 of 25 pairs, and DC-SVM (early) 13 to 207 times as fast. The "
+        "caption says always 50 times or more; 12 of the pairs fall short."
+    )
+    assert answers.printed_speeds("Table 9", 50).endswith(
+        "LIBSVM's seconds for C = 2^1, gamma = 2^10 and for C = 2^10, gamma = 2^-6 are printed as a lower bound."
+    )
+    assert answers.printed_sums() == (
+        "The text says that DC-SVM is faster than LIBSVM for 96 of 100 pairs; by the printed seconds it is for 95. The "
+        "paper's sums are those of its tables, but for LIBSVM on webspam, where they are 14.09 days, not 14.3."
+    )
+
+
+def test_a_start_from_clusters_is_compared_with_the_exact_solve():
+    cells = {}
+    for data, dc, one_level in (("a", 3.0, 2.0), ("b", 0.5, 0.8)):
+        cells |= {(data, name, "polynomial", 0): {"seconds": seconds}
+                  for name, seconds in (("exact", 1.0), ("dc, ours", dc), ("dc, one level", one_level))}  # fmt: skip
+    assert answers.is_a_start_faster(results("clusters-or-cold", cells)) == (
+        "A start from clusters, the better of two, was faster in 1 of 2 problems: it took from 0.50 times the seconds "
+        "of the exact solve (b, polynomial) to 2.00 times (a, polynomial)."
+    )
