@@ -72,6 +72,10 @@ def _bench(
     limit: Annotated[float, typer.Option(help="Seconds for a cell; one that takes longer has no result.")] = 600.0,
     jobs: Annotated[int, typer.Option(help="Cells at a time. They share the machine, and take longer.")] = 1,
     retry: Annotated[bool, typer.Option("--retry", help="Run cells again that failed before.")] = False,
+    rows: Annotated[
+        int | None,
+        typer.Option(help="Training rows of a data set at most, in place of the experiment's own numbers."),
+    ] = None,
     quiet: QuietOption = False,
 ) -> None:
     """Run an experiment and write a page of results, beside the figures of its paper.
@@ -86,7 +90,7 @@ def _bench(
     out = Output(False, quiet)
     with usage_checked():
         chosen = experiment(name)
-        options = Options(quick, data or (), label, part or (), only or (), limit, jobs, retry)
+        options = Options(quick, data or (), label, part or (), only or (), limit, jobs, retry, rows)
         chosen.chosen(options.parts, options.only)
     folder = output or Path(f"bench-{name}")
     folder.mkdir(parents=True, exist_ok=True)

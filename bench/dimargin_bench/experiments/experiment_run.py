@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from itertools import groupby
 from operator import attrgetter
@@ -50,6 +50,9 @@ class Options:
         Cells at a time. With more than one they share the machine, and take longer.
     retry : bool, default=False
         Whether cells are run again that failed before.
+    rows : int, optional
+        Training rows of a data set at most, and test rows, in place of the experiment's own
+        numbers.
     """
 
     quick: bool = False
@@ -60,6 +63,7 @@ class Options:
     limit: float = 600.0
     jobs: int = 1
     retry: bool = False
+    rows: int | None = None
 
     def __post_init__(self) -> None:
         """Raise ValueError for values out of range."""
@@ -67,6 +71,8 @@ class Options:
             raise ValueError(f"limit must be a number of seconds above 0, got {self.limit}")
         if self.jobs < 1:
             raise ValueError(f"jobs must be 1 or more, got {self.jobs}")
+        if self.rows is not None and self.rows < 1:
+            raise ValueError(f"rows must be 1 or more, got {self.rows}")
 
 
 @dataclass(frozen=True)
@@ -196,10 +202,10 @@ def run_experiment(experiment: Experiment, folder: Path, options: Options, watch
     watcher = watcher or Watcher()
     results = Results(experiment, options, environment(experiment.libraries, options.jobs))
     cache = Cache(folder / CELLS, results.environment)
-    read = lru_cache(maxsize=1)(load_by_name)  # samples of one data set follow each other
+    read = lru_cache(maxsize=2)(load_by_name)  # Parts alternate between few data sets.
     parts = experiment.chosen(options.parts, options.only)
     own, quick_rows = _own_files(parts, options), experiment.quick_rows if options.quick else None
-    work = [(part, _sources(part, own, quick_rows, read)) for part in parts]
+    work = [(part, _sources(part, own, quick_rows, options.rows, read)) for part in parts]
     watcher.begin(sum(len(_cells(part, sample, options)) for part, sources in work for sample in sources))
     for part, sources in work:
         if not sources:  # a quick run has no data for it
@@ -251,13 +257,23 @@ def _own_files(parts: Sequence[Part], options: Options) -> dict[str, tuple[Any, 
 
 
 def _sources(
-    part: Part, own: Mapping[str, tuple[Any, NDArray[Any]]], quick_rows: int | None, read: Callable[[str], DataRows]
+    part: Part,
+    own: Mapping[str, tuple[Any, NDArray[Any]]],
+    quick_rows: int | None,
+    max_rows: int | None,
+    read: Callable[[str], DataRows],
 ) -> dict[Sample, Callable[[int], Split]]:
-    """Return how to split each data set by a seed, the user's own first; with `quick_rows` those of a quick run."""
+    """Return how to split each data set by a seed, the user's own first; with `quick_rows` those of a quick run.
+
+    With `max_rows`, samples of one data set that differ in their rows alone are one.
+    """
     sources: dict[Sample, Callable[[int], Split]] = {}
     for name, rows in own.items() if part.takes_files else ():
-        sources[Sample(name)] = partial(split_rows, *rows, quick_rows)
-    for sample in part.data if quick_rows is None else part.quick_data:
+        sources[Sample(name)] = partial(split_rows, *rows, max_rows or quick_rows)
+    samples = part.data if quick_rows is None else part.quick_data
+    if max_rows is not None:
+        samples = list({sample.name: replace(sample, max_rows=max_rows) for sample in samples}.values())
+    for sample in samples:
         n = sample.max_rows or quick_rows
         sources[sample] = partial(_load, sample, n, read)
     return sources

@@ -133,6 +133,7 @@ def test_wrong_usage(dimargin, folder):
         (("dcsvm", "--part", "table-11"), "dcsvm has the parts figure-1, figure-2, table-1,"),
         (("dcsvm", "--limit", 0), "limit must be"),
         (("dcsvm", "--jobs", 0), "jobs must be"),
+        (("dcsvm", "--rows", 0), "rows must be"),
     ):
         status, _, err = dimargin("bench", *flags, "--output", folder)
         assert status == 2 and said in " ".join(err.replace("│", " ").split())

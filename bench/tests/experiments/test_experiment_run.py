@@ -259,6 +259,18 @@ def test_parts_and_samples_of_one_data_set(moons, tmp_path):
         run_experiment(trial, tmp_path, Options(parts=["fev"]))
 
 
+def test_as_many_rows_as_one_wants(moons, tmp_path):
+    data = (Sample("svmguide1", 30), Sample("svmguide1", 60), Sample("skin_nonskin"))
+    trial = experiment(data=data, quick_data=(Sample("skin_nonskin"),))
+    for options, expected in (
+        (Options(only=["naive"], rows=40), {"svmguide1, 40 rows": (40, 40), "skin_nonskin, 40 rows": (40, 24)}),
+        (Options(only=["naive"], rows=40, quick=True), {"skin_nonskin, 40 rows": (40, 24)}),
+    ):
+        results = run_experiment(trial, tmp_path, options)
+        assert {facts.name: (facts.rows, facts.test_rows) for facts in results.data} == expected
+        assert [record.cell.data for record in results.records] == list(expected)
+
+
 def test_what_examines_a_fit_belongs_to_the_cell(moons, tmp_path):
     part = experiment().parts[0]
     run_experiment(experiment(), tmp_path, Options(only=["exact"]))
