@@ -44,10 +44,7 @@ svc = partial(SVC, cache_size=2000)  # megabytes
 _DC = partial(SVMClassifier, strategy=DivideAndConquer(**_PRINTED), branching=K, n_levels=N_LEVELS)
 _OURS = partial(SVMClassifier, strategy=DivideAndConquer(_SAMPLE_SIZE), n_levels=3)
 _CASCADE = partial(SVMClassifier, strategy=Cascade(rounds=1, coefficients="global", level_tol=1e-3))
-_LINEAR: dict[str, Any] = {
-    "loss": "hinge",
-    "tol": 0.1,
-}  # LIBLINEAR's dual coordinate descent, and its default tolerance
+_LINEAR: dict[str, Any] = {"loss": "hinge", "tol": 0.1}  # LIBLINEAR's coordinate descent, with its default tolerance
 
 
 def _linear_svm(C: float, random_state: int) -> LinearSVC:
@@ -146,7 +143,8 @@ OUR_RIVALS = (
     Method("llsvm, ours", partial(LLSVM, n_centers=1000, **_LINEAR), "LLSVM with 1,000 centres", threads="one"),
     Method("ltpu, ours", partial(LTPU, n_centers=400, tol=0.01), "LTPU with 400 centres",
            threads="one"),
-    Method("random-fourier", random_fourier, "a linear machine of 3,000 random Fourier features", threads="one"),
+    Method("random-fourier", random_fourier, "a linear machine of 3,000 random Fourier features",
+           threads="one, all for a product"),
     BOOSTING,
 )  # fmt: skip
 DC_OF_ONE_LEVEL = Method("dc, one level", partial(_OURS, n_levels=1),

@@ -16,7 +16,14 @@ from dimargin_bench.experiments import gossip_methods as methods
 from dimargin_bench.experiments import gossip_printed as printed
 from dimargin_bench.experiments.declarations import Comparison, Experiment, Figure, Method, Part, Sample, Table, Traces
 from dimargin_bench.experiments.examine_sites import beside_the_optimum, of_production_line, of_sites
-from dimargin_bench.experiments.gossip_published import Figures, contradictions, figures, our_name, samples
+from dimargin_bench.experiments.gossip_published import (
+    METRICS_OF_A_RUN,
+    Figures,
+    contradictions,
+    figures,
+    our_name,
+    samples,
+)
 from dimargin_bench.papers import printed as printed_numbers
 
 # ---- the paper's parts -----------------------------------------------------------------------------------------------
@@ -85,7 +92,7 @@ def _printed(
     )
 
 
-_TABLE_2 = figures("Table 2", {"GADGET": "gadget", "Pegasos": "pegasos"}, case=str)
+_TABLE_2 = figures("Table 2", {"GADGET": "gadget", "Pegasos": "pegasos"}, METRICS_OF_A_RUN, case=str)
 _SPEED_UPS = figures("Table 2", {"GADGET": "pegasos"}, ["speed-up"], case=str)  # stands beside the time of Pegasos
 
 _ROWS_OF_TABLE_7 = {
@@ -278,7 +285,7 @@ _OF_OURS = (
         "length of a row: with lambda = 0.0001 that is below 0.001 from t = 10,000,000 R on. Vectors that have just "
         "been projected have one norm.",
         data=(_A9A, _COVTYPE),
-        quick_data=(_SMALL,),
+        quick_data=_QUICK,
         methods=(printed.GADGET, printed.PEGASOS),
         parameters=_with(batch_size=1, max_iter=5000),
         cases=printed.RULE,

@@ -40,7 +40,7 @@ def _seconds(value: float) -> str:
 
 
 def _times(ratio: float) -> str:
-    return number(ratio, 3)
+    return f"{ratio:,.0f}" if ratio >= 1000 else number(ratio, 3)
 
 
 METRICS = {
