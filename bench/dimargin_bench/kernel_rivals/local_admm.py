@@ -161,4 +161,5 @@ class LocalADMM(BinaryRival):
 
     def decision_function(self, X: Any) -> Floats:
         """Return decision values of shape (n_samples,)."""
-        return np.asarray((query_rows(self, X) @ self.coef_.T) + self.intercept_)[:, 0]
+        rows = query_rows(self, X)
+        return np.asarray(rows @ self.coef_.T + self.intercept_)[:, 0]

@@ -57,5 +57,5 @@ class ThresholdedRegression(MetaEstimatorMixin, BinaryRival):
 
     def decision_function(self, X: Any) -> Floats:
         """Return what the regression says of rows, of shape (n_samples,)."""
-        rows = query_rows(self, X)
+        rows = query_rows(self, X)  # raises an error if there is no regressor yet
         return np.asarray(self.regressor_.predict(rows), dtype=np.float64)

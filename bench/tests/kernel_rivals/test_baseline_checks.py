@@ -36,7 +36,7 @@ RIVALS = [
     LaSVM(),
     LLSVM(n_centers=50),
     LTPU(n_centers=50),
-    LocalADMM(n_parts=2, rel_tol=0.1),
+    LocalADMM(lam=0.1, rel_tol=0.1, abs_tol=0.01),
     Pegasos(alpha=1e-2, max_iter=300),
     PseudoDistributed(n_sites=3),
     SingleCoordinateODM(),
