@@ -116,7 +116,7 @@ class FastFood(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
 
         Returns
         -------
-        ndarray of shape (n_samples, 2 * n_frequencies_)
+        ndarray of shape (n_samples, 2 * frequencies)
             All cosines, then all sines.
         """
         X = query_rows(self, X)
