@@ -73,10 +73,10 @@ def test_records_have_different_places(paper):
 
 
 def test_nine_of_ten_work_or_lack_data_alone():
-    for items in filter(None, map(items_of, PAPERS)):
-        n, works, limited, partial, left_out = counts(items)
-        assert n == works + limited + partial + left_out == len(items)
-        assert (works + limited) / n >= 0.9
+    all_items = [item for paper in PAPERS for item in items_of(paper)]
+    n, works, limited, partial, left_out = counts(all_items)
+    assert n == works + limited + partial + left_out == len(all_items) > 130
+    assert (works + limited) / n >= 0.9
 
 
 def test_the_core_set_paper_is_complete():

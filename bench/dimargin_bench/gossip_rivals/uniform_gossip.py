@@ -31,7 +31,7 @@ class UniformGadget(UniformParameters, SiteAlgorithm):
 
     See the module for the forms. Members are trusted: one that gives nothing back, though it
     acknowledges all that it is given, takes the mass of its neighbours, which then stand still. The
-    paper's rule of convergence is `dimargin_bench.kernel_rivals.quiet_rule`.
+    paper's rule of convergence is ``dimargin_bench.kernel_rivals.quiet_rule``.
 
     Parameters
     ----------
