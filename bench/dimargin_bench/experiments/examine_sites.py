@@ -117,7 +117,8 @@ def _costs(machine: Any) -> dict[str, float]:
         found["rounds"] = machine.n_iter_
     seconds = getattr(machine, "site_seconds_", getattr(machine, "seconds_", None))
     if seconds is not None:
-        found |= {"seconds": float(np.mean(seconds)), "seconds_sd": float(np.std(seconds))}
+        found["seconds"] = float(np.mean(seconds))
+        found |= {"seconds_sd": float(np.std(seconds))} if np.size(seconds) > 1 else {}
     if (costs := getattr(machine, "query_costs_", None)) is not None:
         found |= {"bytes": costs.bytes, "messages": costs.messages, "rounds": costs.rounds}
         found["seconds"] += costs.seconds

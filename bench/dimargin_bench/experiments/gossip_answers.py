@@ -89,6 +89,22 @@ def what_admm_does(found: PartResults) -> str:
     return "\n".join(said)
 
 
+def times_converged(found: PartResults) -> str:
+    """Say how many sites converge more often than the paper's, by the rule of four quiet iterations."""
+    rule = "Converge@4 itr"
+    times, share = (
+        printed_number("Section 6", metric, data="bosch", setting=rule)
+        for metric in ("times converged (more than)", "share of sites that converged more than 80 times")
+    )
+    said = [f"By {rule} the paper's sites, {share:g}% of them, converge more than {times:g} times."]
+    for record in found.records:
+        if trace := record.outcome.traces.get("times"):
+            line = trace["lines"][trace["names"].index(rule)]
+            above = [y for x, y in zip(trace["x"], line, strict=True) if x > times]
+            said.append(f"{record.cell.data}, {record.cell.method.name}: {above[0] if above else 0:g}%.")
+    return "\n".join(said)
+
+
 def production_line(found: PartResults) -> str:
     """Say what the accuracies are worth where one class is rare, and compare the rules of convergence."""
     share = printed_number("Section 6", "share of failures", data="bosch", setting="testing")

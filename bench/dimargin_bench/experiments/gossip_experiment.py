@@ -202,13 +202,14 @@ _OF_THE_LINE = (
         figures=(Traces("Figure 3, left: largest accuracy", "largest", "site", "accuracy, %", pillars=True),
                  Traces("Figure 3, right: mean accuracy", "mean", "site", "accuracy, %", pillars=True)),
         tables=(Table("Where sites have converged", tuple(
-            f"{metric}_at_{n}" for n in printed.QUIETS for metric in ("accuracy", "converged"))),),
+            f"{metric}_at_{n}" for n in printed.QUIETS for metric in ("accuracy", "converged")), note=_SECTION_6),),
     ),
     _PRODUCTION(
         name="figure-4",
         title=f"Figure 4: how often sites converge in {printed.ITERATIONS:,} iterations, {_STAND_IN}",
         about=f"The share of the sites that have converged at least so many times. {_NAMES_AT}",
         figures=(Traces("Figure 4", "times", "times converged", "sites, %"),),
+        answer=answers.times_converged,
     ),
     _PRODUCTION(
         name="figure-5",

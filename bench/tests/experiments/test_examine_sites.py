@@ -102,6 +102,7 @@ def test_what_machines_say_of_their_end_and_their_queries(halves):
     pegasos = Pegasos(alpha=0.01, batch_size=None, epsilon=0.1, max_iter=2000).fit(halves.X, halves.y)
     found = of_sites(pegasos, halves)
     assert (found["rounds"], found["converged"], found["seconds"]) == (pegasos.n_iter_, 1, pegasos.seconds_)
+    assert "seconds_sd" not in found
     queried = DistEval(LinearSVC(), 4, "ring", random_state=0).fit(halves.X, halves.y)
     queried.predict(halves.X_test)
     bytes_sent, seconds = queried.query_costs_.bytes, queried.query_costs_.seconds

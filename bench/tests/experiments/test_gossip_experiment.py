@@ -103,6 +103,20 @@ def test_who_says_that_nothing_fails_is_told_so():
     assert second.endswith("as a constant answer has.") and third.endswith("98.0% as the mean of both classes.")
 
 
+def test_how_often_sites_converge_stands_beside_the_paper():
+    found = results("figure-4", {("gadget", ""): {"accuracy": 0.9}})
+    times = {
+        "x": [0.0, 80.0, 81.0],
+        "names": ["Converge@4 itr", "Converge@8 itr"],
+        "lines": [[100, 80, 70], [100, 0, 0]],
+    }
+    found.records[0].outcome.traces["times"] = times
+    assert found.part.answer(found).splitlines() == [
+        "By Converge@4 itr the paper's sites, 60% of them, converge more than 80 times.",
+        "a9a, gadget: 70%.",
+    ]
+
+
 def test_runs_that_did_not_converge_are_told():
     case = next(iter(experiment("gossip").chosen(["rule"])[0].cases))
     found = results(
