@@ -25,7 +25,7 @@ from dimargin_bench.experiments.coreset_answers import (
 from dimargin_bench.experiments.declarations import Experiment, Figure, Part, Sample, Table, Traces
 from dimargin_bench.experiments.metrics import of_model
 
-_POINTS_OF_A_NODE = {"normal-2000x50": 20}  # of 100 nodes; one of all others
+_POINTS_OF_A_NODE = {"normal-2000x50": 20}  # Each of 100 nodes has 20 points; of other sets it has one.
 _POINTS = (Sample("normal-100x50"),)
 _SEVERAL = (*_POINTS, Sample("normal-2000x50", 2000))
 _EPSILONS = {f"epsilon = {epsilon:g}": {"epsilon": epsilon} for epsilon in (0.2, 0.1, 0.05)}
