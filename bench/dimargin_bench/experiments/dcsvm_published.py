@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from dimargin_bench.papers import printed, published
+from dimargin_bench.papers import Figure, printed, published
 
 COVTYPE = "covtype.libsvm.binary"
 DATA = ("ijcnn1", "cifar", "census", COVTYPE, "webspam", "kddcup99", "mnist8m")
@@ -38,7 +38,7 @@ def figures(
     methods: Mapping[str, str | Sequence[str]],
     metrics: Mapping[str, tuple[str, float]] | None = None,
     case: Callable[[str], str] | None = None,
-) -> dict[tuple[str, str, str], float]:
+) -> dict[tuple[str, str, str], Figure]:
     """Return the figures of a table of the paper as `dimargin_bench.papers.published` does, by our names of data."""
     return published("dcsvm", table, methods, _OURS, metrics, case)
 

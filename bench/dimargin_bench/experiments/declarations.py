@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from dimargin_bench import papers
+
 Examination = Callable[[Any, Any], Mapping[str, float]]
 """Function of a module that takes a fitted estimator and the `Split`, and returns further metrics."""
 
@@ -102,12 +104,12 @@ class Table:
     title : str
     metrics : sequence of str
         Keys of `METRICS`.
-    published : mapping of (data, method, metric) to float
+    published : mapping of (data, method, metric) to float or Marked
         Figures of the paper, in the unit of the metric (an accuracy of 1 is 100%), for the column
         beside ours, and the ratio of ours to theirs. A figure of one case only has the name "METHOD,
         CASE".
     note : str, optional
-        What has to be known to compare them.
+        What has to be known to read the table.
     rows : {"method", "data", "metric"}
         A table for each data set, or one for all, with rows of each; or a table for each data set
         with a row for each metric.
@@ -115,7 +117,7 @@ class Table:
 
     title: str
     metrics: Sequence[str]
-    published: Mapping[tuple[str, str, str], float] = field(default_factory=dict)
+    published: Mapping[tuple[str, str, str], papers.Figure] = field(default_factory=dict)
     note: str = ""
     rows: Literal["method", "data", "metric"] = "method"
 
@@ -141,7 +143,7 @@ class Comparison:
     total : bool, default=False
         Whether the sums are there, too.
     note : str, optional
-    published : mapping of (data, method, metric) to float
+    published : mapping of (data, method, metric) to float or Marked
         Figures of the paper, as those of `Table`, which stand in brackets with the ratio of ours to
         theirs.
     """
@@ -153,7 +155,7 @@ class Comparison:
     quotients: bool = False
     total: bool = False
     note: str = ""
-    published: Mapping[tuple[str, str, str], float] = field(default_factory=dict)
+    published: Mapping[tuple[str, str, str], papers.Figure] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from dimargin_bench.experiments.diodm_parameters import (
 )
 from dimargin_bench.experiments.examine import of_all_rows, sizes, speed_up
 from dimargin_bench.experiments.replay import REPLAYED
+from dimargin_bench.papers import Figure as PaperFigure
 from dimargin_bench.papers import published
 
 _NO_PARAMETERS = (methods.MAJORITY.name, methods.LINEAR_SVC.name, methods.BOOSTING.name)
@@ -84,9 +85,9 @@ _ON_THE_WAY = Figure(
 )  # fmt: skip
 
 
-def _ticks(figure: str, *names: str) -> Mapping[tuple[str, str, str], float]:
+def _ticks(figure: str, *names: str) -> Mapping[tuple[str, str, str], PaperFigure]:
     """Return the highest ticks of a figure's axes of accuracy, beside these methods."""
-    metrics, found = {"highest tick of accuracy": ("accuracy", 0.01)}, dict[tuple[str, str, str], float]()
+    metrics, found = {"highest tick of accuracy": ("accuracy", 0.01)}, dict[tuple[str, str, str], PaperFigure]()
     for susy in ("SUSY", _SUSY):
         data = {"skin-nonskin": "skin_nonskin", "SUSY": susy}
         found |= published("diodm", figure, {"": names}, data, metrics)

@@ -86,6 +86,7 @@ class DataFacts:
     features: int
     classes: int
     digest: str
+    scaling: str = ""  # the range that features were scaled to
 
 
 @dataclass(frozen=True)
@@ -285,7 +286,7 @@ def _load(sample: Sample, max_rows: int | None, read: Callable[[str], DataRows],
 
 def _facts(sample: Sample, split: Split) -> DataFacts:
     (rows, features), classes = split.X.shape, len(np.unique(split.y))
-    return DataFacts(str(sample), sample.name, rows, len(split.y_test), features, classes, split.digest)
+    return DataFacts(str(sample), sample.name, rows, len(split.y_test), features, classes, split.digest, split.scaling)
 
 
 def _outcomes(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from dimargin_bench.experiments.declarations import Sample
-from dimargin_bench.papers import Printed, printed, published
+from dimargin_bench.papers import Figure, Printed, printed, published
 
-Figures = dict[tuple[str, str, str], float]
+Figures = dict[tuple[str, str, str], Figure]
 
 _NAMES = {"adult": "a9a", "covertype": "covtype.libsvm.binary"}
 DATA = ("gisette", "sido", "quantum", "protein", "adult", "covertype", "real-sim")
@@ -36,7 +36,10 @@ def figures(
 ) -> Figures:
     """Return the figures of a table for methods by their printed names; the one percent among fractions is one, too."""
     found = published("gadget", table, methods, _NAMES, {name: _METRICS[name] for name in metrics}, case)
-    return {key: value / 100 if key[2] == "accuracy" and value > 1 else value for key, value in found.items()}
+    return {
+        key: value / 100 if key[2] == "accuracy" and isinstance(value, float) and value > 1 else value
+        for key, value in found.items()
+    }
 
 
 def number(table: str, metric: str, **names: str) -> float:

@@ -45,7 +45,11 @@ def _times(ratio: float) -> str:
 
 METRICS = {
     "accuracy": Metric(
-        "accuracy, %", _percent, "share of the test rows that are predicted right; of sites, the mean over them", 100.0
+        "accuracy, %",
+        _percent,
+        "share of the test rows that are predicted right; of several sites, the mean of their accuracies or the "
+        "accuracy of one model, as the list of methods says",
+        100.0,
     ),
     "accuracy_sd": Metric("sd, %", _percent, "standard deviation of the sites' accuracies", 100.0),
     "objective": Metric(
@@ -118,8 +122,13 @@ METRICS = {
     "support_vectors": Metric("support vectors", count, "rows that the model holds"),
     "bytes": Metric("sent", size, "bytes of all messages"),
     "messages": Metric("messages", count, "sent by all sites"),
-    "rounds": Metric("rounds", count, "of the sites, until all of them had the same core-set, or steps of one machine"),
-    "converged": Metric("sites converged", count, "by the rule of the GADGET paper"),
+    "rounds": Metric(
+        "rounds",
+        count,
+        "of the sites, until the run ended or, with core-sets, until all sites had the same one; of a method without "
+        "sites, its iterations",
+    ),
+    "converged": Metric("sites converged", count, "by the stopping rule of the method"),
     **{
         name: metric
         for n in (4, 8, 10)

@@ -23,13 +23,17 @@ from dimargin_bench.experiments.result_tables import (
     data_table,
     estimator_table,
     failure_table,
+    meaning_table,
     method_table,
     metric_tables,
     part_tables,
     warning_table,
 )
 
-_QUICK = "A quick run: few rows, one seed. Its figures are no measurements of what the paper measured."
+_QUICK = (
+    "This was a quick run, with one seed and few rows. Its numbers show that everything works; do not compare them "
+    "with those of the paper."
+)
 NAMES = ("report.html", "report.md", "cells.csv", "cells.json")
 
 
@@ -78,9 +82,8 @@ def _content(results: Results) -> dict[str, Any]:
         "has_simulated": any(record.cell.method.simulated for record in results.records),
         "missing": results.missing,
         "sections": [_section(found, place, drawn) for place, found in enumerate(results.parts)],
-        "further": [data_table(results), method_table(results), estimator_table(results)],
+        "further": [data_table(results), method_table(results), estimator_table(results), meaning_table(results)],
         "problems": [table for table in (failure_table(results), warning_table(results)) if table.rows],
-        "metrics": [(metric.heading, metric.about) for metric in METRICS.values()],
         "environment": results.environment,
         "no_picture": "" if drawn else NO_PICTURE,
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -11,8 +12,9 @@ from dimargin_bench.experiments.declarations import Cell, Comparison, Method, Ta
 from dimargin_bench.experiments.experiment_run import DataFacts, PartResults, Record, Results
 from dimargin_bench.experiments.metrics import METRICS
 from dimargin_bench.experiments.outcome import DONE, NOT_INSTALLED
+from dimargin_bench.papers import Figure, Marked
 
-Figures = Mapping[tuple[str, str, str], float]
+Figures = Mapping[tuple[str, str, str], Figure]
 NOTHING = "—"
 SIMULATED = "†"
 WHAT_SIMULATED_IS = (
@@ -28,12 +30,12 @@ class _Row:
     facts: DataFacts
     records: list[Record]
 
-    def published(self, table: Table, metric: str) -> float | None:
+    def published(self, table: Table, metric: str) -> Figure | None:
         """Return the paper's figure."""
         return _published(table.published, self.records[0].cell, self.facts.set_name, metric)
 
 
-def _published(figures: Figures, cell: Cell, set_name: str, metric: str) -> float | None:
+def _published(figures: Figures, cell: Cell, set_name: str, metric: str) -> Figure | None:
     """Return the paper's figure of a cell: of its sample or of the whole data set, of its case or of all."""
     for data in (cell.data, set_name):
         for method in (f"{cell.method.name}, {cell.case}", cell.method.name):
@@ -120,8 +122,7 @@ def _of_metrics(table: Table, heading: str, rows: list[_Row]) -> ShownTable:
     shown = [part for column in columns for part in column]
     names = [row.name for row in rows]
     lines = [[name, *texts] for name, *texts in zip(names, *(texts for _, texts in shown), strict=True)]
-    has_paper = any(len(column) > 1 for column in columns)
-    return ShownTable(table.title, [heading, *(h for h, _ in shown)], lines, table.note if has_paper else "")
+    return ShownTable(table.title, [heading, *(h for h, _ in shown)], lines, table.note)
 
 
 def _column(table: Table, metric: str, rows: list[_Row]) -> list[tuple[str, list[str]]]:
@@ -148,19 +149,23 @@ def _by_metric(table: Table, rows: list[_Row]) -> ShownTable:
             texts = [text for _, (text,) in own[metric]]
             line += texts + [NOTHING] * ((3 if name in with_paper else 1) - len(texts))
         lines.append(line)
-    return ShownTable(table.title, ["", *headings], lines, table.note if with_paper else "")
+    return ShownTable(table.title, ["", *headings], lines, table.note)
 
 
-def _ratio(ours: float | None, theirs: float | None) -> str:
-    return NOTHING if ours is None or not theirs else number(ours / theirs, 3)
-
-
-def _figure(figure: float | None, metric: str) -> str:
-    """Return a figure of the paper, seconds with all digits that it prints."""
-    if figure is None:
+def _ratio(ours: float | None, theirs: Figure | None) -> str:
+    """Return the ratio of ours to the paper's, of which it may have a bound only."""
+    figure = theirs.number if isinstance(theirs, Marked) else theirs
+    if ours is None or not figure:
         return NOTHING
-    shown = METRICS[metric].shown
-    return f"{figure:,.10g}" if shown is METRICS["seconds"].shown else shown(figure)
+    is_bound = isinstance(theirs, Marked) and theirs.mark == ">"
+    return "<" * is_bound + number(ours / figure, 3)
+
+
+def _figure(figure: Figure | None, metric: str) -> str:
+    """Return a figure of the paper with all digits that it prints, or what it prints in place of one."""
+    if isinstance(figure, Marked):
+        return figure.mark + ("" if figure.number is None else _figure(figure.number, metric))
+    return NOTHING if figure is None else f"{figure * METRICS[metric].factor:,.10g}"
 
 
 def _compared(
@@ -206,7 +211,7 @@ def _total(table: Comparison, found: PartResults, records: Sequence[Record], set
     known, n_cases = [value for value in values if value is not None], len(found.part.cases)
     missing = f", without {n_cases - len(known)} of {n_cases}" if len(known) < n_cases else ""
     theirs, shown = _published(table.published, records[0].cell, set_name, table.metric), METRICS[table.metric].shown
-    ratio = "" if missing else f": {_ratio(sum(known), theirs)}"
+    ratio = "" if missing else f", ratio {_ratio(sum(known), theirs)}"
     return shown(sum(known)) + missing + ("" if theirs is None else f" (paper {_figure(theirs, table.metric)}{ratio})")
 
 
@@ -222,7 +227,7 @@ def _quotient(table: Comparison, records: Sequence[Record], base: float | None, 
     ours = own / base if own is not None and base else None
     theirs = _published(table.published, records[0].cell, sets[records[0].cell.data], "speed_up") if records else None
     text = NOTHING if ours is None else shown(ours)
-    return text + ("" if theirs is None else f" (paper {shown(theirs)}: {_ratio(ours, theirs)})")
+    return text + ("" if theirs is None else f" (paper {_figure(theirs, 'speed_up')}, ratio {_ratio(ours, theirs)})")
 
 
 def _beside(table: Comparison, records: Sequence[Record], base: float | None, sets: Mapping[str, str]) -> str:
@@ -232,7 +237,7 @@ def _beside(table: Comparison, records: Sequence[Record], base: float | None, se
     theirs = None if cell is None else _published(table.published, cell, sets[cell.data], table.metric)
     text = (summary(records, table.metric) if records else NOTHING) if own is None else shown(own)
     times = "" if base is None or own is None or own == base else f" ({number(own / base, 2)} times)"
-    ratio = "" if own is None else f": {_ratio(own, theirs)}"
+    ratio = "" if own is None else f", ratio {_ratio(own, theirs)}"
     return text + times + ("" if theirs is None else f" (paper {_figure(theirs, table.metric)}{ratio})")
 
 
@@ -244,16 +249,18 @@ def _sum(values: Sequence[float | None], metric: str) -> str:
 
 
 def _of_missing_data(found: PartResults) -> ShownTable:
-    """Return the paper's figures on data sets that are not here, with the reason in the place of ours."""
-    published = {key: value for table in found.part.tables
-                 for key, value in table.published.items() if key[0] in found.missing}  # fmt: skip
+    """Return the paper's figures on data sets that are not here, of its own methods."""
+    tables = [table for table in found.part.tables if any(key[0] in found.missing for key in table.published)]
+    published = {key: value for table in tables for key, value in table.published.items()
+                 if key[0] in found.missing and "ours" not in key[1].split(", ")}  # fmt: skip
+    note = " ".join(dict.fromkeys(table.note for table in tables if table.note))
     metrics = list(dict.fromkeys(metric for _, _, metric in published))
     rows = [
         [*pair, "missing data", *(_figure(published.get((*pair, metric)), metric) for metric in metrics)]
         for pair in dict.fromkeys(key[:2] for key in published)
     ]
     headings = ["data", "method", "here", *(f"{METRICS[metric].heading}, paper" for metric in metrics)]
-    return ShownTable("Figures of the paper whose data are missing", headings, rows, n_names=3)
+    return ShownTable("The paper's numbers on data sets that are missing here", headings, rows, note, n_names=3)
 
 
 def middle(records: Iterable[Record], metric: str) -> float | None:
@@ -283,28 +290,36 @@ def data_table(results: Results) -> ShownTable:
     """Return the table of the data sets, those that are not here among them."""
     rows = [
         [facts.name, f"{facts.rows:,}", f"{facts.test_rows:,}", f"{facts.features:,}", f"{facts.classes:,}",
-         facts.digest[:12]] for facts in results.data
+         facts.scaling, facts.digest[:12]] for facts in results.data
     ]  # fmt: skip
-    rows += [[name, *["missing"] * 5] for name in results.missing]
-    headings = ["data", "training rows", "test rows", "features", "classes", "SHA-256"]
+    rows += [[name, *["missing"] * 6] for name in results.missing]
+    headings = ["data", "training rows", "test rows", "features", "classes", "scaled to", "SHA-256"]
     note = (
-        "Features are scaled by the ranges of the training rows, which then lie in [0, 1], or, wide sparse ones, in "
-        "[-1, 1]; test rows may reach beyond. ijcnn1 is taken as LIBSVM has it, from -1.33 to 1.32, unless its two "
-        "files are joined, and the pictures of cifar and mnist8m as they are. Checksums are of the first seed's rows."
+        "Features are scaled by the ranges of the training rows; test rows may reach beyond them. Checksums are of the "
+        "first seed's rows."
     )
     return ShownTable("Data", headings, rows, note)
 
 
 def method_table(results: Results) -> ShownTable:
-    """Return the table of what the methods are."""
-    chosen = dict.fromkeys(record.cell.method.name for record in results.records)
+    """Return the table of what the methods are, of a name with several meanings in which parts it has each."""
     lacking = {record.cell.method.name for record in results.records if record.outcome.status == NOT_INSTALLED}
+    parts: dict[tuple[str, str, str], dict[str, None]] = {}
+    for found in results.parts:
+        for method in dict.fromkeys(record.cell.method for record in found.records):
+            row = named(method), _about(method, method.name in lacking), method.threads
+            parts.setdefault(row, {})[found.part.name] = None
+    n_meanings = Counter(name for name, *_ in parts)
     rows = [
-        [named(method), _about(method, method.name in lacking), method.threads]
-        for method in results.experiment.methods
-        if method.name in chosen
+        [f"{name} ({', '.join(where)})" if n_meanings[name] > 1 else name, about, threads]
+        for (name, about, threads), where in parts.items()
     ]
-    return ShownTable("Methods", ["method", "what it is", "threads"], rows, n_names=2)
+    note = (
+        "A name that means several methods has the parts of each in brackets."
+        if max(n_meanings.values(), default=1) > 1
+        else ""
+    )
+    return ShownTable("Methods", ["method", "what it is", "threads"], rows, note, n_names=2)
 
 
 def _about(method: Method, is_left_out: bool) -> str:
@@ -319,8 +334,18 @@ def estimator_table(results: Results) -> ShownTable:
         for record in found.records:
             firsts.setdefault((found.part.name, named(record.cell.method)), record)
     rows = [[part, str(record.cell), record.estimator] for (part, _), record in firsts.items()]
-    note = "Of every part and method the first cell; the others differ in parameters that tables name, and in the seed."
+    note = (
+        "Each row is of the first cell of a method in a part. The other cells differ in the parameters that tables "
+        "name, and in the seed."
+    )
     return ShownTable("Estimators", ["part", "cell", "estimator"], rows, note, n_names=3)
+
+
+def meaning_table(results: Results) -> ShownTable:
+    """Return the table of what the metrics of the cells mean."""
+    measured = {name for record in results.records for name in record.outcome.metrics}
+    rows = [[metric.heading, metric.about] for name, metric in METRICS.items() if name in measured]
+    return ShownTable("Metrics", ["metric", "what it is"], rows, n_names=2)
 
 
 def failure_table(results: Results) -> ShownTable:

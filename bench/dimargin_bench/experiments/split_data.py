@@ -67,7 +67,8 @@ class MissingDataError(Exception):
 class Split:
     """Training and test rows, scaled by the ranges of the training rows, if not before.
 
-    If rows have been drawn, `n_rows` says of how many.
+    If rows have been drawn, `n_rows` says of how many. `scaling` says into which range features are
+    scaled, for the page.
     """
 
     X: Any
@@ -75,6 +76,7 @@ class Split:
     X_test: Any
     y_test: NDArray[Any]
     n_rows: int = 0
+    scaling: str = "not scaled"
 
     @property
     def digest(self) -> str:
@@ -206,5 +208,6 @@ def _thinned(X: Any, y: NDArray[Any], max_rows: int | None, seed: int) -> tuple[
 
 
 def _scaled(X: Any, y: NDArray[Any], X_test: Any, y_test: NDArray[Any]) -> Split:
-    scaler = (MaxAbsScaler() if sp.issparse(X) else MinMaxScaler()).fit(X)
-    return Split(scaler.transform(X), y, scaler.transform(X_test), y_test)
+    scaler, scaling = (MaxAbsScaler(), "[-1, 1]") if sp.issparse(X) else (MinMaxScaler(), "[0, 1]")
+    scaler.fit(X)
+    return Split(scaler.transform(X), y, scaler.transform(X_test), y_test, scaling=scaling)

@@ -8,6 +8,6 @@ more. `SHA256SUMS` has the checksums. What both could not read, since the copies
 damaged, is "unreadable".
 """
 
-from dimargin_bench.papers.printed import Printed, printed, published
+from dimargin_bench.papers.printed import Figure, Marked, Printed, printed, published
 
-__all__ = ["Printed", "printed", "published"]
+__all__ = ["Figure", "Marked", "Printed", "printed", "published"]

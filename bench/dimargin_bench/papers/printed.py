@@ -15,6 +15,7 @@ _POWER = re.compile(r"(\d+)\^(-?\d+)")
 _TIME = re.compile(r"([\d.]+) (mins|hours|days)")
 _SECONDS = {"mins": 60.0, "hours": 3600.0, "days": 86_400.0}
 _NO_NUMBER = ("NA", "unreadable")
+_MARKS = (">", "nearly ", "about ")
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,8 @@ class Printed:
 
     Examples
     --------
-    >>> Printed("Table 2", "cifar", "", "", "gamma", "2^-22").number
-    2.384185791015625e-07
+    >>> Printed("Table 2", "mnist8m", "", "", "gamma", "2^-21").number
+    4.76837158203125e-07
     >>> Printed("Table 4", "ijcnn1", "DC-SVM", "", "total time", "2.3 hours").number
     8280.0
     >>> Printed("Table 9", "covtype", "LIBSVM", "", "seconds", ">300000").number
@@ -60,12 +61,32 @@ class Printed:
             return float(int(power[1])) ** int(power[2])
         if time := _TIME.fullmatch(self.value):
             return float(time[1]) * _SECONDS[time[2]]
-        return float(Fraction(self.value.removeprefix(">")))
+        return float(Fraction(self.value.removeprefix(self.mark)))
 
     @property
-    def is_bound(self) -> bool:
-        """Whether the paper says only that it is more than that."""
-        return self.value.startswith(">")
+    def mark(self) -> str:
+        """What the paper says before the number: ">" for more than it, "nearly ", "about ", or nothing."""
+        return next((mark for mark in _MARKS if self.value.startswith(mark)), "")
+
+
+@dataclass(frozen=True)
+class Marked:
+    """A number of a paper that is no plain one, as tables have it beside ours.
+
+    Attributes
+    ----------
+    number : float or None
+        In the unit of our metric; None where the paper prints none, or none that can be read.
+    mark : str
+        That of `Printed`; where there is no number, "NA" as the paper prints it, or "unreadable".
+    """
+
+    number: float | None
+    mark: str
+
+
+Figure = float | Marked
+"""A number of a paper in the unit of our metric."""
 
 
 @cache
@@ -100,7 +121,7 @@ def published(
     data: Mapping[str, str] | None = None,
     metrics: Mapping[str, tuple[str, float]] | None = None,
     case: Callable[[str], str] | None = None,
-) -> dict[tuple[str, str, str], float]:
+) -> dict[tuple[str, str, str], Figure]:
     """Return the numbers of a table by our names, as tables of experiments have them.
 
     Parameters
@@ -119,19 +140,24 @@ def published(
 
     Returns
     -------
-    dict of (data, "METHOD" or "METHOD, CASE", metric) to float
-        Without what is no number.
+    dict of (data, "METHOD" or "METHOD, CASE", metric) to float or Marked
     """
     names = data or {}
     known = metrics or {"accuracy": ("accuracy", 0.01), "seconds": ("seconds", 1.0)}
-    found: dict[tuple[str, str, str], float] = {}
+    found: dict[tuple[str, str, str], Figure] = {}
     for one in printed(paper, table):
-        if one.method not in methods or one.metric not in known or one.number is None:
+        if one.method not in methods or one.metric not in known:
             continue
         own = methods[one.method]
         suffix = "" if case is None else case(one.setting)
         metric, factor = known[one.metric]
         for method in (own,) if isinstance(own, str) else own:
             name = f"{method}, {suffix}" if suffix else method
-            found[names.get(one.data, one.data), name, metric] = one.number * factor
+            found[names.get(one.data, one.data), name, metric] = _figure(one, factor)
     return found
+
+
+def _figure(one: Printed, factor: float) -> Figure:
+    if one.number is None:
+        return Marked(None, one.value)
+    return Marked(one.number * factor, one.mark) if one.mark else one.number * factor

@@ -6,11 +6,12 @@ import pytest
 from experiment_methods import experiment
 
 from dimargin_bench.experiments.declarations import Cell, Comparison, Curves, Figure, Method, Sample, Table
-from dimargin_bench.experiments.experiment_run import DataFacts, PartResults, Record
+from dimargin_bench.experiments.experiment_run import DataFacts, Options, PartResults, Record, Results
 from dimargin_bench.experiments.metrics import METRICS
 from dimargin_bench.experiments.outcome import DONE, NOT_INSTALLED, TIME_LIMIT, Outcome
 from dimargin_bench.experiments.pictures import pictures, pictures_over_rows, points_along, points_of
-from dimargin_bench.experiments.result_tables import metric_tables, part_tables, summary
+from dimargin_bench.experiments.result_tables import method_table, metric_tables, part_tables, summary
+from dimargin_bench.papers import Marked
 
 CASES = {"narrow": {"gamma": 1.0}, "wide": {"gamma": 0.1}}
 ROWS = {"a, 10 rows": 10, "a, 20 rows": 20}
@@ -53,10 +54,42 @@ def test_figures_of_the_paper_stand_beside_ours_with_the_ratio():
     assert table.headings == ["method", "seconds", "paper", "ratio"]
     expected = [["—", "—"], ["3,135.5", "0.0195"], ["10", "4.1"], ["3,135.5", "0.0386"]]
     assert [row[2:] for row in table.rows] == expected  # all digits that the paper prints
-    assert comparison.rows[0] == ["narrow", "21", "61 (paper 3,135.5: 0.0195)"]
-    assert comparison.rows[1] == ["wide", "41 (paper 10: 4.1)", "121 (paper 3,135.5: 0.0386)"]
+    assert comparison.rows[0] == ["narrow", "21", "61 (paper 3,135.5, ratio 0.0195)"]
+    assert comparison.rows[1] == ["wide", "41 (paper 10, ratio 4.1)", "121 (paper 3,135.5, ratio 0.0386)"]
     table, _ = metric_tables(found, "a, 10 rows")  # a figure of this sample comes first
     assert table.rows[1][2:] == ["1", "31"]
+
+
+def test_what_is_no_plain_number_of_the_paper_is_shown_as_it_is_printed():
+    published = {
+        ("a", "exact, narrow", "seconds"): Marked(210.0, ">"),
+        ("a", "exact, wide", "seconds"): Marked(None, "unreadable"),
+        ("a", "dc, narrow", "seconds"): Marked(10.0, "nearly "),
+        ("a", "dc", "accuracy"): 0.9409,
+    }
+    table, compared = metric_tables(
+        results((Table("Times", ("accuracy", "seconds"), published, "A note."),
+                 Comparison("Times", "seconds", "case", published=published)), accuracy=0.5), "a, 20 rows")  # fmt: skip
+    assert [row[2:4] for row in table.rows] == [["—", "—"], ["94.09", "0.531"], ["—", "—"], ["94.09", "0.531"]]
+    assert [row[5:] for row in table.rows] == [[">210", "<0.1"], ["nearly 10", "6.1"], ["unreadable", "—"], ["—", "—"]]
+    assert [row[1] for row in compared.rows] == ["21 (paper >210, ratio <0.1)", "41 (paper unreadable, ratio —)"]
+    (table,) = metric_tables(results((Table("Times", ("seconds",), {}, "A note."),)), "a, 20 rows")
+    assert table.note == "A note."  # whether the paper has figures or none
+
+
+def test_a_name_with_two_meanings_has_the_parts_of_each():
+    declared = experiment()
+    found = [results(), results(), results()]
+    for one, (name, about) in zip(found, (("first", "exact"), ("second", "exact"), ("third", "another")), strict=True):
+        one.part = replace(one.part, name=name)
+        for k, record in enumerate(one.records):
+            if record.cell.method.name == "exact":
+                method = replace(record.cell.method, about=about)
+                one.records[k] = replace(record, cell=replace(record.cell, method=method))
+    table = method_table(Results(declared, Options(), {}, found))
+    assert [row[:2] for row in table.rows] == [
+        ["exact (first, second)", "exact"], ["dc", "dc"], ["exact (third)", "another"]]  # fmt: skip
+    assert table.note and not method_table(Results(declared, Options(), {}, found[:2])).note
 
 
 def test_quotients_stand_alone_beside_those_of_the_paper():
@@ -64,7 +97,7 @@ def test_quotients_stand_alone_beside_those_of_the_paper():
     quotients = Comparison("Speed-up", "seconds", "case", relative_to="exact", quotients=True, published=published)
     (table,) = metric_tables(results((quotients,)), "a, 20 rows")
     assert table.title == "Speed-up" and table.headings == ["", "dc"]
-    assert table.rows == [["narrow", "2.9"], ["wide", "2.95 (paper 4: 0.738)"]]
+    assert table.rows == [["narrow", "2.9"], ["wide", "2.95 (paper 4, ratio 0.738)"]]
 
 
 def test_a_comparison_over_cases_has_sums_that_say_what_they_lack():
@@ -87,15 +120,15 @@ def test_sums_over_all_cases_stand_beside_those_of_the_paper():
     (table,) = part_tables(found)
     assert table.headings == ["", "exact", "dc"] and table.title == "Over the grid: seconds"
     assert table.rows == [
-        ["a, 10 rows", "32 (paper 31: 1.03)", "92"],
-        ["a, 20 rows", "62 (paper 31: 2)", "182 (paper 1: 182)"],
+        ["a, 10 rows", "32 (paper 31, ratio 1.03)", "92"],
+        ["a, 20 rows", "62 (paper 31, ratio 2)", "182 (paper 1, ratio 182)"],
     ]
     found.records = [one for one in found.records if (one.cell.method.name, one.cell.case) != ("dc", "wide")]
     found.records = [one for one in found.records if (one.cell.method.name, one.cell.data) != ("exact", "a, 10 rows")]
     (table,) = part_tables(found)
     assert table.headings == ["", "dc", "exact"]
     assert table.rows == [["a, 10 rows", "31, without 1 of 2", "—"],
-                          ["a, 20 rows", "61, without 1 of 2 (paper 1)", "62 (paper 31: 2)"]]  # fmt: skip
+                          ["a, 20 rows", "61, without 1 of 2 (paper 1)", "62 (paper 31, ratio 2)"]]  # fmt: skip
     assert metric_tables(found, "a, 20 rows") == []
 
 
@@ -128,15 +161,20 @@ def test_how_far_above_the_optimum_needs_no_powers_of_ten(share, shown):
 
 
 def test_figures_of_the_paper_on_missing_data_stand_with_the_reason():
-    published = {("b", "exact", "accuracy"): 0.98, ("b", "dc", "seconds"): 12.0, ("a", "exact", "accuracy"): 0.5}
-    found = results((Table("Scores", ("accuracy", "seconds"), published),))
+    published = {
+        ("b", "exact, ours", "accuracy"): 0.98,
+        ("b", "exact", "accuracy"): 0.98,
+        ("b", "dc", "seconds"): 12.0,
+        ("a", "exact", "accuracy"): 0.5,
+    }
+    found = results((Table("Scores", ("accuracy", "seconds"), published, "Another machine."),))
     assert part_tables(found) == []
     found.missing["b"] = "b.bz2 is missing"
     (table,) = part_tables(found)
-    assert table.headings[2:] == ["here", "accuracy, %, paper", "seconds, paper"]
-    assert table.rows == [["b", "exact", "missing data", "98.00", "—"], ["b", "dc", "missing data", "—", "12"]]
+    assert table.headings[2:] == ["here", "accuracy, %, paper", "seconds, paper"] and table.note == "Another machine."
+    assert table.rows == [["b", "exact", "missing data", "98", "—"], ["b", "dc", "missing data", "—", "12"]]
     (scores,) = metric_tables(found, "a, 10 rows")  # figures of all rows stand beside those of a sample
-    assert scores.rows[0][:3] == ["exact, narrow", "—", "50.00"]
+    assert scores.rows[0][:3] == ["exact, narrow", "—", "50"]
 
 
 def test_points_over_rows_are_medians_relative_to_a_method():

@@ -73,10 +73,12 @@ def test_speed_ups_are_quotients_of_the_times():
 
 
 def test_a_number_may_be_a_power_a_fraction_or_a_bound():
-    texts = {"10^-6": 1e-6, "1/5": 0.2, ">300000": 3e5, "4.8 days": 4.8 * 86_400, "0.0018": 0.0018}
+    texts = {"10^-6": 1e-6, "1/5": 0.2, ">300000": 3e5, "nearly 10": 10.0, "4.8 days": 4.8 * 86_400, "0.0018": 0.0018}
     for text, expected in texts.items():
         one = Printed("", "", "", "", "", text)
-        assert one.number == pytest.approx(expected, rel=1e-15) and one.is_bound == text.startswith(">")
+        assert one.number == pytest.approx(expected, rel=1e-15) and one.mark == {">": ">", "n": "nearly "}.get(
+            text[0], ""
+        )
 
 
 def test_figures_have_our_names():
