@@ -3,7 +3,7 @@
     1  p^L random parts
     2  for l = L, ..., 0: solve every part; merge p of them, keeping only the rows with a nonzero coefficient
     3  solve the whole problem from these coefficients; or, with a number of rounds,
-    3' evaluate all rows: return if the gap is met, or after `rounds` rounds (one in the papers)
+    3' evaluate all rows: return if the gap is met, or after `rounds` rounds
     4' add the support vectors to every part of step 1 and go to 2 (feedback.py)
 
 In the first round a part *represents* the whole, including rows filtered out at earlier levels: the
@@ -49,8 +49,8 @@ class Cascade(Strategy):
     Parameters
     ----------
     rounds : int or None, default=None
-        Maximum number of rounds. 1 is the cascade of the papers, with status "max_iter" if it
-        misses the tolerance. Further rounds add the support vectors to every part. None solves the
+        Maximum number of rounds. With 1 the status is "max_iter" if the tolerance is missed after
+        one round. Further rounds add the support vectors to every part. None solves the
         whole problem from the coefficients of one round, which costs less than further rounds.
     coefficients : {"represented", "global"}, default="represented"
         Weight of the loss of a part in the first round: "represented" is W / W_k, so that each part

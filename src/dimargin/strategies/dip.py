@@ -28,7 +28,7 @@ class DiP(Cascade):
     Parameters
     ----------
     rounds : int or None, default=None
-        Maximum number of rounds, as in `Cascade`; 1 is the machine of the papers.
+        Maximum number of rounds, as in `Cascade`.
     relevance : {"margin", "sv"}, default="margin"
         Rows that parts pass on in the first round: "sv" are the support vectors; "margin" adds the
         rows no further from the local boundary than the mean distance of the part's rows, which

@@ -1,4 +1,4 @@
-"""Clusters in the kernel's space: two-step kernel k-means (DC-SVM paper, section 4).
+"""Clusters in the kernel's space: two-step kernel k-means (DC-SVM paper, section 3).
 
     1  kernel k-means on a sample of m rows, whose Gram matrix is small
     2  every row to the nearest centre:  argmin_c |mu_c|^2 - 2 <phi(x), mu_c>,   mu_c the mean of the sample's part
