@@ -99,11 +99,18 @@ def _section(found: PartResults, place: int, drawn: bool) -> dict[str, Any]:
         "title": found.part.title,
         "about": found.part.about,
         "simulated": WHAT_SIMULATED_IS if any(record.cell.method.simulated for record in found.records) else "",
-        "answer": found.part.answer(found) if found.part.answer and found.records else "",
+        "answer": _answer(found),
         "tables": part_tables(found),
         "figures": pictures_over_rows(found, f"part-{place}-rows") if drawn else [],
         "data": [entry for entry in own if entry[1] or entry[2]],
     }
+
+
+def _answer(found: PartResults) -> str:
+    """Return what the part's results show, or why it has none."""
+    if not found.records:
+        return f"The data are missing here: {', '.join(found.missing)}." if found.missing else ""
+    return found.part.answer(found) if found.part.answer else ""
 
 
 def _markdown(content: dict[str, Any]) -> str:

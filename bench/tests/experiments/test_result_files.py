@@ -10,7 +10,8 @@ from experiment_methods import experiment
 from report_page import Page, check_alone
 
 from dimargin_bench.experiments.declarations import Method
-from dimargin_bench.experiments.experiment_run import Options, run_experiment
+from dimargin_bench.experiments.environment import environment
+from dimargin_bench.experiments.experiment_run import Options, PartResults, Results, run_experiment
 from dimargin_bench.experiments.result_files import NAMES, write_results
 from dimargin_bench.experiments.split_data import load
 
@@ -109,3 +110,11 @@ def test_without_matplotlib_a_sentence_stands_in_place_of_pictures(written, monk
     write_results(results, folder)
     source = (folder / "report.html").read_text()
     assert "<svg" not in source and "The picture is left out" in source
+
+
+def test_a_part_whose_data_are_missing_says_so(tmp_path):
+    declared = experiment("fine")
+    found = PartResults(declared.parts[0], missing={"moons": "there is no file"})
+    write_results(Results(declared, Options(), environment(), [found]), tmp_path)
+    for name in ("report.md", "report.html"):
+        assert "The data are missing here: moons." in (tmp_path / name).read_text(encoding="utf-8")
