@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from dimargin_bench.papers import Figure, printed, published
+from dimargin_bench.papers import Figure, Printed, printed, published
 
 COVTYPE = "covtype.libsvm.binary"
 DATA = ("ijcnn1", "cifar", "census", COVTYPE, "webspam", "kddcup99", "mnist8m")
@@ -53,7 +53,17 @@ def table_5(method: str) -> dict[tuple[str, str, str], float]:
     return found
 
 
-def claimed(metric: str) -> str:
-    """Return a number of section 5's text, as it is printed."""
-    (value,) = (one.value for one in printed("dcsvm", "Section 5") if one.metric == metric)
-    return value
+def claim(metric: str, table: str = "Section 5", **names: str) -> Printed:
+    """Return a number of the paper's text: its metric, where it stands, and further names if there are several."""
+    (found,) = (
+        one
+        for one in printed("dcsvm", table)
+        if one.metric == metric and all(getattr(one, key) == name for key, name in names.items())
+    )
+    return found
+
+
+def claimed(metric: str, table: str = "Section 5", **names: str) -> str:
+    """Return a number of the paper's text as it is printed, "more than" before a lower bound."""
+    value = claim(metric, table, **names).value
+    return f"more than {value[1:]}" if value.startswith(">") else value
