@@ -13,6 +13,19 @@ def rows():
     return linear_sites.overlapping(400)
 
 
+def test_definition_1_the_objective_is_strongly_convex_with_lambda_and_no_more(rows):
+    X, y = rows
+    rng, smallest = np.random.default_rng(3), np.inf
+    for _ in range(200):
+        v = rng.normal(size=X.shape[1])
+        w = v + rng.normal(size=v.shape) * rng.choice([1e-3, 0.1, 10.0])
+        active = y * (X @ v) < 1
+        subgradient = ALPHA * v - y[active] @ X[active] / len(y)
+        above = objective(X, y, w) - objective(X, y, v) - subgradient @ (w - v)
+        smallest = min(smallest, above / ((w - v) @ (w - v) / 2))
+    assert smallest == pytest.approx(ALPHA, rel=1e-3) and smallest > ALPHA * (1 - 1e-6)
+
+
 def test_lemma_1_the_mean_loss_changes_by_at_most_the_longest_row_times_the_distance(rows):
     X, y = rows
     longest, rng, tightest = np.linalg.norm(X, axis=1).max(), np.random.default_rng(0), 0.0
@@ -57,8 +70,16 @@ def test_without_the_weights_of_equation_9_sites_of_unequal_size_solve_another_p
     assert excess["equation 5"] > 2 * excess["mended"]
 
 
+def test_sites_are_farther_from_the_optimum_on_networks_that_mix_more_slowly(rows):
+    best, algorithm = linear_sites.optimum(*rows), UniformGadget(batch_size=None, form="equation 5", projection=False)
+    runs = [linear_sites.sites(algorithm, *rows, 16, topology, "sorted").run(200)
+            for topology in ("complete", "grid", "ring", "star")]  # fmt: skip
+    excesses = [linear_sites.excess(run, *rows, best) for run in runs]
+    assert excesses == sorted(excesses) and excesses[-1] > 2 * excesses[0]
+
+
 def test_the_bound_of_theorem_1_holds_and_says_nothing(rows):
-    """Its constant is more than the objective of no weights at all, which is one."""
+    """Its constant is here more than the objective of no weights at all, which is one."""
     algorithm = UniformGadget(form="equation 5")
     run, n_iterations = linear_sites.sites(algorithm, *rows, 5), 300
     run.run(n_iterations)
