@@ -29,7 +29,9 @@ def of_sites(machine: Any, split: Split) -> dict[str, float]:
     GADGET paper, and "accuracy_sd" their standard deviation; a machine of all rows, or of all sites
     together, is one site. "honest_accuracy" leaves out sites that lie
     (`dimargin_bench.gossip_rivals.liars`). "seconds" is, where a machine knows it, the mean over
-    the sites of the time until each had ended. Of `ObservedSites` the trace "profile" is that of
+    the sites of the time until each had ended, and "seconds_sd" the standard deviation where sites
+    end by themselves. The seconds of sites that take turns in one process are divided by the number
+    of sites, so that all are those of one site. Of `ObservedSites` the trace "profile" is that of
     the paper's Figure 1.
     """
     if not hasattr(machine, "predict"):
@@ -40,7 +42,8 @@ def of_sites(machine: Any, split: Split) -> dict[str, float]:
     if isinstance(machine, ObservedSites):
         accuracies = 100 * np.array([_accuracies(machine, entry, split) for entry in machine.entries_])
         lines = [of(accuracies, axis=1) for of in (np.max, np.mean, np.min)]
-        given.traces_ = {"profile": _trace([entry.seconds for entry in machine.entries_], _PROFILE, lines)}
+        seconds = [entry.seconds / machine.n_sites for entry in machine.entries_]
+        given.traces_ = {"profile": _trace(seconds, _PROFILE, lines)}
     return found
 
 
@@ -110,18 +113,24 @@ def _trace(x: Any, names: Any, lines: Any) -> dict[str, Any]:
 
 
 def _costs(machine: Any) -> dict[str, float]:
-    """Return rounds or steps, rows that left their sites, seconds, how many have converged, and messages of queries."""
+    """Return rounds or steps, rows that left their sites, seconds, how many have converged, and messages of queries.
+
+    The simulated sites of `ObservedSites` and those of the queries of `DistEval` take turns in one
+    process: a site's seconds are its share of theirs.
+    """
     history = (getattr(machine, "history_", None) or [{}])[-1]
     found = {ours: history[theirs] for ours, theirs in (("rounds", "round"), ("rows_shared",) * 2) if theirs in history}
     if "rounds" not in found and hasattr(machine, "seconds_"):
         found["rounds"] = machine.n_iter_
     seconds = getattr(machine, "site_seconds_", getattr(machine, "seconds_", None))
     if seconds is not None:
+        seconds = seconds / machine.n_sites if isinstance(machine, ObservedSites) else seconds
         found["seconds"] = float(np.mean(seconds))
-        found |= {"seconds_sd": float(np.std(seconds))} if np.size(seconds) > 1 else {}
+        if np.size(seconds) > 1 and getattr(machine, "convergence_", True):
+            found["seconds_sd"] = float(np.std(seconds))
     if (costs := getattr(machine, "query_costs_", None)) is not None:
         found |= {"bytes": costs.bytes, "messages": costs.messages, "rounds": costs.rounds}
-        found["seconds"] += costs.seconds
+        found["seconds"] += costs.seconds / machine.n_sites
     if isinstance(machine, ObservedSites) and machine.convergence_:
         found["converged"] = float((machine.convergence_[0].first > 0).sum())
     elif hasattr(machine, "converged_"):

@@ -101,7 +101,7 @@ METRICS = {
         "seconds",
         _seconds,
         "of the fit, the first of its process: some tenths of a second are those of first use; of sites, until each "
-        "has ended, the mean over them",
+        "has ended, the mean over them; where a page says so, a site's share of those of ten in one process",
     ),
     "seconds_sd": Metric("sd, s", _seconds, "standard deviation of the sites' seconds"),
     "speed_up": Metric("speed-up, times", _times, "seconds of the other method over those of this one"),

@@ -107,7 +107,20 @@ def test_what_machines_say_of_their_end_and_their_queries(halves):
     queried.predict(halves.X_test)
     bytes_sent, seconds = queried.query_costs_.bytes, queried.query_costs_.seconds
     found = of_sites(queried, halves)
-    assert found["bytes"] == bytes_sent > 100 and found["seconds"] == queried.site_seconds_.mean() + seconds
+    assert found["bytes"] == bytes_sent > 100
+    assert found["seconds"] == pytest.approx(queried.site_seconds_.mean() + seconds / 4)  # a site's share of the filter
+
+
+def test_seconds_of_sites_in_one_process_are_those_of_one_of_them(halves):
+    by_rule, by_itself = (
+        ObservedSites(alpha=0.01, n_sites=5, epsilon=epsilon, max_iter=300, random_state=0).fit(halves.X, halves.y)
+        for epsilon in (0.05, None)
+    )
+    found, of_itself = of_sites(by_rule, halves), of_sites(by_itself, halves)
+    assert found["seconds"] == pytest.approx(sum(by_rule.site_seconds_) / 25)
+    assert found["seconds_sd"] == pytest.approx(np.std(by_rule.site_seconds_) / 5) and found["seconds_sd"] > 0
+    assert of_itself["seconds"] == pytest.approx(by_itself.history_[0]["seconds"] / 5)
+    assert "seconds_sd" not in of_itself  # All sites end at one time.
 
 
 def test_profiles_and_figures_of_the_production_line_are_those_of_the_entries(halves):
@@ -124,7 +137,7 @@ def test_profiles_and_figures_of_the_production_line_are_those_of_the_entries(ha
     np.testing.assert_allclose(best, scores.max(axis=1))
     np.testing.assert_allclose(mean, scores.mean(axis=1))
     np.testing.assert_allclose(worst, scores.min(axis=1))
-    assert traces["profile"]["x"] == [entry.seconds for entry in machine.entries_]
+    assert traces["profile"]["x"] == pytest.approx([entry.seconds / 4 for entry in machine.entries_])
     np.testing.assert_allclose(traces["hub accuracy"]["lines"][0], scores[:, 0])
     one, three = machine.convergence_
     for k in range(4):
