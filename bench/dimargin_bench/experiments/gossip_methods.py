@@ -91,7 +91,7 @@ def _sites(name: str, algorithm: Any, about: str, **parameters: Any) -> Method:
 
 TRACKED = _sites("tracked", "gadget", "dimargin's default: the gradient of all rows, tracked by Push-Sum")
 QUANTISED = _sites(
-    "tracked, quantised", "gadget", "the same, whose messages are differences in a byte or less a number",
+    "tracked, quantised", "gadget", "dimargin's default, whose messages are differences in a byte or less a number",
     compression="quantised",
 )  # fmt: skip
 ADMM_LEVELS, LOCAL, UNIFORM, DSGD, CHOCO_TOP, CHOCO_QUANTISED, WALKS, ADMM, MOM = (
@@ -100,8 +100,8 @@ ADMM_LEVELS, LOCAL, UNIFORM, DSGD, CHOCO_TOP, CHOCO_QUANTISED, WALKS, ADMM, MOM 
 )  # fmt: skip
 _ABOUT = {
     ADMM_LEVELS: "consensus ADMM that sends changes of the solutions on logarithmic levels, four bits a number",
-    LOCAL: "steps along each site's own gradient, and Push-Sum to all neighbours",
-    UNIFORM: "the paper's own form, half of the mass to one random neighbour, its errors put right; averaged iterates",
+    LOCAL: "GADGET with steps along each site's own gradient, and Push-Sum to all neighbours",
+    UNIFORM: "GADGET mended, with half of the mass to one random neighbour as in the paper, and averaged iterates",
     DSGD: "decentralised gradient descent, without compression",
     CHOCO_TOP: "CHOCO-SGD, which sends a tenth of the numbers",
     CHOCO_QUANTISED: "CHOCO-SGD, which sends four bits a number",
@@ -244,8 +244,14 @@ def merged(merge: str, attack: str, **parameters: Any) -> GossipSVMClassifier:
     return attacked(MERGES[merge], ATTACKS[attack], topology="complete", **parameters)
 
 
+_ABOUT_MERGES = (
+    "the mean", "the mean of every coordinate without its two largest and two smallest values",
+    "a mean in which far vectors are clipped",
+    "the trimmed mean of vectors each of which is first replaced by the mean of those nearest to it",
+    'the rule "nearest, trimmed", along estimates of the gradient of all rows',
+)  # fmt: skip
 ROBUST = tuple(
-    Method(name, partial(merged, name), f"decentralised gradient descent, merged by {name}", threads="one",
+    Method(name, partial(merged, name), f"decentralised gradient descent, merged by {about}", threads="one",
            simulated=NETWORK, ends_early=True)
-    for name in MERGES
+    for name, about in zip(MERGES, _ABOUT_MERGES, strict=True)
 )  # fmt: skip

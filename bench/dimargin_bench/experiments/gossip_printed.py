@@ -119,7 +119,8 @@ def _apart(name: str, estimator: Any, about: str, combine: str = "none") -> Meth
     return Method(name, make, f"{about}, at each site alone, {how}", threads="one", ends_early=True)
 
 
-GADGET = _simulated("gadget", gadget, "GADGET by the paper's equation 5, the one of its forms that learns")
+GADGET = _simulated("gadget", gadget, "GADGET by the paper's equation 5, the only one of the three printed steps that "
+                    "is a step of Pegasos")  # fmt: skip
 PEGASOS = Method(
     "pegasos", pegasos, "Pegasos on all rows in one place, the paper's Algorithm 2", "one", ends_early=True
 )
@@ -128,7 +129,8 @@ _THRESHOLD = number("Section 5.5.2", "threshold of ASG") / 100
 _BITS = round(number("Section 5.5.2", "b of CHOCO-SGD"))
 ASG = _simulated(
     "asg-svm", partial(observed, SetGossip("ranked", _THRESHOLD), epsilon=None),
-    "sites that send the rows nearest to the plane, at least one of each class, until no set changes",
+    f"sites that send, of the rows of each class that they hold, the {100 * _THRESHOLD:g}% nearest to the plane (our "
+    "ranking), and at least one row, until no set changes",
 )  # fmt: skip
 DIST_EVAL = _simulated(
     "dist-eval", dist_eval, "LIBSVM's SVC with its defaults at each site, and for every query a consensus filter"
@@ -139,25 +141,29 @@ CHOCO = _simulated(
         observed,
         ChocoSGD(Quantised(2 ** (_BITS - 1) - 1), 0.3, 4 / (LAMBDA * _CHOCO_DELAY), _CHOCO_DELAY, batch_size=1),
     ),
-    f"CHOCO-SGD with one row a step and QSGD of {_BITS} bits a number; its steps and gamma are ours",
+    f"CHOCO-SGD with one row a step, and QSGD with b={_BITS}, which we read as {_BITS} bits a number, one of them the "
+    "sign; its steps and gamma are ours",
 )
 
 # ---- Table 4 ---------------------------------------------------------------------------------------------------------
 
-_PERF = SVMPerf(alpha=1 / number("Table 4", "C", method="SVM-Perf"), fit_intercept=True)
+_C = number("Table 4", "C", method="SVM-Perf")
+_PERF = SVMPerf(alpha=1 / _C, fit_intercept=True)
 _OUR_PERF = SVMPerf(alpha=LAMBDA, fit_intercept=True)
+_ABOUT_PERF = f"SVM-Perf with the paper's C = {_C:g}, which in our reading multiplies the mean of the losses"
 _LIBLINEAR = LinearSVC(loss="hinge", max_iter=20_000)
 TABLE_4 = (
-    _apart("svm-perf", _PERF, "SVM-Perf with the paper's C = 0.0001, which multiplies the mean of the losses"),
-    _apart("liblinear", _LIBLINEAR, "LIBLINEAR's dual hinge machine with its default C = 1, as none is printed"),
-    _apart("libsvm", SVC(kernel="linear"), "LIBSVM's C-SVC with a linear kernel and C = 1, as none is printed"),
+    _apart("svm-perf", _PERF, _ABOUT_PERF),
+    _apart("liblinear", _LIBLINEAR, "LIBLINEAR's dual solver for the hinge loss with its default C = 1, as none is "
+           "printed"),
+    _apart("libsvm", SVC(kernel="linear"), "LIBSVM's C-SVC with a linear kernel and C = 1, as neither is printed"),
     Method("dist-admm", admm_at_sites, "ADMM with the parameters of Table 7, at each site alone, accuracies averaged",
            "one", ends_early=True),
 )  # fmt: skip
 TABLE_4_OURS = (
     _apart("svm-perf, ours", _OUR_PERF, f"SVM-Perf with the regulariser of GADGET, {LAMBDA:g}"),
-    _apart("liblinear, averaged", _LIBLINEAR, "LIBLINEAR", "average"),
-    Method("liblinear, all rows", partial(all_rows, _LIBLINEAR), "LIBLINEAR on all rows in one place", "one",
+    _apart("liblinear, averaged", _LIBLINEAR, "LIBLINEAR with C = 1", "average"),
+    Method("liblinear, all rows", partial(all_rows, _LIBLINEAR), "LIBLINEAR with C = 1 on all rows in one place", "one",
            ends_early=True),
 )  # fmt: skip
 
@@ -178,39 +184,57 @@ _MLP = MLPClassifier((round(_NEURONS),), "logistic", solver="sgd", learning_rate
 TABLE_6 = (
     _apart("random forest", RandomForestClassifier(round(_TREES)), f"{_TREES:g} random trees"),
     _apart("boosting", AdaBoostClassifier(), "AdaBoost of 50 stumps without resampling; their number is not printed"),
-    _apart("mlp", _MLP, f"a perceptron of one hidden layer of {_NEURONS:g} sigmoids, rate {_RATE:g} with decay"),
+    _apart(
+        "mlp", _MLP, f"a multilayer perceptron of one hidden layer of {_NEURONS:g} sigmoids, rate {_RATE:g} with decay"
+    ),
 )
 TABLE_6_OURS = (
     _apart("boosting, ours", HistGradientBoostingClassifier(), "boosted trees of scikit-learn"),
-    _apart("mlp, ours", MLPClassifier((round(_NEURONS),)), f"{_NEURONS:g} rectified units, trained by Adam"),
+    _apart(
+        "mlp, ours",
+        MLPClassifier((round(_NEURONS),)),
+        f"a multilayer perceptron of {_NEURONS:g} rectified units, trained by Adam",
+    ),
 )
 
 # ---- section 6 -------------------------------------------------------------------------------------------------------
 
 QUIETS = (4, 8, 10)
 ITERATIONS = round(number("Section 6", "iterations", data="bosch"))
-PRODUCTION = (
-    _simulated("gadget", partial(gadget, n_quiet=QUIETS, runs_on=True),
-               f"GADGET for {ITERATIONS:,} iterations, whose sites note when 4, 8 or 10 in a row were quiet"),
-    _simulated("gadget, oversampled", partial(oversampled, gadget, n_quiet=QUIETS, runs_on=True),
-               "the same on rows of which those of the rare class are repeated until both classes have as many"),
+N_QUIET_OF_THE_LINE = round(number("Section 6", "successive iterations", method="GADGET", setting=""))
+_REPEATED = "on rows of which those of the rare class are repeated until both classes have as many"
+
+
+def _on_the_line(about: str, **rule: Any) -> tuple[Method, ...]:
+    """Return GADGET on the rows as they are, and on oversampled ones."""
+    plain, repeated = partial(gadget, **rule), partial(oversampled, gadget, **rule)
+    return (_simulated("gadget", plain, f"GADGET by equation 5 {about}"),
+            _simulated("gadget, oversampled", repeated, f"GADGET by equation 5 {about}, {_REPEATED}"))  # fmt: skip
+
+
+PRODUCTION = _on_the_line(
+    f"for all {ITERATIONS:,} iterations, whose sites note when 4, 8 or 10 in a row were quiet",
+    n_quiet=QUIETS, runs_on=True,
 )  # fmt: skip
 SOLVERS = (
-    Method("svm-perf", partial(all_rows, _PERF), "SVM-Perf with C = 0.0001 on all rows in one place", "one"),
+    *_on_the_line(f"until all sites have had {N_QUIET_OF_THE_LINE} quiet iterations in a row",
+                  n_quiet=(N_QUIET_OF_THE_LINE,)),
+    Method("svm-perf", partial(all_rows, _PERF), f"{_ABOUT_PERF}, on all rows in one place", "one"),
     Method("liblinear", partial(all_rows, _LIBLINEAR), "LIBLINEAR with C = 1 on all rows in one place", "one",
            ends_early=True),
-    Method("liblinear, oversampled", partial(oversampled, all_rows, _LIBLINEAR), "the same on oversampled rows", "one",
-           ends_early=True),
+    Method("liblinear, oversampled", partial(oversampled, all_rows, _LIBLINEAR),
+           f"LIBLINEAR with C = 1 on all rows in one place, {_REPEATED}", "one", ends_early=True),
 )  # fmt: skip
 
 # ---- the printed forms and the rule, which are ours ------------------------------------------------------------------
 
 _FORMS: dict[Form, str] = {
-    "algorithm 3": "printed: every row that is drawn pulls, whatever its margin",
-    "equation 4": "printed: the pull has the sign of the gradient, the wrong one",
-    "equation 5": "printed: rows of margin below one pull, which mends line (c) of Algorithm 3 only",
-    "mended": "sites count by their rows, keep their mass and limit their steps by it; messages carry running sums and "
-    "are acknowledged",
+    "algorithm 3": "GADGET with the step as Algorithm 3 prints it: every row that is drawn pulls, whatever its margin",
+    "equation 4": "GADGET with the step as equation 4 prints it: the pull has the sign of the gradient, the wrong one",
+    "equation 5": "GADGET with the step as equation 5 prints it: rows of margin below one pull, which mends line (c) "
+    "of Algorithm 3 only",
+    "mended": "GADGET mended beyond its step: sites count by their rows, keep their mass and limit their steps by it; "
+    "messages carry running sums and are acknowledged; weights are the last ones, without an average of iterates",
 }
 FORMS = tuple(
     _simulated(f"gadget, {form}", partial(gadget, form=form, epsilon=None), about) for form, about in _FORMS.items()
