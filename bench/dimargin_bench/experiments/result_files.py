@@ -16,6 +16,7 @@ from dimargin.display.report.words import plain
 from dimargin.system.writing import write_file
 from dimargin_bench.experiments.experiment_run import PartResults, Record, Results
 from dimargin_bench.experiments.metrics import METRICS
+from dimargin_bench.experiments.outcome import NOT_INSTALLED
 from dimargin_bench.experiments.pictures import pictures, pictures_over_rows
 from dimargin_bench.experiments.result_tables import (
     WHAT_SIMULATED_IS,
@@ -68,6 +69,7 @@ def write_results(results: Results, folder: Path) -> None:
 def _content(results: Results) -> dict[str, Any]:
     """Return all that page and Markdown say."""
     experiment, n_failed, n_cells = results.experiment, len(results.failures), len(results.records)
+    n_left_out = sum(record.outcome.status == NOT_INSTALLED for record in results.records)
     drawn = can_draw()
     return {
         "title": experiment.title,
@@ -76,6 +78,7 @@ def _content(results: Results) -> dict[str, Any]:
         "quick": _QUICK if results.options.quick else "",
         "n_cells": n_cells,
         "n_failed": n_failed,
+        "left_out": f", {n_left_out} left out for a package that is not installed" if n_left_out else "",
         "n_seeds": len({record.cell.seed for record in results.records}),
         "limit": f"{results.options.limit:g}",
         "jobs": results.options.jobs,
@@ -117,7 +120,7 @@ def _markdown(content: dict[str, Any]) -> str:
     lines = [f"# {content['title']}", content["about"]]
     lines += [f"After {content['source']}."] if content["source"] else []
     lines += [content["quick"]] if content["quick"] else []
-    lines.append(f"{content['n_cells']} cells, {content['n_failed']} without a result.")
+    lines.append(f"{content['n_cells']} cells, {content['n_failed']} without a result{content['left_out']}.")
     lines += [f"Missing data: {name}: {reason}." for name, reason in content["missing"].items()]
     for section in content["sections"]:
         simulated = [section["simulated"]] if section["simulated"] else []

@@ -255,8 +255,14 @@ def _of_missing_data(found: PartResults) -> ShownTable:
                  if key[0] in found.missing and "ours" not in key[1].split(", ")}  # fmt: skip
     note = " ".join(dict.fromkeys(table.note for table in tables if table.note))
     metrics = list(dict.fromkeys(metric for _, _, metric in published))
+    is_of_data = len(found.part.methods) == 1 and all(table.rows == "data" for table in tables)
     rows = [
-        [*pair, "missing data", *(_figure(published.get((*pair, metric)), metric) for metric in metrics)]
+        [
+            pair[0],
+            NOTHING if is_of_data else pair[1],
+            "missing data",
+            *(_figure(published.get((*pair, metric)), metric) for metric in metrics),
+        ]
         for pair in dict.fromkeys(key[:2] for key in published)
     ]
     headings = ["data", "method", "here", *(f"{METRICS[metric].heading}, paper" for metric in metrics)]

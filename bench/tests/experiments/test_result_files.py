@@ -104,6 +104,16 @@ def test_what_is_simulated_is_marked(moons, tmp_path):
     assert int(page.tables["table-scores-data-0-0"][1][-1].replace(",", "")) == outcome.metrics["messages"]
 
 
+def test_what_is_not_installed_is_counted_apart(moons, tmp_path):
+    trial = experiment()
+    other = Method("other", dict, "another library's", requires="nosuch")
+    part = replace(trial.parts[0], methods=(other, trial.parts[0].methods[1]))
+    write_results(run_experiment(replace(trial, parts=(part,)), tmp_path, Options()), tmp_path)
+    left_out = ", 1 left out for a package that is not installed"
+    assert f"2 cells, 0 without a result{left_out}." in (tmp_path / "report.md").read_text()
+    assert left_out in (tmp_path / "report.html").read_text()
+
+
 def test_without_matplotlib_a_sentence_stands_in_place_of_pictures(written, monkeypatch):
     folder, results = written
     monkeypatch.setattr("dimargin_bench.experiments.result_files.can_draw", lambda: False)

@@ -212,6 +212,12 @@ def test_a_table_of_all_data_has_a_row_for_each():
     found.records = [replace(one, cell=replace(one.cell, case="")) for one in found.records]
     (table,) = part_tables(found)
     assert [row[0] for row in table.rows] == list(ROWS)  # of one method its name says nothing
+    numbers = {("b", "exact", "seconds"): 5.0}
+    tables = (replace(found.part.tables[0], published=numbers),)
+    found.part = replace(found.part, methods=found.part.methods[:1], tables=tables)
+    found.missing["b"] = "b.bz2 is missing"
+    _, missing = part_tables(found)
+    assert missing.rows == [["b", "—", "missing data", "5"]]
 
 
 def test_a_figure_of_the_paper_may_be_that_of_one_case():
