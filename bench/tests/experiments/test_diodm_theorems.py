@@ -16,7 +16,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from dimargin.kernels.functions import Kernel
 from dimargin.problems.losses import ODMLoss
-from dimargin.shards.partition import nearest_landmark, pivoted_cholesky
+from dimargin.shards.partition import cluster_rows, nearest_landmark, pivoted_cholesky
 from dimargin_bench.experiments.literal_diodm import LandmarkPartition
 
 LOSSES = [ODMLoss(64.0, 0.4, 0.2), ODMLoss(4096.0, 0.1, 0.8), ODMLoss(1.0, 1.0, 0.0)]
@@ -146,3 +146,25 @@ def test_equation_15_of_theorem_2s_proof_ignores_signs():
     repeated = np.tile(part[:m] - part[m:], K) / K  # of the part whose rows are repeated K times
     left = 0.5 * repeated.sum() ** 2 - 0.5 * (y @ gamma) ** 2
     assert left > 0.1
+
+
+def test_strata_take_fewer_kernel_values_than_kernel_clusters():
+    """Section 3.2's claim of a lower time complexity: S values for each row more, and m of them in DC-SVM."""
+    found = {"strata": [], "clusters": []}
+    for n in (3000, 4000):
+        X, labels = blobs(n)
+        rows = scattered(make_problem(X, labels, LOSSES[0], Kernel("rbf", gamma=0.5)))
+        dealt = LandmarkPartition(n_landmarks=50).deal(rows, n, 16, np.random.default_rng(0))
+        found["strata"].append(dealt.evaluations)
+        found["clusters"].append(cluster_rows(rows, n, 16, np.random.default_rng(0), sample_size=1000).evaluations)
+    assert np.diff(found["strata"]) == 50 * 1000 and np.diff(found["clusters"]) >= 1000 * 1000
+    assert found["strata"][-1] <= 50 * (4000 + 2000) < found["clusters"][-1]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_strata_below_half_of_the_rows_make_theta_large(seed):
+    """Section 3.2: 2 Theta > M^2 then, and not if one stratum has three quarters of the rows."""
+    small = np.random.default_rng(seed).integers(0, 4, M)
+    assert np.bincount(small).max() < M / 2
+    for strata, is_large in ((small, True), (np.arange(M) < 3 * M // 4, False)):
+        assert (2 * np.sum(strata[:, None] != strata) > M**2) == is_large
