@@ -23,6 +23,18 @@ STAGES = 15
 _NEVER = 1e-12  # a tolerance that ends no stage
 _PARTS = ("the whole problem", "4 parts", "16 parts", "64 parts")  # at each level
 _TREES = {"diodm": "DiODM", "cascade": "Ca-ODM", "dip": "DiP-ODM", "dc": "DC-ODM"}
+_MENDED_TREE = (
+    "Algorithm 1 mended: rescaled starts, the mean of the last parts' machines, strata by landmark and label, blocks "
+    "of rows in place of single variables"
+)
+_WHOLE_WEIGHT = "here the loss of every part has the weight of all rows"
+_TREES_ABOUT = {
+    "diodm": _MENDED_TREE,
+    "cascade": f"the cascade of Graf et al. for the ODM; {_WHOLE_WEIGHT}",
+    "dip": "DPP-ODM in the paper's figures: DiP of Singh et al. for the ODM, a cascade of parts that have the same "
+    f"share of every cluster and label; {_WHOLE_WEIGHT}, and clusters are of all rows together, not of each class",
+    "dc": "divide and conquer of Hsieh et al. for the ODM, whose parts are clusters in the space of the kernel",
+}
 _CORES = "all cores but those that are measured, by tasks that were timed on one, and no messages"
 _ODM = partial(LinearODMClassifier, fit_intercept=False)
 _SERIAL = "all where gradients of all rows are computed, one between"
@@ -43,14 +55,16 @@ class CoordinateExact(Exact):
 
 def _tree(strategy: str, level: int) -> Method:
     name = _TREES[strategy]
-    make = partial(ODMClassifier, strategy=strategy, n_levels=N_LEVELS, stop_level=level)
-    return Method(f"{name}, {_PARTS[level]}", make, f"{name}, which ends with {_PARTS[level]}", line=name)
+    kind = DiODM(early_stop=False) if strategy == "diodm" and level == 0 else strategy
+    make = partial(ODMClassifier, strategy=kind, n_levels=N_LEVELS, stop_level=level)
+    return Method(f"{name}, {_PARTS[level]}", make, f"{_TREES_ABOUT[strategy]}; it ends with {_PARTS[level]}",
+                  line=name)  # fmt: skip
 
 
 TREES = tuple(_tree(strategy, level) for strategy in _TREES for level in range(N_LEVELS, -1, -1))
-DIODM, *RIVALS = (f"{name}, {_PARTS[1]}" for name in _TREES.values())
-"""The trees at the end of the paper's loop."""
-DIODM_WHOLE = f"DiODM, {_PARTS[0]}"
+ENDS = {_PARTS[level]: tuple(f"{name}, {_PARTS[level]}" for name in _TREES.values()) for level in (1, 0)}
+"""The trees where the loop of Algorithm 1 ends, and where the paper's text does; DiODM is the first."""
+(DIODM, *RIVALS), (DIODM_WHOLE, *_) = ENDS.values()
 DIODM_OURS = Method(
     DIODM + OURS,
     partial(ODMClassifier, strategy="diodm", n_levels=N_LEVELS, stop_level=1),
@@ -67,18 +81,28 @@ NEWTON = Method(
     partial(LinearODMClassifier, solver="newton"),
     "linear ODM with an intercept by Newton's method, which the paper does not have",
 )
+NO_INTERCEPT = "newton, no intercept"
+NEWTON_PLAIN = Method(
+    NO_INTERCEPT,
+    partial(_ODM, solver="newton"),
+    "linear ODM by Newton's method, to its optimum; the paper does not have it",
+    problem="linear",
+)
 
 
-def _thirds(name: str, make: Any, about: str) -> tuple[Method, ...]:
+def _thirds(name: str, make: Any, about: str, threads: str) -> tuple[Method, ...]:
     return tuple(
         Method(f"{name}, {third}/3 of the stages", partial(make, max_iter=third * STAGES // 3, tol=_NEVER),
-               f"{about}, after {third}/3 of {STAGES} stages", _SERIAL, line=name, ends_early=True)
+               f"{about}; after {third}/3 of {STAGES} stages", threads, line=name, ends_early=True)
         for third in (1, 2, 3)
     )  # fmt: skip
 
 
-_DSVRG = "distributed SVRG, Algorithm 2 mended"
-ACC_DIODM = _thirds("acc-DiODM", partial(_ODM, solver=LinearDSVRG()), _DSVRG)
+_MENDED_DSVRG = (
+    "Algorithm 2 mended: line 15 with its parenthesis, every row once in each stage, strata by landmark and label; a "
+    "stage that makes the objective worse is discarded, and the step halved"
+)
+ACC_DIODM = _thirds("acc-DiODM", partial(_ODM, solver=LinearDSVRG()), _MENDED_DSVRG, _SERIAL)
 ACC_DIODM_OURS = Method(
     "acc-DiODM" + OURS,
     partial(LinearODMClassifier, solver=LinearDSVRG(), max_iter=STAGES, tol=_NEVER),
@@ -86,13 +110,16 @@ ACC_DIODM_OURS = Method(
     _SERIAL,
     ends_early=True,
 )
-SVRG, CSVRG = "ODM_svrg", "ODM_csvrg"
-GRADIENT = (
-    Method("acc-DiODM", partial(_ODM, solver=LinearDSVRG(), tol=_NEVER), _DSVRG, _SERIAL, ends_early=True),
-    Method(SVRG, partial(_ODM, solver="svrg", tol=_NEVER), "SVRG, on all rows in one place", "one", ends_early=True),
-    Method(CSVRG, partial(_ODM, solver="csvrg", tol=_NEVER),
-           "SVRG, whose gradients at anchors are those of a core-set, as long as it is small", "one", ends_early=True),
-)  # fmt: skip
+SVRG = _thirds("ODM_svrg", partial(_ODM, solver="svrg"), "SVRG of Johnson and Zhang, on all rows in one place", "one")
+CSVRG = _thirds(
+    "ODM_csvrg",
+    partial(_ODM, solver="csvrg"),
+    "CSVRG of Tan et al.: SVRG, whose gradients at anchors are those of a core-set, as long as it is small; the rule "
+    "for its radius is ours",
+    "one",
+)
+GRADIENT = (*ACC_DIODM, *SVRG, *CSVRG)
+OF_THE_PAPER = frozenset(method.name for method in (*TREES, *GRADIENT))
 
 LIBSVM = Method(
     "SVC", partial(SVC, cache_size=2000), "scikit-learn's SVC, which is LIBSVM, tuned as the ODM is", threads="one"
@@ -132,7 +159,7 @@ LITERAL_TREES = (
     Method("DiODM, dimargin's, then the whole problem", _literal(DiODM(early_stop=False), 0),
            "rescaled starts, blocks of rows, and strata that are divided by labels, too"),
 )  # fmt: skip
-PRINTED_GRADIENT, NO_INTERCEPT = "acc-DiODM, as printed", "newton, no intercept"
+PRINTED_GRADIENT = "acc-DiODM, as printed"
 LITERAL_GRADIENT = (
     Method(PRINTED_GRADIENT, LiteralDSVRG,
            "Algorithm 2: line 15 without its parenthesis, every row taken once in all stages together",
@@ -140,21 +167,23 @@ LITERAL_GRADIENT = (
     Method("acc-DiODM, line 15 mended", partial(LiteralDSVRG, parenthesis=True),
            "Algorithm 2 with the parenthesis", threads="one", problem="linear"),
     Method("acc-DiODM, mended", partial(_ODM, solver=LinearDSVRG(), max_iter=STAGES),
-           f"Algorithm 2 with the parenthesis, every row taken once in each of {STAGES} stages", _SERIAL,
-           problem="linear", ends_early=True),
-    Method(NO_INTERCEPT, partial(_ODM, solver="newton"), "the optimum", problem="linear"),
+           f"{_MENDED_DSVRG}; at most {STAGES} stages", _SERIAL, problem="linear", ends_early=True),
+    NEWTON_PLAIN,
 )  # fmt: skip
 
 TIMED_TREES = tuple(
     Method(f"DiODM, {name}",
            partial(ODMClassifier, strategy=TimedDiODM(early_stop=False), n_levels=3, stop_level=level),
-           f"DiODM, {name}", simulated=_CORES)
-    for level, name in ((3, "64 parts alone"), (1, "from 64 to 4 parts"))
+           f"{_MENDED_TREE}; {about}", simulated=_CORES)
+    for level, name, about in (
+        (3, "64 parts alone", "the 64 parts of the lowest level, without merging any"),
+        (1, "from 64 to 4 parts", "64 parts, merged until there are 4"),
+    )
 )  # fmt: skip
 TIMED_GRADIENT = Method(
     "acc-DiODM, 32 parts",
     partial(_ODM, solver=TimedDSVRG(n_partitions=32), max_iter=STAGES),
-    f"acc-DiODM with 32 parts and {STAGES} stages",
+    f"{_MENDED_DSVRG}; with 32 parts and at most {STAGES} stages",
     _SERIAL,
     simulated=_CORES,
     ends_early=True,
