@@ -23,34 +23,37 @@ def _of(found: PartResults, method: str, case: str = "", data: str = "") -> list
     ]  # fmt: skip
 
 
-def _ends(found: PartResults) -> str:
-    records = _of(found, methods.CONSENSUS.name)
-    rounds = middle(records, "rounds")
-    return "" if rounds is None else f"All nodes have one core-set after {rounds:g} steps (median of the seeds)"
+def _ends(records: list[Record]) -> str:
+    """Say after how many rounds all nodes agree, or in how many runs they do not."""
+    n_apart = sum(record.outcome.metrics["core_sets"] > 1 for record in records)
+    if n_apart:
+        return f"In {n_apart} of {len(records)} runs the nodes still have DIFFERENT core-sets at the end."
+    return f"All nodes have one core-set after {middle(records, 'rounds'):g} rounds (median of the seeds)."
 
 
 def whether_radii_rise(found: PartResults) -> str:
-    """Say after how many steps all nodes agree, how large their ball is, and whether any radius has ever fallen."""
+    """Say after how many rounds all nodes agree, how large their ball is, and whether any radius has ever fallen."""
     records = _of(found, methods.CONSENSUS.name)
     ratio = middle(records, "radius_ratio")
     if ratio is None:
         return ""
     falls = [np.diff(np.array(record.outcome.traces[methods.RADII]["lines"]), axis=1).min() for record in records]
     fell = (
-        "no radius has ever fallen, as the paper says" if min(falls) >= 0 else "radii have fallen, against Lemma IV.1"
+        "No radius has ever fallen, as the paper says." if min(falls) >= 0 else "Radii have fallen, against Lemma IV.1."
     )
-    return f"{_ends(found)}, whose radius is {ratio:.4f} times that of the smallest ball; {fell}."
+    return f"{_ends(records)} The largest radius at the end is {ratio:.4f} times that of the smallest ball. {fell}"
 
 
 def where_centres_end(found: PartResults) -> str:
     """Say how far apart the norms of the centres are at first, and where they end."""
-    lines = [np.array(record.outcome.traces[methods.NORMS]["lines"]) for record in _of(found, methods.CONSENSUS.name)]
-    if not lines:
+    records = _of(found, methods.CONSENSUS.name)
+    if not records:
         return ""
-    first, last = lines[0][:, 0], lines[0][:, -1]
-    end = f"{last.min():.3g}" if np.ptp(last) == 0 else f"{last.min():.3g} to {last.max():.3g}"
-    start = f"{first.min():.3g} to {first.max():.3g} where each node has its own vector alone"
-    return f"{_ends(found)}. Norms of the centres, {start}, end at {end}."
+    lines = np.array(records[0].outcome.traces[methods.NORMS]["lines"])
+    first, last = lines[:, 0], lines[:, -1]
+    end = f"{last.min():.4g}" if np.ptp(last) == 0 else f"{last.min():.4g} to {last.max():.4g}"
+    start = f"{first.min():.4g} to {first.max():.4g} where each node has its own vector alone"
+    return f"{_ends(records)} With the first seed the norms of the centres, {start}, end at {end}."
 
 
 def whether_the_theorem_holds(found: PartResults) -> str:
@@ -65,10 +68,11 @@ def whether_the_theorem_holds(found: PartResults) -> str:
             reach, own = (max(record.outcome.metrics[name] for record in records)
                           for name in ("reach_ratio", "own_reach_ratio"))  # fmt: skip
             sets = max(record.outcome.metrics["core_sets"] for record in records)
+            worst = f", in the worst of {len(records)} seeds," if len(records) > 1 else ""
             said.append(
-                f"{facts.name}, {case}: {'one core-set' if sets == 1 else f'{sets:g} core-sets'} at every node; the "
-                f"farthest vector is at {reach:.4f} of the smallest radius, {_against(reach, 1 + epsilon)} the bound "
-                f"{1 + epsilon:g} of the theorem, and at {own:.4f} of r(C), {_against(own, 1 / (1 - epsilon))} "
+                f"{facts.name}, {case}: {'one core-set at every node' if sets == 1 else f'{sets:g} core-sets'}; the "
+                f"farthest vector is{worst} at {reach:.4f} of the smallest radius, {_against(reach, 1 + epsilon)} the "
+                f"bound {1 + epsilon:g} of the theorem, and at {own:.4f} of r(C), {_against(own, 1 / (1 - epsilon))} "
                 f"{1 / (1 - epsilon):.4g}."
             )
     return "\n".join(said)
@@ -79,11 +83,9 @@ def _against(value: float, bound: float) -> str:
 
 
 def what_losses_cost(found: PartResults) -> str:
-    """Say how many steps nodes take in both kinds of weather."""
-    rounds = {name: middle(_of(found, name), "rounds") for name in (methods.CONSENSUS.name, methods.LOSSY.name)}
-    if None in rounds.values():
-        return ""
-    return f"Steps until all nodes have one core-set (median): {', '.join(f'{k} {v:g}' for k, v in rounds.items())}."
+    """Say how many rounds nodes take in both kinds of weather."""
+    runs = {name: _of(found, name) for name in (methods.CONSENSUS.name, methods.LOSSY.name)}
+    return "\n".join(f"{name}: {_ends(records)}" for name, records in runs.items() if records)
 
 
 # ---- machines --------------------------------------------------------------------------------------------------------
@@ -107,7 +109,7 @@ class _Runs:
 
     def told(self, name: str) -> str:
         rows = f", {100 * self.share[name]:.0f}% of the rows shared" if self.share[name] else ""
-        return f"{name} ({100 * self.accuracy[name]:.2f}% for {self.bytes[name] / 1e6:.3g} MB{rows})"
+        return f'"{name}" ({100 * self.accuracy[name]:.2f}% for {self.bytes[name] / 1e6:.3g} MB{rows})'
 
     def best(self, names: Iterable[str]) -> str | None:
         """Return the most accurate of some, of equally accurate ones that with the fewest bytes."""
@@ -131,10 +133,11 @@ def what_bytes_buy(found: PartResults) -> str:
         target, within = alone - _TARGET_LOSS, [name for name in runs.bytes if runs.bytes[name] <= runs.bytes[_AGREED]]
         cheap, best = runs.cheapest(target), runs.best(within)
         keeping = runs.best(name for name in within if not runs.share[name])
-        missed = sorted(set(runs.lines.values()) - {runs.lines[name] for name in cheap})
+        missed = sorted(f'"{line}"' for line in set(runs.lines.values()) - {runs.lines[name] for name in cheap})
+        others = f"; of those that share no rows it is {'none' if keeping is None else runs.told(keeping)}"
         said += [
-            f"{facts.name}: for the bytes of {runs.told(_AGREED)} or fewer, the best is {runs.told(best or _AGREED)}, "
-            f"and of those that share no rows {'none' if keeping is None else runs.told(keeping)}.",
+            f"{facts.name}: for the bytes of {runs.told(_AGREED)} or fewer, the best is {runs.told(best or _AGREED)}"
+            f"{', which shares no rows' if keeping == best else others}.",
             f"{facts.name}: within a point of the linear machine of all rows ({100 * alone:.2f}%), by bytes: "
             + (", ".join(map(runs.told, cheap)) or "none")
             + (f"; never {', '.join(missed)}." if missed else "."),

@@ -273,6 +273,9 @@ class Part:
     parameters : callable
         Function of the name of a data set, and of the method's, that returns its parameters. A name
         that is not in `data` is that of a file of the user's.
+    of_rows : callable, optional
+        Function of the name of a data set, of the method's, and of the number of training rows, that
+        returns the parameters which depend on that number.
     cases : mapping of str to mapping
         Names of cases, with the parameters in which they differ. By default there is one, without a
         name.
@@ -298,6 +301,7 @@ class Part:
     data: Sequence[Sample]
     methods: Sequence[Method]
     parameters: Callable[[str, str], Mapping[str, Any]]
+    of_rows: Callable[[str, str, int], Mapping[str, Any]] = lambda data, method, n_rows: {}
     cases: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: {"": {}})
     tables: Sequence[Table | Comparison] = ()
     figures: Sequence[Figure | Curves | Traces] = ()

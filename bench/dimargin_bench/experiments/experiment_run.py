@@ -237,6 +237,8 @@ def _records(
     facts = _facts(sample, split)
     if all(known.name != facts.name for known in found.data):
         found.data.append(facts)
+    added = [found.part.of_rows(sample.name, cell.method.name, facts.rows) for cell in cells]
+    cells = [replace(cell, parameters={**cell.parameters, **more}) for cell, more in zip(cells, added, strict=True)]
     outcomes = dict(_outcomes(cells, split, facts.digest, cache, options, watcher))
     return [Record(cell, described(cell), outcomes[k]) for k, cell in enumerate(cells)]
 

@@ -10,9 +10,10 @@ import pytest
 from ball_reference import quadratic_optimum
 from report_page import Page
 
+from dimargin.gossip.programs.core_set_settings import CoreSetSettings, rank
 from dimargin.gossip.topology import changing_digraphs
-from dimargin_bench.experiments import experiment
-from dimargin_bench.experiments.coreset_answers import best_parameters, what_bytes_buy
+from dimargin_bench.experiments import coreset_methods, experiment, printed_core_set
+from dimargin_bench.experiments.coreset_answers import best_parameters, what_bytes_buy, what_losses_cost
 from dimargin_bench.experiments.coreset_methods import GRID, NORMS, RADII, TUNED, ConsensusBall, SmallestBall
 from dimargin_bench.experiments.declarations import Cell, Sample
 from dimargin_bench.experiments.experiment_run import DataFacts, Options, PartResults, Record, run_experiment
@@ -50,8 +51,13 @@ def test_every_node_has_its_lines(points, loss):
         lines[0, -1] == pytest.approx(ball.metrics_["squared_radius"], rel=1e-5) and lines.max() <= smallest * 1.00001
     )
     assert norms["lines"][0][-1] == pytest.approx(np.linalg.norm(ball.centre_), rel=1e-5)
-    at = radii["x"].index(ball.metrics_["rounds"])
-    assert np.ptp(lines[:, at]) == 0 < np.ptp(lines[:, at - 1])
+    assert np.ptp(lines[:, radii["x"].index(ball.metrics_["rounds"])]) == 0
+    before = [entry for entry in ball.history_ if entry.get("digraph", np.inf) < ball.metrics_["rounds"]]
+    agreed, *after = ball.history_[len(before) :]
+    assert agreed["digraph"] == ball.metrics_["rounds"] and {one["core_sets"] for one in (agreed, *after)} == {1}
+    assert before[-1]["core_sets"] > 1
+    for name in ("messages", "bytes"):  # Others follow until all nodes have stopped.
+        assert ball.metrics_[name] == agreed[name] < 0.9 * after[-1][name]
     assert ball.predict(points.X).all() and not ball.predict(10 + points.X).any()
     assert ball.metrics_["rows_shared"] >= len(ball.support_) and ball.history_[-1]["messages"] > 0
     assert SmallestBall().fit(points.X, points.y).metrics_["squared_radius"] == pytest.approx(smallest, rel=1e-6)
@@ -85,32 +91,41 @@ def routine(given, start, size, points):
         core = better
 
 
+def named(core):
+    """Names of vectors, in their order."""
+    return tuple(sorted(f"site{k}" for k in core))
+
+
 def algorithm_1(points, size, graph, n_rounds, keeps_idle):
-    """Squared radii of all nodes after every round of the paper's Algorithm 1, a vector at each node."""
+    """Squared radii of all nodes after every round of the paper's Algorithm 1, a vector at each node.
+
+    Without `keeps_idle` vectors without weight are dropped from core-sets.
+    """
     nodes = range(len(points))
     cores, squares = [{k} for k in nodes], [[0.0] * len(points)]
     for now in range(1, n_rounds):
         edges, received = graph(float(now)), [cores[k] for k in nodes]
         for k in nodes:
             known = [received[k], *(received[j] for j in edges.predecessors(k))]
-            best = max(known, key=lambda core: smallest(points[sorted(core)])[1])
+            best = max(known, key=lambda core: rank(smallest(points[sorted(core)])[1] ** 2, named(core)))
             found = sorted(routine({k}.union(*known), best, size, points))
             cores[k] = set(found) if keeps_idle else {found[j] for j in smallest(points[found])[2]}
         squares.append([smallest(points[sorted(core)])[1] ** 2 for core in cores])
     return np.array(squares), cores
 
 
-def test_radii_are_those_of_the_printed_algorithm():
-    """At all nodes and steps, if points without weight are dropped; if they are kept, nodes end at the same ball."""
-    X = load("normal-24x8").X
-    ball = ConsensusBall(0.34, random_state=1).fit(X, None)
-    ours = np.array(ball.traces_[RADII]["lines"]).T
-    graph = changing_digraphs(24, 0.01, 1)
-    dropped, _ = algorithm_1(X, 3, graph, len(ours), keeps_idle=False)
-    np.testing.assert_allclose(ours, dropped, rtol=1e-5, atol=1e-6)
-    printed, cores = algorithm_1(X, 3, graph, len(ours), keeps_idle=True)
-    assert (np.diff(printed, axis=0) >= -1e-9).all() and len({frozenset(core) for core in cores}) == 1
-    np.testing.assert_allclose(ours[-1], printed[-1], rtol=1e-5)
+@pytest.mark.parametrize("keeps_idle", [True, False])
+def test_radii_are_those_of_the_printed_algorithm(monkeypatch, keeps_idle):
+    """At all nodes and in all rounds; also with dimargin's own core-sets, which drop vectors without weight."""
+    if not keeps_idle:
+        monkeypatch.setattr(printed_core_set, "PrintedSettings", CoreSetSettings)
+    X = load("normal-24x4").X
+    ball = ConsensusBall(0.25, random_state=1).fit(X, None)
+    ours = np.array(ball.traces_[RADII]["lines"]).T[: ball.metrics_["rounds"] + 1]
+    expected, cores = algorithm_1(X, 4, changing_digraphs(24, 0.01, 1), len(ours), keeps_idle)
+    np.testing.assert_allclose(ours, expected, rtol=1e-5, atol=1e-6)
+    assert (np.diff(expected, axis=0) >= -1e-9).all() and len({frozenset(core) for core in cores}) == 1
+    assert set(ball.support_) <= cores[0]
 
 
 def test_nodes_with_several_vectors_agree_within_the_bounds():
@@ -143,12 +158,13 @@ def test_the_pages_of_the_figures_and_the_theorem(tmp_path):
     assert {record.outcome.status for record in results.records} == {DONE}
     page = Page(tmp_path / "report.html")
     assert page.source.count("<svg") == 2 and page.source.count("24 nodes") >= 2
-    assert "no radius has ever fallen" in page.texts["answer-figure-1"]
-    assert "Norms of the centres" in page.texts["answer-figure-2"]
+    assert "No radius has ever fallen" in page.texts["answer-figure-1"]
+    assert "the norms of the centres" in page.texts["answer-figure-2"]
     theorem = declared.parts[2].answer(results.parts[2])
     assert page.texts["answer-theorem-4-5"] in theorem
     assert theorem.count("one core-set at every node") == 3 and theorem.count("within") == 6 and "ABOVE" not in theorem
-    assert re.search(r"consensus \d+, consensus, bad weather \d+", page.texts["answer-bad-weather"])
+    found = re.findall(r"All nodes have one core-set after (\d+) rounds", what_losses_cost(results.parts[3]))
+    assert len(found) == 2 and what_losses_cost(results.parts[3]).startswith(page.texts["answer-bad-weather"])
     cells = json.loads((tmp_path / "cells.json").read_text())["cells"]
     assert len(cells[1]["traces"][RADII]["lines"]) == 24 and cells[0]["traces"] == {}
     again = run_experiment(declared, tmp_path, Options(quick=True))
@@ -168,6 +184,8 @@ def test_machines_of_sites_and_of_one_place_are_the_same(moons, tmp_path):
     assert agreed["objective"] == pytest.approx(alone["objective"], rel=1e-3) and "bytes" not in alone
     assert agreed["rows_shared"] >= agreed["support_vectors"] > 0 == gadget["rows_shared"]
     assert [one["rows_shared"] > 0 for one in rivals] == [False, False, True]
+    own = [record.cell.parameters for record in results.records if record.cell.method.name.startswith("core-set")]
+    assert [one["C"] for one in own] == [1 / (1e-4 * results.parts[0].data[0].rows)] * 2
     assert agreed["bytes"] > 0 < gadget["bytes"] and "core-set, linear, agreed" in beside.answer(results.parts[0])
     for record in results.records:  # every machine has an intercept
         machine = record.cell.make()
@@ -198,12 +216,40 @@ def test_the_best_method_is_named_whoever_it_is():
         "choco, 30 rounds": {"accuracy": 0.5, "bytes": 1e6, "rows_shared": 0},
     })  # fmt: skip
     said = what_bytes_buy(found)
-    assert "the best is msg-svm, 30 rounds (91.00% for 2 MB, 20% of the rows shared)" in said
-    assert "share no rows admm, 30 rounds (88.00% for 1.5 MB)" in said
+    assert 'the best is "msg-svm, 30 rounds" (91.00% for 2 MB, 20% of the rows shared); of those' in said
+    assert 'share no rows it is "admm, 30 rounds" (88.00% for 1.5 MB).' in said
     assert (
-        "by bytes: core-set, linear, 4 rounds (89.50% for 1 MB, 30% of the rows shared), msg-svm, 30 rounds (91.00% "
-        "for 2 MB, 20% of the rows shared), admm, 100 rounds (92.00% for 9 MB); never choco."
+        'by bytes: "core-set, linear, 4 rounds" (89.50% for 1 MB, 30% of the rows shared), "msg-svm, 30 rounds" '
+        '(91.00% for 2 MB, 20% of the rows shared), "admm, 100 rounds" (92.00% for 9 MB); never "choco".'
     ) in said
+
+
+def test_the_best_method_may_share_no_rows():
+    said = what_bytes_buy(results_of("beside-gossip", "a9a, 100 rows", {
+        "core-set, linear, one place": {"accuracy": 0.90},
+        "core-set, linear, agreed": {"accuracy": 0.90, "bytes": 3e6, "rows_shared": 40},
+        "admm, 30 rounds": {"accuracy": 0.91, "bytes": 1e6, "rows_shared": 0},
+    }))  # fmt: skip
+    assert 'the best is "admm, 30 rounds" (91.00% for 1 MB), which shares no rows.' in said
+
+
+def test_nodes_that_do_not_agree_are_counted(monkeypatch, points):
+    """Neither a number of rounds nor a sentence says that they do."""
+    monkeypatch.setattr(coreset_methods, "MAX_ROUNDS", 4)
+    apart = ConsensusBall(0.2, random_state=1).fit(points.X, points.y)
+    assert apart.metrics_["core_sets"] > 1 and "rounds" not in apart.metrics_
+    assert apart.metrics_["bytes"] == apart.history_[-1]["bytes"] > 0
+    found = results_of("bad-weather", "normal-24x4", {"consensus": apart.metrics_})
+    assert what_losses_cost(found) == "consensus: In 1 of 1 runs the nodes still have DIFFERENT core-sets at the end."
+
+
+def test_core_set_machines_weigh_rows_as_the_others_do():
+    """C = 1 / (alpha n) for the n rows in use, whichever; gossip has alpha."""
+    (part,) = [part for part in experiment("coreset").parts if part.name == "beside-gossip"]
+    for data, alpha in (("svmguide1", 1e-4), ("a9a", 1e-3), ("mine.csv", 1e-4)):
+        assert part.of_rows(data, "core-set, rbf, agreed", 300) == {"C": 1 / (alpha * 300)}
+        assert part.of_rows(data, "admm, 30 rounds", 300) == {}
+        assert part.parameters(data, "admm, 30 rounds")["alpha"] == alpha
 
 
 def test_parameters_in_use_are_points_of_the_grid():
