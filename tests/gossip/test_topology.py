@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose
 
 from dimargin.gossip.topology import (
     TOPOLOGIES,
+    changing_digraphs,
     check_reachable,
     make_graph,
     metropolis_weights,
@@ -40,6 +41,14 @@ def test_random_topologies_follow_the_seed():
     for name in ("random_regular", "small_world", "erdos_renyi"):
         edges = [set(make_graph(name, 20, seed).edges) for seed in (3, 3, 4)]
         assert edges[0] == edges[1] != edges[2]
+
+
+def test_digraphs_that_change_are_connected_only_together():
+    """Section V of the core-set paper: none is at any second, and a few of them are together."""
+    graph = changing_digraphs(100, 0.01)
+    digraphs = [graph(float(second)) for second in range(10)]
+    assert not any(nx.is_weakly_connected(one) for one in digraphs)
+    assert nx.is_strongly_connected(nx.compose_all(digraphs))
 
 
 def test_any_graph_of_the_right_size():

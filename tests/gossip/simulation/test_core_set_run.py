@@ -38,6 +38,18 @@ def test_the_paper():
     assert last["farthest"] == pytest.approx(reach)
 
 
+def test_nodes_keep_no_more_vectors_than_a_core_set_has():
+    """And all come to a ball that holds all points."""
+    run, sizes = run_of(settings=CoreSetSettings(epsilon=0.25, size=4)), set()
+
+    def watch(_):
+        sizes.update(len(one.points.names) for one in run.chosen)
+
+    last = run.run(200, watch=watch).history[-1]
+    assert min(sizes) >= 1 and max(sizes) == 4
+    assert last["core_sets"] == 1 and last["farthest"] <= 1.25 * minimum_enclosing_ball(run.X, 0).radius
+
+
 def test_history_of_a_run():
     run = run_of(conditions=Conditions(LinkFaults(loss=0.2)))
     agreed = run.run(200)

@@ -37,6 +37,17 @@ def test_one_point_more_where_the_theorem_needs_it(size):
     assert found.ratio == pytest.approx(((size + 2) / size) ** 0.5)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_any_points_may_be_the_start(seed):
+    rng = np.random.default_rng(seed)
+    X, start = rng.normal(size=(300, 20)), rng.choice(300, 8, replace=False)
+    found = solve(FeatureSpace(X), FixedSizeCoreSet(8, 1 / 8), start, Limits(max_iter=10_000))
+    first = np.linalg.norm(X[start] - X[start].mean(axis=0), axis=1).max() ** 2
+    assert found.result.status == "converged" and found.squared_radius > first
+    distances = np.linalg.norm(X - found.weights @ X[found.indices], axis=1)
+    assert distances.max() <= (1 + 1 / 8) * ball(X, GrowingCoreSet(0.0)).squared_radius ** 0.5
+
+
 def test_radii_grow_with_every_exchange():
     found = ball(np.random.default_rng(0).normal(size=(2000, 40)), FixedSizeCoreSet(8, 1 / 8))
     radii = np.array([entry["objective"][0] * (1 - entry["relative_gap"]) for entry in found.result.history])
