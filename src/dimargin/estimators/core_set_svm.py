@@ -41,9 +41,10 @@ class CoreSetSVMClassifier(KernelMarginClassifier):
         machine, and a ValueError if the rows are not separable.
     epsilon : float or None, default=None
         None: the core-set grows until the relative duality gap is within `tol`. A number in (0, 1]:
-        the core-set grows until every row is within ``1 + epsilon`` times the radius of its ball,
-        as in the paper. This does not bound the error of the machine (with 0.1, as in the paper,
-        predictions are at chance level) unless ``epsilon = tol * rho / (2 r^2)``, often below 1e-4.
+        the core-set grows until every row is within ``1 + epsilon`` times the radius of its ball.
+        This does not bound the error of the machine unless ``epsilon = tol * rho / (2 r^2)``, often
+        below 1e-4: with 0.1, the value of the paper's simulation, the accuracy on svmguide1 was
+        0.65 instead of 0.97.
     kernel : {"linear", "poly", "rbf", "laplacian", "precomputed"} or callable, default="rbf"
         As in `SVMClassifier`; the diagonal need not be constant.
     %(gamma, degree, coef0, tol)s

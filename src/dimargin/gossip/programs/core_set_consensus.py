@@ -10,7 +10,7 @@ algorithm 1):
 so that radii never fall. If the network is strongly connected, at least over time, all sites end
 with the same set: a site that has a better one sends it to the others. Sets are ordered by radii
 rounded to 12 digits, then by the names of their points (site and row), since sets of equal radius
-may differ; docs/algorithms.md#core-set-consensus has the other corrections of the paper. A site
+may differ; docs/algorithms.md#core-set-consensus has the other differences from the paper. A site
 with several points always keeps all of them in S.
 
 * Sites that hear each other do not send points that the other has: a message without points says
