@@ -94,6 +94,25 @@ def test_far_liars_are_not_mixed_in():
     assert_allclose(NearestMixing(2, Own())(own, received, {}), np.mean([own, *honest.values()], axis=0), rtol=1e-12)
 
 
+@given(neighbourhoods())
+@settings(max_examples=50, deadline=None)
+def test_mixed_vectors_of_honest_sites_are_as_near_to_their_mean_as_in_the_paper(drawn):
+    """Allouah et al. 2023: variance and bias together are at most ``8 f / (n - f)`` times the variance before."""
+
+    class Seen(Mean):
+        def __call__(self, own, received, weights):
+            everyone.append(np.array([own, *(received[name] for name in honest)]))
+            return own
+
+    own, honest, liars, _ = drawn
+    everyone = [np.array([own, *honest.values()])]
+    NearestMixing(2, Seen())(own, honest | liars, {})
+    before, after = (vectors.reshape(len(vectors), -1) for vectors in everyone)
+    spread = [((vectors - vectors.mean(axis=0)) ** 2).sum(axis=1).mean() for vectors in (before, after)]
+    moved = ((after.mean(axis=0) - before.mean(axis=0)) ** 2).sum()
+    assert spread[1] + moved <= 8 * 2 / len(before) * spread[0] * (1 + 1e-9) + 1e-9
+
+
 @given(neighbourhoods(), st.integers(0, 2))
 @settings(max_examples=30, deadline=None)
 def test_trimmed_means_are_those_of_scipy(drawn, f):

@@ -131,6 +131,7 @@ def test_one_class_is_an_error(rival):
         (SVMPerf(max_iter=0), "max_iter must be a whole number in"),
         (SingleCoordinateODM(theta=1.0), "theta must be a finite number in"),
         (SpSVM(n_basis=0), "n_basis must be a whole number in"),
+        (SpSVM(offset=-1.0), "offset must be a finite number in"),
         (SubsampledSVM(fraction=1.5), "fraction must be a finite number in"),
     ],
     ids=lambda value: kind(value) if isinstance(value, BaseEstimator) else "",

@@ -31,10 +31,11 @@ def test_all_rows_as_basis_make_the_exact_machine(n):
     assert sorted(machine.basis_) == list(range(n))
 
 
-def test_coefficients_minimise_the_primal_on_the_basis(rows):
+@pytest.mark.parametrize("offset", [0.0, 1.0])
+def test_coefficients_minimise_the_primal_on_the_basis(rows, offset):
     X, y = rows
-    machine = SpSVM(n_basis=25, C=C, gamma=GAMMA, tol=1e-12, random_state=0).fit(X, y)
-    values = rbf_kernel(X, X[machine.basis_], gamma=GAMMA)
+    machine = SpSVM(n_basis=25, C=C, gamma=GAMMA, tol=1e-12, random_state=0, offset=offset).fit(X, y)
+    values = rbf_kernel(X, X[machine.basis_], gamma=GAMMA) + offset
     between = values[machine.basis_]
 
     def objective(b):
@@ -45,6 +46,7 @@ def test_coefficients_minimise_the_primal_on_the_basis(rows):
     assert_allclose(machine.objective_, found.fun, rtol=1e-6)
     assert_allclose(objective(machine.dual_coef_[0])[0], machine.objective_, rtol=1e-9)
     assert np.abs(objective(machine.dual_coef_[0])[1]).max() < 1e-3
+    assert_allclose(machine.decision_function(X), values @ machine.dual_coef_[0], atol=1e-9)
     assert machine.n_iter_ < 150  # some six each time, as Newton's method needs them
 
 
