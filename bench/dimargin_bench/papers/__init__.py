@@ -2,7 +2,7 @@
 
 A line has the table (or the figure or section) of a number, its data set, its method, what else
 names its cell, what it is, and its text as it is printed. Every number in the cells of tables was
-typed by two readers who did not see each other's work, and who agreed in all of them. 99 numbers of
+typed by two readers who did not see each other's work, and who agreed in all of them. 100 numbers of
 running text, captions and axes have only one reader's name, and were compared with the text once
 more. `SHA256SUMS` has the checksums. What both could not read, since the copies of the texts are
 damaged, is "unreadable".
