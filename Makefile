@@ -48,8 +48,9 @@ pictures: $(VENV)/.ready-demo  ## draw the picture of README.md, the only one th
 test: $(VENV)/.ready-test  ## run the quick tests of the library, about four minutes on two cores
 	$(PY) -m pytest -n auto --dist worksteal -q -m "not slow" tests
 
+# More than a third of their seconds these tests wait for other processes, so that one worker more than cores has work.
 test-slow: $(VENV)/.ready-test  ## run the tests that `make test` leaves out and .ci/run has time for
-	$(PY) -m pytest -n auto --dist worksteal -q -m "slow and not nightly" tests
+	$(PY) -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist worksteal -q -m "slow and not nightly" tests
 
 test-nightly: $(VENV)/.ready-test  ## run the tests that take too long for .ci/run
 	$(PY) -m pytest -n auto --dist worksteal -q -m nightly tests
