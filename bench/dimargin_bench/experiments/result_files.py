@@ -122,18 +122,23 @@ def _markdown(content: dict[str, Any]) -> str:
     lines += [content["quick"]] if content["quick"] else []
     lines.append(f"{content['n_cells']} cells, {content['n_failed']} without a result{content['left_out']}.")
     lines += [f"Missing data: {name}: {reason}." for name, reason in content["missing"].items()]
+    lines += ["The pictures are in report.html."] if any(map(_has_pictures, content["sections"])) else []
     for section in content["sections"]:
         simulated = [section["simulated"]] if section["simulated"] else []
         lines += [f"## {section['title']}", section["about"], *simulated, *section["answer"].splitlines()]
         lines += [text for table in section["tables"] for text in _markdown_table(table, "###")]
         for name, tables, _ in section["data"]:
-            lines.append(f"### {name}")
+            lines += [f"### {name}"] if tables else []
             lines += [text for table in tables for text in _markdown_table(table, "####")]
     for table in (*content["problems"], *content["further"]):
         lines += _markdown_table(table, "##")
     lines.append("## Machine and versions")
     lines.append("\n".join(f"* {name}: {value}" for name, value in content["environment"].items()))
     return "\n\n".join(lines) + "\n"
+
+
+def _has_pictures(section: dict[str, Any]) -> bool:
+    return bool(section["figures"] or any(own for _, _, own in section["data"]))
 
 
 def _markdown_table(table: ShownTable, level: str) -> list[str]:

@@ -61,6 +61,14 @@ def test_markdown_has_the_tables_of_the_page(written):
     for rows in Page(folder / "report.html").tables.values():
         for row in rows:
             assert f"| {' | '.join(row)} |" in text
+    assert text.count("The pictures are in report.html.") == 1
+
+
+def test_markdown_of_a_part_with_pictures_alone_has_no_empty_headings(moons, tmp_path):
+    declared = experiment("exact")
+    trial = replace(declared, parts=[replace(declared.parts[0], tables=())])
+    write_results(run_experiment(trial, tmp_path, Options()), tmp_path)
+    assert "<svg" in (tmp_path / "report.html").read_text() and "### " not in (tmp_path / "report.md").read_text()
 
 
 def test_csv_and_json_have_all_cells(written):
@@ -120,6 +128,7 @@ def test_without_matplotlib_a_sentence_stands_in_place_of_pictures(written, monk
     write_results(results, folder)
     source = (folder / "report.html").read_text()
     assert "<svg" not in source and "The picture is left out" in source
+    assert "The pictures are" not in (folder / "report.md").read_text()
 
 
 def test_a_part_whose_data_are_missing_says_so(tmp_path):
