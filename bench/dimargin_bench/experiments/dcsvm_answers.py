@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from dimargin.display.report.words import number
 from dimargin_bench.experiments import dcsvm_methods as methods
-from dimargin_bench.experiments.dcsvm_published import claim, claimed, figures
+from dimargin_bench.experiments.dcsvm_published import claim, claimed, figures, table_5
 from dimargin_bench.experiments.experiment_run import PartResults, Record
 from dimargin_bench.experiments.metrics import METRICS
 from dimargin_bench.experiments.result_tables import middle
@@ -149,8 +149,19 @@ def who_finds_support_vectors(found: PartResults) -> str:
         without = [line for line in dict.fromkeys(map(_line, records)) if line not in first]
         late = f"; {' and '.join(without)} at no point" if without else ""
         lines.append(f"{name}: {'; '.join(said)}. First to have recall and precision of {100 * _FOUND_SHARE:g}%: "
-                     f"{_soonest(found_all) or 'none'}{late}.")  # fmt: skip
+                     f"{_soonest(found_all) or 'none'}{late}.{_size_of_optimum(found, records)}")  # fmt: skip
     return "\n".join(lines)
+
+
+def _size_of_optimum(found: PartResults, records: list[Record]) -> str:
+    """Say how many rows are support vectors of the optimum without intercept, or nothing if no method tells."""
+    n_rows = next(facts.rows for facts in found.data if facts.name == records[0].cell.data)
+    for record in records:
+        own = record.outcome.metrics
+        if not record.cell.method.problem and "support_vectors" in own and own["support_recall"]:
+            n_support = own["support_vectors"] * own["support_precision"] / own["support_recall"]
+            return f" The optimum has {n_support:,.0f} support vectors among {n_rows:,} rows."
+    return ""
 
 
 def who_is_first(found: PartResults) -> str:
@@ -209,19 +220,53 @@ def totals(found: PartResults) -> str:
 
 
 def what_clustering_costs(found: PartResults) -> str:
-    """Say which share of the seconds the clustering took, beside that of the paper."""
-    lines = []
-    theirs = {what: sum(one.number or 0.0 for one in printed("dcsvm", "Table 5") if one.metric == f"{what} seconds")
-              for what in ("clustering", "training")}  # fmt: skip
-    for record in (one for one in found.records if one.cell.method.name == methods.DC.name):
-        own = {what: sum(value for name, value in record.outcome.metrics.items() if name.startswith(what))
-               for what in ("clustering_", "training_")}  # fmt: skip
-        if all(own.values()):
-            ours, paper = (values[0] / sum(values) for values in ([*own.values()], [*theirs.values()]))
-            lines.append(
-                f"{record.cell.data}: clustering took {100 * ours:.1f}% of the seconds (the paper: {100 * paper:.1f}%)."
-            )
-    return "\n".join(lines)
+    """Say which share of the seconds the clustering took, and how it and the training change from level to level."""
+    paper = {metric: seconds for (_, _, metric), seconds in table_5(methods.DC.name).items()}
+    return "\n".join(
+        f"{record.cell.data}: clustering took {_share_of_clustering(own):.1f}% of the seconds (the paper: "
+        f"{_share_of_clustering(paper):.1f}%). The paper says that the clustering time is almost constant at each "
+        "level, while that of training keeps increasing. Here the clustering of a level with clusters took "
+        f"{_clustering_seconds(own)} s (the paper: {_clustering_seconds(paper)} s), and training took longer than on "
+        f"the level before it on {_longer_trainings(own)} levels (the paper: {_longer_trainings(paper)})."
+        for record in found.records
+        if record.cell.method.name == methods.DC.name and _share_of_clustering(own := record.outcome.metrics)
+    )
+
+
+def _share_of_clustering(seconds: Medians) -> float:
+    """Return which percentage of the seconds of all levels was spent on clustering."""
+    clustering, training = (sum(_of_levels(seconds, what)) for what in ("clustering", "training"))
+    return 100 * clustering / (clustering + training) if clustering else 0.0
+
+
+def _of_levels(seconds: Medians, what: str) -> list[float]:
+    """Return the seconds of clustering or of training, from the level with the most clusters to the whole problem."""
+    return [seconds[f"{what}_{level}"] for level in range(methods.N_LEVELS, -1, -1) if f"{what}_{level}" in seconds]
+
+
+def _clustering_seconds(seconds: Medians) -> str:
+    *own, _ = _of_levels(seconds, "clustering")  # The whole problem has no clusters here.
+    return f"{number(min(own), 3)} to {number(max(own), 3)}"
+
+
+def _longer_trainings(seconds: Medians) -> str:
+    pairs = list(itertools.pairwise(_of_levels(seconds, "training")))
+    return f"{sum(later > earlier for earlier, later in pairs)} of {len(pairs)}"
+
+
+def printed_levels() -> str:
+    """Say where the seconds of Table 5 contradict those of Table 2."""
+    paper = {metric: seconds for (_, _, metric), seconds in table_5(methods.DC.name).items()}
+    levels = [sum(pair) for pair in zip(*(_of_levels(paper, what) for what in ("clustering", "training")), strict=True)]
+    dc, early = (
+        f"{claim('seconds', 'Table 2', data='covtype', method=method).number:,.0f}"
+        for method in ("DC-SVM", "DC-SVM (early)")
+    )
+    return (
+        f"The paper's levels sum to {sum(levels):,.1f} seconds, while its Table 2 has {dc} for DC-SVM on covtype. "
+        f"Levels 4 and 3, after which DC-SVM (early) ends, sum to {sum(levels[:2]):,.1f} seconds, and Table 2 has "
+        f"{early} for it."
+    )
 
 
 def is_early_better_than_bagging(found: PartResults) -> str:
@@ -258,19 +303,19 @@ def over_the_grid(found: PartResults) -> str:
         said = ", ".join(f"{name} {METRICS['accuracy'].shown(value)}%" for name, value in worst.items())
         lines.append(
             f"{facts.name}: {dc} is faster than {svc} for {faster[dc]} of {len(both)} pairs, and {early} for "
-            f"{faster[early]}: it is {number(ratios[0], 2)} to {number(ratios[-1], 2)} times as fast. The worst "
-            f"accuracies: {said}."
+            f"{faster[early]}; {early} is {number(ratios[0], 2)} to {number(ratios[-1], 2)} times as fast as {svc}. "
+            f"The worst accuracies: {said}."
         )
     return "\n".join(lines)
 
 
-def _printed_seconds(table: str) -> dict[str, dict[str, Printed]]:
-    """Return the printed seconds of every setting and method of one of Tables 7 to 10."""
-    times: dict[str, dict[str, Printed]] = {}
+def _by_setting(table: str, metric: str) -> dict[str, dict[str, Printed]]:
+    """Return the printed seconds or accuracies of every setting and method of one of Tables 7 to 10."""
+    found: dict[str, dict[str, Printed]] = {}
     for one in printed("dcsvm", table):
-        if one.metric == "seconds":
-            times.setdefault(one.setting, {})[one.method] = one
-    return times
+        if one.metric == metric:
+            found.setdefault(one.setting, {})[one.method] = one
+    return found
 
 
 def _ratios(times: Mapping[str, Mapping[str, Printed]], method: str) -> list[float]:
@@ -278,28 +323,44 @@ def _ratios(times: Mapping[str, Mapping[str, Printed]], method: str) -> list[flo
     return [(one["LIBSVM"].number or 0.0) / (one[method].number or math.inf) for one in times.values()]
 
 
-def printed_speeds(table: str, dc_is_faster: str) -> str:
-    """Say what a table's own numbers say of the speeds that its caption claims, of DC-SVM in these words."""
-    times = _printed_seconds(table)
-    dc, early = _ratios(times, "DC-SVM"), _ratios(times, "DC-SVM (early)")
-    bounds = [setting for setting, one in times.items() if one["LIBSVM"].mark == ">"]
-    said = f" LIBSVM's seconds for {' and for '.join(bounds)} are printed as a lower bound." if bounds else ""
+def printed_claims_of_caption(table: str, of_accuracy: str, dc_is_faster: str) -> str:
+    """Say what a table's own numbers say of its caption, whose words on accuracy and on DC-SVM's speed these are."""
     stated = claim("speed-up over LIBSVM", "Captions", setting=table)
-    words, claimed_times = claimed("speed-up over LIBSVM", "Captions", setting=table), stated.number or math.nan
-    fewer, faster = sum(ratio < claimed_times for ratio in early), sum(ratio > 1 for ratio in dc)
+    words = claimed("speed-up over LIBSVM", "Captions", setting=table)
+    points = [(one["DC-SVM (early)"].number or 0.0) - (one["LIBSVM"].number or 0.0)
+              for one in _by_setting(table, "accuracy").values() if "LIBSVM" in one]  # fmt: skip
+    dc = _ratios(_by_setting(table, "seconds"), "DC-SVM")
     ties = f", and exactly as fast for {dc.count(1.0)}" if 1.0 in dc else ""
     return (
-        f"The caption says that DC-SVM (early) is always {words} times faster than LIBSVM, and that DC-SVM is faster "
-        f"than LIBSVM {dc_is_faster}. By the table's own seconds DC-SVM (early) is {number(min(early), 2)} to "
-        f"{max(early):.0f} times as fast, for {fewer} of {len(times)} pairs less than {claimed_times:g} times, and "
-        f"DC-SVM is faster for {faster} of {len(times)} pairs{ties}.{said}"
+        f"The caption says that DC-SVM (early) is always {words} times faster than LIBSVM {of_accuracy}, and that "
+        f"DC-SVM is faster than LIBSVM {dc_is_faster}. By the table's own numbers DC-SVM (early) is "
+        f"{_printed_speed(table, stated.number or math.nan)}; its accuracy is from {number(-min(points), 3)} points "
+        f"below that of LIBSVM to {number(max(points), 3)} above. DC-SVM is faster for "
+        f"{sum(ratio > 1 for ratio in dc)} of {len(dc)} pairs{ties}."
+    )
+
+
+def _printed_speed(table: str, claimed_times: float) -> str:
+    """Say how many times as fast as LIBSVM a table has DC-SVM (early): exactly, and at least by lower bounds."""
+    times, early = _by_setting(table, "seconds"), "DC-SVM (early)"
+    bounds = {setting: one for setting, one in times.items() if one["LIBSVM"].mark == ">"}
+    exact = _ratios({setting: one for setting, one in times.items() if setting not in bounds}, early)
+    fewer = sum(ratio < claimed_times for ratio in exact)
+    said = f"{number(min(exact), 2)} to {max(exact):.0f} times as fast"
+    if not bounds:
+        return f"{said}, for {fewer} of {len(exact)} pairs less than {claimed_times:g} times"
+    at_least = " and ".join(f"{ratio:.0f}" for ratio in _ratios(bounds, early))
+    return (
+        f"{said} for the {len(exact)} pairs with exact seconds, for {fewer} of them less than {claimed_times:g} times; "
+        f"for {' and for '.join(bounds)}, whose seconds of LIBSVM are printed as a lower bound, at least {at_least} "
+        "times"
     )
 
 
 def printed_sums() -> str:
     """Say where the printed seconds of Tables 7 to 10 contradict the text and Table 4."""
     tables = {"ijcnn1": "Table 7", "webspam": "Table 8", "covtype": "Table 9", "census": "Table 10"}
-    seconds = {data: _printed_seconds(table) for data, table in tables.items()}
+    seconds = {data: _by_setting(table, "seconds") for data, table in tables.items()}
     ratios = [ratio for times in seconds.values() for ratio in _ratios(times, "DC-SVM")]
     faster, ties = sum(ratio > 1 for ratio in ratios), ratios.count(1.0)
     wrong = []
@@ -308,8 +369,9 @@ def printed_sums() -> str:
         total = sum(times[one.method].number or 0.0 for times in seconds[one.data].values())
         own = total * float(digits) / (one.number or math.nan)  # in the printed unit
         if abs(own - float(digits)) >= 0.1:  # The paper rounds some to tenths, and cuts others.
-            wrong.append(f"for {one.method} on {one.data}, where they are {own:.2f} {unit}, not {digits}")
-    said = f", but {' and '.join(wrong)}" if wrong else ""
+            wrong.append(f"for {one.method} on {one.data}: {tables[one.data]}'s seconds sum to {own:.2f} {unit}, and "
+                         f"Table 4 has {digits}")  # fmt: skip
+    said = f", except {' and '.join(wrong)}" if wrong else ""
     bounds = {f' {one.method}\'s sum on {data} counts "{one.value}" seconds as {one.number:,.0f}.': None
               for data, times in seconds.items() for own in times.values() for one in own.values()
               if one.mark}  # fmt: skip

@@ -9,6 +9,7 @@ from typing import Any
 
 from dimargin_bench.experiments import dcsvm_answers as answers
 from dimargin_bench.experiments import dcsvm_methods as methods
+from dimargin_bench.experiments import dcsvm_texts as texts
 from dimargin_bench.experiments.dcsvm_examine import (
     of_parameters,
     on_the_way,
@@ -23,8 +24,6 @@ from dimargin_bench.experiments.dcsvm_published import (
     DATA,
     PARAMETERS,
     POLYNOMIAL,
-    claim,
-    claimed,
     figures,
     table_5,
 )
@@ -41,16 +40,7 @@ _NAMES = {
     "LLSVM": "llsvm", "FastFood": "fastfood", "SpSVM": "spsvm", "LTPU": "ltpu", "Bagging": methods.BAGGING.name,
 }  # fmt: skip
 """Our names of the paper's methods."""
-_MACHINE = (
-    "The paper's seconds are those of its machine and programs, of 2014, and of all rows; so are its accuracies. The "
-    "list of methods says how many threads each has here."
-)
-_UNREADABLE = (
-    "The gamma of cifar, census and webspam cannot be read in our copy of the paper; here it is gamma='scale' of "
-    "scikit-learn."
-)
 _MNIST8M_ROWS = 8_000_000  # Its others, 100,000, are for the test, as in the paper.
-_NO_PICTURES = "Our copy of the paper has no pictures, and its text does not say what is on the axes."
 _BOTH = (Sample("ijcnn1"), Sample(COVTYPE))
 _QUICK_COVTYPE = (Sample(COVTYPE),)
 
@@ -77,7 +67,7 @@ def _names(of: Sequence[Method]) -> dict[str, Sequence[str]]:
 
 
 def _table_2(of: Sequence[Method]) -> tuple[Table, ...]:
-    return Table("Accuracy and time", _METRICS, figures("Table 2", _names(of)), _MACHINE), _COST
+    return Table("Accuracy and time", _METRICS, figures("Table 2", _names(of)), texts.MACHINE), _COST
 
 
 _COST = Table(
@@ -89,19 +79,14 @@ _ACCURACY_AGAINST_SECONDS = Figure("Accuracy against seconds of the fit", "secon
 _ON_THE_WAY = (
     Figure("Objective against seconds", "seconds", "dual_objective", joined=True, below_best=True,
            note="Distance from the largest dual objective, that of the exact machine to a gap of 1e-6, which has no "
-                "point; methods with an intercept have a best of their own. The paper's relative error takes the "
-                f"optimum from LIBSVM with {claimed('accuracy of the reference solution')} accuracy."),
+                "point; methods with an intercept have a best of their own."),
     Figure("Accuracy against seconds", "seconds", "accuracy", joined=True),
 )  # fmt: skip
 
 _FIGURE_1 = Part(
     name="figure-1",
     title="Figure 1: Theorem 1's bound",
-    about="How far the machines of clusters, put together, are from the optimum, and the bound on it, over the number "
-    "of clusters: by kernel k-means on all rows, and by parts drawn at random. A full run has 10,000 rows of covtype, "
-    "as many as the paper. Each random part has its share of both classes; the paper only says that rows are "
-    "partitioned randomly. It does not say with which C and gamma; here they are those of its Table 2. The same "
-    "numbers are drawn on a linear and on a logarithmic scale.",
+    about=texts.FIGURE_1,
     data=(Sample(COVTYPE, 10_000),),
     quick_data=_QUICK_COVTYPE,
     methods=(methods.KMEANS_CLUSTERS, methods.RANDOM_CLUSTERS),
@@ -121,16 +106,7 @@ _FIGURE_1 = Part(
 _FIGURE_2 = Part(
     name="figure-2",
     title="Figure 2: support vectors, level by level",
-    about="Which of the optimum's support vectors the levels of divide and conquer have, and which of theirs are the "
-    "optimum's, from about 1,024 clusters to the whole problem; more than 256 clusters are found in two steps. The "
-    "cascade is compared with them over the number of clusters or parts, LIBSVM over time. LIBSVM does not "
-    "tell which rows it has shrunk, so that its points are of SVC stopped after a number of steps, whose support "
-    "vectors are compared with those of the optimum with an intercept. The paper says that the cascade cannot identify "
-    "support vectors accurately, that LIBSVM's shrinking is slower than DC-SVM, and that with the polynomial kernel "
-    f"LIBSVM cannot identify {claimed('share of support vectors not identified')}% of them in "
-    f"{claimed('seconds', setting='polynomial kernel')} seconds. That takes far more rows than are here, 10,000 in a "
-    "full run. The text names neither data nor axes; its experiments with the polynomial kernel are on covtype and "
-    "webspam, and here all rows are of covtype.",
+    about=texts.FIGURE_2,
     data=(Sample(COVTYPE, 10_000),),
     quick_data=_QUICK_COVTYPE,
     methods=(*methods.levels(5), *methods.cascade_levels(5), *methods.LIBSVM_STOPPED, methods.LIBSVM),
@@ -152,9 +128,7 @@ _FIGURE_2 = Part(
 _TABLE_1 = Part(
     name="table-1",
     title="Table 1: prediction from clusters",
-    about="Three rules by which the machines of k clusters of one level predict. The paper prints neither C and gamma "
-    "for them, here those of its Table 2, nor whether its clusters were found from those of a level below. "
-    f"{_UNREADABLE}",
+    about=f"{texts.TABLE_1} {texts.unreadable(['webspam'])}",
     data=(Sample("webspam"), Sample(COVTYPE)),
     quick_data=_QUICK_COVTYPE,
     methods=methods.PREDICTING,
@@ -167,7 +141,7 @@ _TABLE_1 = Part(
               figures("Table 1", {"Prediction by (5)": "prediction by (5)", "BCM": "bcm",
                                   "Early Prediction by (6)": [one.name for one in methods.PREDICTING[2:]]},
                       {"accuracy": ("accuracy", 0.01), "milliseconds": ("prediction_milliseconds", 1.0)}, _as_printed),
-              _MACHINE),
+              texts.MACHINE),
     ),
 )  # fmt: skip
 
@@ -181,16 +155,7 @@ _FAST_METHODS = (
 _TABLE_2 = Part(
     name="table-2",
     title="Table 2: accuracy and time of all methods",
-    about="The paper's methods with the parameters that its Section 5 prints, then ours: dimargin's exact machine, "
-    "forms of the paper's methods with other parameters, random Fourier features and boosted trees. C and gamma are "
-    f"the paper's. {_UNREADABLE} DC-SVM differs from the paper's Algorithm 1: 256 clusters are found on up to 2,560 "
-    f"rows, ten for each, and fewer clusters on the paper's {claimed('m', 'Section 4')}; kernel k-means starts from "
-    "k-means++, the best of five, in place of random labels; a cluster without rows takes the row furthest from its "
-    "centre; and the refining solve is left out where more than half of all rows are support vectors. The tolerance "
-    "of 1e-3 is a relative duality gap for dimargin's machines, and for LIBSVM, as in the paper, the violation of "
-    "optimality at which it stops. SVC, which is LIBSVM, its subsample and LaSVM have an intercept; the paper changed "
-    "LIBSVM to have none. The paper does not say how many parts CascadeSVM has, which loss the linear machines have, "
-    "or which lambda SpSVM has: the list of methods has ours.",
+    about=f"{texts.TABLE_2} {texts.unreadable(DATA)} {texts.DIFFERENCES}",
     data=tuple(
         Sample(data, None if data == "ijcnn1" else 20_000, train_rows=_MNIST8M_ROWS if data == "mnist8m" else None)
         for data in DATA
@@ -209,7 +174,7 @@ _TABLE_2_ALL_ROWS = replace(
     _TABLE_2,
     name="table-2-all-rows",
     title="Table 2: all rows of covtype",
-    about=f"The methods that end within the time limit on 464,809 rows. {answers.printed_claims()}",
+    about=f"The table has the methods that end within the time limit on 464,809 rows. {answers.printed_claims()}",
     data=(Sample(COVTYPE),),
     quick_data=(),
     methods=_FAST_METHODS,
@@ -222,12 +187,7 @@ _TABLE_2_ALL_ROWS = replace(
 _TABLE_3 = Part(
     name="table-3",
     title="Table 3: the data sets",
-    about="Rows and features of the paper's data. Where there is no file of test rows, a fifth of all rows is set "
-    "apart; of mnist8m all but 8,000,000 rows, as in the paper. For kddcup99 the paper contradicts itself: Section 7.5 "
-    "says a random split of 80 to 20, but Table 3 has the rows of the two files, which are taken here. The paper "
-    "scales all data but cifar and mnist8m to [0, 1]. ijcnn1 is not scaled here: LIBSVM's makers have scaled its two "
-    "files, and LIBSVM has the accuracy of the paper's Table 2 on them as they are, and 1.6 points less if they are "
-    "scaled by the ranges of the training rows.",
+    about=texts.TABLE_3,
     data=tuple(Sample(data, train_rows=_MNIST8M_ROWS if data == "mnist8m" else None) for data in DATA),
     quick_data=_BOTH,
     methods=(methods.SIZES,),
@@ -245,11 +205,7 @@ _TABLE_3 = Part(
 _FIGURE_3 = Part(
     name="figure-3",
     title="Figure 3: objective and accuracy against time, RBF kernel",
-    about="Each method with several values of what the paper varies of it: levels of DC-SVM, tolerances of LIBSVM and "
-    "of the cascade, passes of LaSVM, centres of LTPU and LLSVM, features of FastFood, basis rows of SpSVM. Only "
-    "solvers of the SVM's problem have an objective. The text names no data but covtype, in panel (e); ijcnn1 is ours. "
-    f"It says that DC-SVM is {claimed('speed-up over LIBSVM at the same accuracy')} times as fast as LIBSVM at the "
-    "same accuracy.",
+    about=texts.FIGURE_3,
     data=(Sample(COVTYPE, 20_000), Sample("ijcnn1", 20_000)),
     quick_data=(Sample("ijcnn1"),),
     methods=methods.ON_THE_WAY,
@@ -264,11 +220,7 @@ _FIGURE_4 = replace(
     _FIGURE_3,
     name="figure-4",
     title="Figure 4: objective and accuracy against time, polynomial kernel",
-    about="The kernel (gamma x'z)^3, with the C and gamma that the paper has for webspam and covtype. LLSVM, FastFood "
-    "and LTPU are left out, as there; SpSVM, of which the text says nothing here, has the RBF kernel alone. The paper "
-    "compares the objective with LIBSVM and the accuracy with LIBSVM and LaSVM; the cascade and the exact machines are "
-    f"ours. The text says that DC-SVM is {claimed('speed-up over LIBSVM and LaSVM')} times as fast as LIBSVM and "
-    "LaSVM.",
+    about=texts.FIGURE_4,
     data=(Sample("webspam", 10_000), Sample(COVTYPE, 10_000)),
     quick_data=(Sample(COVTYPE, 1000),),
     methods=methods.POLYNOMIAL_ON_THE_WAY,
@@ -276,15 +228,16 @@ _FIGURE_4 = replace(
 )
 
 
-def _grid(number: int, data: str, max_rows: int, dc_is_faster: str, *own: Method) -> Part:
-    """Return the part of one of Tables 7 to 10, whose caption says in these words for what DC-SVM is faster."""
+def _grid(number: int, data: str, max_rows: int, of_accuracy: str, dc_is_faster: str, *own: Method) -> Part:
+    """Return the part of one of Tables 7 to 10, whose caption has these words on accuracy and on DC-SVM's speed."""
     table = f"Table {number}"
     compared = (methods.EARLY, methods.DC, *own)
     theirs = figures(table, _names(compared), None, _as_printed)
     return Part(
         name=f"table-{number}",
         title=f"{table}: C and gamma on {data.removesuffix('.libsvm.binary')}",
-        about=f"25 pairs of C and gamma. {answers.printed_speeds(table, dc_is_faster)}",
+        about="The table shows accuracies and seconds for 25 pairs of C and gamma. "
+        f"{answers.printed_claims_of_caption(table, of_accuracy, dc_is_faster)}",
         data=(Sample(data, max_rows),),
         quick_data=(Sample(data),),
         methods=compared,
@@ -296,22 +249,22 @@ def _grid(number: int, data: str, max_rows: int, dc_is_faster: str, *own: Method
         answer=answers.over_the_grid,
         tables=(
             Comparison("Over C and gamma", "accuracy", "case", published=theirs),
-            Comparison("Over C and gamma", "seconds", "case", total=True, published=theirs, note=_MACHINE),
+            Comparison("Over C and gamma", "seconds", "case", total=True, published=theirs, note=texts.MACHINE),
         ),
     )
 
 
 def _robustness(number: int, table: Part) -> Part:
     """Return the part of one of Figures 6 to 9, with the cells of a table."""
-    with_lasvm = ", here with LaSVM too," if methods.LASVM in table.methods else ","
+    added = "; LaSVM is ours" if methods.LASVM in table.methods else ""
     _, _, what = table.title.partition(" on ")
     return replace(
         table,
         name=f"figure-{number}",
         title=f"Figure {number}: robustness to C and gamma on {what}",
-        about=f"The accuracies of {table.title.partition(':')[0]}, over gamma at every C and over C at every gamma. "
-        f"The paper says that it plots DC-SVM and LIBSVM{with_lasvm} and that DC-SVM (early) is more robust. "
-        f"{_NO_PICTURES}",
+        about=f"The figure shows the accuracies of {table.title.partition(':')[0]}, over gamma at every C and over C "
+        f"at every gamma. The paper plots DC-SVM and LIBSVM{added}. It says that DC-SVM (early) is more robust. "
+        f"{texts.NO_PICTURES}",
         answer=None,
         tables=(),
         figures=tuple(
@@ -322,21 +275,24 @@ def _robustness(number: int, table: Part) -> Part:
     )  # fmt: skip
 
 
-_TABLE_7 = _grid(7, "ijcnn1", 10_000, "for almost every setting", methods.LIBSVM, methods.LASVM)
-_TABLE_8 = _grid(8, "webspam", 10_000, "under all settings", methods.LIBSVM)
-_TABLE_9 = _grid(9, COVTYPE, 10_000, "under all settings", methods.LIBSVM)
-_TABLE_10 = _grid(10, "census", 10_000, "under all settings", methods.LIBSVM)
+_TABLE_7 = _grid(7, "ijcnn1", 10_000, "and achieves similar testing accuracy", "for almost every setting",
+                 methods.LIBSVM, methods.LASVM)  # fmt: skip
+_TABLE_8 = _grid(
+    8, "webspam", 10_000, "and has comparable or better test accuracy", "under all settings", methods.LIBSVM
+)
+_TABLE_9 = _grid(9, COVTYPE, 10_000, "with similar test accuracy", "under all settings", methods.LIBSVM)
+_TABLE_10 = _grid(10, "census", 10_000, "with similar test accuracy", "under all settings", methods.LIBSVM)
 
 _TABLE_4 = replace(
     _TABLE_9,
     name="table-4",
     title="Table 4: time over the grid",
-    about=f"The sums of the seconds of Tables 7 to 10, of the same fits. {answers.printed_sums()}",
+    about=f"The table shows the sums of the seconds of Tables 7 to 10, of the same fits. {answers.printed_sums()}",
     data=tuple(sample for part in (_TABLE_7, _TABLE_8, _TABLE_9, _TABLE_10) for sample in part.data),
     quick_data=_BOTH,
     answer=answers.totals,
     tables=(
-        Comparison("Sums over 25 pairs of C and gamma", "seconds", "total", note=_MACHINE,
+        Comparison("Sums over 25 pairs of C and gamma", "seconds", "total", note=texts.MACHINE,
                    published=figures("Table 4", _names(_TABLE_9.methods), {"total time": ("seconds", 1.0)})),
     ),
 )  # fmt: skip
@@ -344,10 +300,7 @@ _TABLE_4 = replace(
 _TABLE_5 = Part(
     name="table-5",
     title="Table 5: clustering and training, level by level",
-    about="The seconds of every level of DC-SVM on covtype. Level 0 is the whole problem, with the refining solve "
-    "before it where at most half of the rows are support vectors: it has no clusters here, while the paper has "
-    f"{claim('clustering seconds', 'Table 5', setting='level 0').value} seconds of clustering for it. On the other "
-    "levels the seconds of clustering contain the assignment of every row to its cluster.",
+    about=f"{texts.TABLE_5} {answers.printed_levels()}",
     data=(Sample(COVTYPE),),
     quick_data=_QUICK_COVTYPE,
     methods=(methods.DC,),
@@ -358,17 +311,14 @@ _TABLE_5 = Part(
     tables=(
         Table("Seconds of the levels",
               [f"{what}_{level}" for level in range(4, -1, -1) for what in ("clustering", "training")],
-              table_5(methods.DC.name), _MACHINE, rows="metric"),
+              table_5(methods.DC.name), texts.MACHINE, rows="metric"),
     ),
 )  # fmt: skip
 
 _TABLE_6 = Part(
     name="table-6",
     title="Table 6: DC-SVM (early) and bagging",
-    about="The machines of k clusters, of which the nearest predicts, and bagging: k machines, each of n/k rows drawn "
-    "uniformly from all, independently of the others, which vote. The paper says that both take the same time to "
-    "train; here dc-early with 64 and 16 clusters first trains the levels below, of 256 and of 64 clusters, and its "
-    f"seconds contain them. {_UNREADABLE}",
+    about=f"{texts.TABLE_6} {texts.unreadable(['webspam'])}",
     data=(Sample("ijcnn1"), Sample(COVTYPE, max_seeds=1), Sample("webspam", max_seeds=1)),
     quick_data=_QUICK_COVTYPE,
     methods=(methods.EARLY, methods.BAGGING),
@@ -378,7 +328,7 @@ _TABLE_6 = Part(
     answer=answers.is_early_better_than_bagging,
     tables=(
         Table("Accuracy and time", _METRICS,
-              figures("Table 6", _names([methods.EARLY, methods.BAGGING]), None, _as_printed), _MACHINE),
+              figures("Table 6", _names([methods.EARLY, methods.BAGGING]), None, _as_printed), texts.MACHINE),
     ),
 )  # fmt: skip
 
@@ -386,8 +336,7 @@ _FIGURE_5 = replace(
     _FIGURE_3,
     name="figure-5",
     title="Figure 5: objective and accuracy against time on kddcup99 and cifar, RBF kernel",
-    about="The methods of Figure 3, each with the same values of what the paper varies of it, and the same axes. "
-    f"{_UNREADABLE}",
+    about=f"{texts.FIGURE_5} {texts.unreadable(['cifar'])}",
     data=(Sample("kddcup99", 20_000), Sample("cifar", 10_000)),
     quick_data=(Sample("cifar"),),
 )
@@ -395,9 +344,7 @@ _FIGURE_5 = replace(
 _THEOREMS = Part(
     name="theorems-2-and-3",
     title="Theorems 2 and 3",
-    about="Theorem 2 says of some rows, by the solution of their cluster alone, that they are no support vectors of "
-    "the whole problem: how many it finds. Theorem 3's bound counts only rows that are support vectors: how much "
-    "smaller than Theorem 1's it is, and how much larger than the difference that both bound.",
+    about=texts.THEOREMS,
     data=(Sample(COVTYPE, 2000), Sample("ijcnn1", 2000)),
     quick_data=(Sample("ijcnn1"),),
     methods=(methods.KMEANS_CLUSTERS,),
@@ -412,9 +359,7 @@ _THEOREMS = Part(
 _CLUSTERS_OR_COLD = Part(
     name="clusters-or-cold",
     title="Ours: is a start from clusters faster than a cold exact solve?",
-    about="The exact machine and divide and conquer, to the same gap of 1e-3, over numbers of rows and kernels: the "
-    "RBF kernel with the C and gamma of the paper's Table 2, which is narrow, the RBF kernel with scikit-learn's "
-    "gamma='scale', which is wide, and the polynomial kernel of degree 3.",
+    about=texts.CLUSTERS_OR_COLD,
     data=tuple(Sample(data, n) for data, sizes in (("ijcnn1", (5000, 12_000, 25_000, 49_990)),
                                                    (COVTYPE, (10_000, 40_000, 100_000))) for n in sizes),
     quick_data=(Sample("ijcnn1", 2000),),

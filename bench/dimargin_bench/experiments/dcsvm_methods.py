@@ -76,7 +76,7 @@ EARLY = Method(
     "dc-early",
     early_of,
     "dimargin's DC-SVM (early): the machine of the nearest of 64 clusters, which are "
-    "found from the support vectors of 256; or of the nearest of k; Table 2 says how it differs from the paper's",
+    "found from the support vectors of 256; in Table 6, of k clusters; Table 2 says how it differs from the paper's",
 )
 DC = Method(
     "dc",
@@ -87,12 +87,12 @@ DC = Method(
 LIBSVM = Method(
     "svc",
     svc,
-    "scikit-learn's SVC, which is LIBSVM, with an intercept that the paper's has not",
+    "scikit-learn's SVC, which is LIBSVM, with an intercept, which the paper's LIBSVM does not have",
     threads="one",
     problem="with intercept",
 )
 LASVM = Method("lasvm", LaSVM, "LaSVM with an intercept: every row read once, and finished", threads="one")
-_CASCADE_PARTS = "4, 16, 64 or 256 random parts, the fewest with at most 4,096 rows each"
+_CASCADE_PARTS = "a power of four of random parts, at least 4, the fewest with at most 4,096 rows each"
 CASCADE = Method("cascade", _CASCADE, f"dimargin's CascadeSVM: one round from {_CASCADE_PARTS}", ends_early=True)
 _LLSVM = Method(
     "llsvm",
@@ -131,7 +131,7 @@ OUR_EARLY = Method(
 OUR_DC = Method(
     "dc, ours",
     _OURS,
-    "dc from 64, 16 and 4 clusters, found on 4,000 rows by a wider kernel, which are solved to a gap of 0.1",
+    "dc from 64, 16 and 4 clusters, found on 4,000 rows by a wider kernel; the clusters are solved to a gap of 0.1",
 )
 WITH_INTERCEPT = Method(
     "exact, intercept",
@@ -155,7 +155,7 @@ OUR_RIVALS = (
 DC_OF_ONE_LEVEL = Method("dc, one level", partial(_OURS, n_levels=1),
                          "dimargin's DC-SVM: the whole problem, started by 4 clusters")  # fmt: skip
 SIZES = Method("sizes", DummyClassifier, "the most frequent class, for the sizes of the data", threads="one")
-BAGGING = Method("bagging", bagged_of, "k machines, each of n/k rows drawn from all, which vote")
+BAGGING = Method("bagging", bagged_of, "k machines, each of n/k rows drawn from all without replacement, which vote")
 KMEANS_CLUSTERS = Method(
     "k-means", partial(clusters_alone, strategy=BoundedDivideAndConquer(10_000, clustering_kernel="same")),
     "machines of clusters of kernel k-means on all rows",
