@@ -202,4 +202,4 @@ def what_liars_cost(found: PartResults) -> str:
     each = "; ".join(f'"{method.name}" {100 * accuracy:.1f}% ({case})' for accuracy, method, case in worst)
     best = max(worst, key=lambda one: one[0])[1].name
     return ("The lowest accuracy of the worst honest site with each rule, and in which case (medians of the data "
-            f'sets): {each}. The rule "{best}" keeps most.')  # fmt: skip
+            f'sets): {each}. The rule "{best}" has the highest of them.')  # fmt: skip

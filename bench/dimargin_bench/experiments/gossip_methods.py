@@ -101,7 +101,8 @@ ADMM_LEVELS, LOCAL, UNIFORM, DSGD, CHOCO_TOP, CHOCO_QUANTISED, WALKS, ADMM, MOM 
 _ABOUT = {
     ADMM_LEVELS: "consensus ADMM that sends changes of the solutions on logarithmic levels, four bits a number",
     LOCAL: "GADGET with steps along each site's own gradient, and Push-Sum to all neighbours",
-    UNIFORM: "GADGET mended, with half of the mass to one random neighbour as in the paper, and averaged iterates",
+    UNIFORM: "GADGET mended, with half of the mass (our choice) to one random neighbour, as in the paper, and averaged "
+    "iterates",
     DSGD: "decentralised gradient descent, without compression",
     CHOCO_TOP: "CHOCO-SGD, which sends a tenth of the numbers",
     CHOCO_QUANTISED: "CHOCO-SGD, which sends four bits a number",

@@ -120,8 +120,8 @@ METRICS = {
         "rows of anchors", count, "with which gradients at anchors are computed at the end: all, if it is SVRG"
     ),
     "support_vectors": Metric("support vectors", count, "rows that the model holds"),
-    "bytes": Metric("sent", size, "bytes of all messages"),
-    "messages": Metric("messages", count, "sent by all sites"),
+    "bytes": Metric("sent", size, "bytes of all messages or, of balls, of those until all nodes have one core-set"),
+    "messages": Metric("messages", count, "sent by all sites or, of balls, until all nodes have one core-set"),
     "rounds": Metric(
         "rounds",
         count,
@@ -135,7 +135,12 @@ METRICS = {
         for name, metric in (
             (
                 f"accuracy_at_{n}",
-                Metric(f"accuracy @{n} itr, %", _percent, f"of the sites, where {n} iterations were quiet", 100.0),
+                Metric(
+                    f"accuracy @{n} itr, %",
+                    _percent,
+                    f"of the sites, as last measured until {n} iterations were quiet",
+                    100.0,
+                ),
             ),
             (f"converged_at_{n}", Metric(f"sites converged @{n} itr", count, f"with {n} quiet iterations in a row")),
         )
@@ -145,12 +150,17 @@ METRICS = {
         "worst site, %", _percent, "share of the test rows that the worst site predicts right", 100.0
     ),
     "honest_accuracy": Metric(
-        "worst honest site, %", _percent, "the same of the sites that do not lie, where some do", 100.0
+        "worst honest site, %",
+        _percent,
+        "share of the test rows that the worst of the sites that do not lie predicts right",
+        100.0,
     ),
     "balanced_accuracy": Metric("balanced, %", _percent, "mean over the classes of the share predicted right", 100.0),
     "rare_accuracy": Metric("rarer class, %", _percent, "share of its test rows that are predicted right", 100.0),
     "excess": Metric("above the optimum, %", _above, "objective of all rows over LIBLINEAR's, less one", 100.0),
-    "worst_excess": Metric("worst site above, %", _above, "the same of the worst site", 100.0),
+    "worst_excess": Metric(
+        "worst site above, %", _above, "objective of all rows at the worst site over LIBLINEAR's, less one", 100.0
+    ),
     "core_sets": Metric("core-sets", count, "different ones at the end"),
     "squared_radius": Metric("squared radius", lambda value: number(value, 5), "of the ball"),
     "radius_ratio": Metric("radius / smallest", lambda value: number(value, 5), "of the ball, over the smallest"),

@@ -1,4 +1,4 @@
-r"""GADGET as its paper has it: a step of Pegasos, then Push-Sum in which half of the mass goes to one random neighbour.
+r"""GADGET as its paper has it: a step of Pegasos, then Push-Sum, in which one random neighbour gets half of the mass.
 
 All sites minimise ``alpha/2 |w|^2 + 1/N sum_i max(0, 1 - y_i w.x_i)`` ("A consensus algorithm
 for linear support vector machines"; an earlier version is H. Dutta, N. Nataraj, arXiv:1812.02261;
@@ -6,10 +6,10 @@ alpha is the paper's lambda, and ``eta = 1/(alpha t)`` below). A message is one 
 weight, for one neighbour.
 
 Forms named after what the paper prints, "algorithm 3", "equation 4" and "equation 5", follow it line
-by line (uniform_printed.py). "equation 5" is the one that learns. "mended" (uniform_mended.py)
-changes more than errors of print: sites count by their rows, the mass is kept from one iteration to
-the next, a step is limited by the mass that the site holds, and messages carry running sums and are
-acknowledged, so that a lost one loses nothing. The default of dimargin,
+by line (uniform_printed.py). "equation 5" is the only one that is a step of Pegasos. "mended"
+(uniform_mended.py) changes more than errors of print: sites count by their rows, the mass is kept
+from one iteration to the next, a step is limited by the mass that the site holds, and messages
+carry running sums and are acknowledged, so that a lost one loses nothing. The default of dimargin,
 ``GossipSVMClassifier(algorithm="gadget")``, sends more to all neighbours.
 """
 

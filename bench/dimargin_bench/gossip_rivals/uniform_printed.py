@@ -21,12 +21,13 @@ same in all forms:
          (e) has a hat: they are taken to be one vector, and the norm to be its own
     (g)  Push-Sum (Algorithm 1) from ``(s, r) = (w, 1)`` in every iteration, for
          `gossip_rounds` rounds, whose number is not printed. In each, half of both goes to one random
-         neighbour, as section 3.2.4 says. The ratio s/r is the new w
+         neighbour: the half is our choice, and section 3.2.4 has one neighbour. The ratio s/r is
+         the new w
     (h)  the projection again, printed twice and done once; optional, too
 
 Algorithm 3 does not weight the sites by their numbers of examples n_i. Equation 9 of the appendix
 does, where L is a sum over the examples; where all n_i are equal, as in the paper's experiments,
-both are the same. `gossip_rounds`, the network and the value of lambda are not printed.
+both are the same. `gossip_rounds`, the shares, the network and the value of lambda are not printed.
 
 A lost message is mass lost until the next iteration, a repeated one counts twice, and what comes
 late counts for the iteration in which it comes. Nothing waits, and nobody notices that a neighbour
@@ -52,7 +53,7 @@ from dimargin_bench.gossip_rivals.uniform_site import LARGEST_SUM, MIN_WEIGHT, U
 
 
 class Given(Message, frozen=True, tag="given"):
-    """Message with half of the sender's mass, as the paper has it."""
+    """Message with half of the sender's mass."""
 
     vector: Annotated[Array, Numbers((2,))]  # of shape (n_outputs, n_features)
     weight: Annotated[float, Meta(ge=0, le=LIMITS.count)]

@@ -1,6 +1,6 @@
 r"""The GADGET paper's rule of convergence: successive iterations that change the weights by less than epsilon.
 
-The paper words it in two ways, which end at different iterations:
+The paper words it in three ways. Two of them are read here, and end at different iterations:
 
 "weights"
     "the local weight vectors converge i.e. they do not change more than" epsilon (section 5.4):
@@ -11,9 +11,10 @@ The paper words it in two ways, which end at different iterations:
 
 That the norm itself "falls below" epsilon, as the captions of Figure 1 and Table 2 have it, never
 happens to a machine that has learnt something. A step of ``1/(lambda t)`` moves weights by up to
-``R/(lambda t)``, whatever the error, with R the length of the longest row: either rule measures the
-step. Vectors that have just been projected on the ball ``|w| <= 1/sqrt(lambda)`` lie on it, and
-have the same norm: by "norm" Pegasos with the projection converges within its first iterations.
+``|w|/t + R/(lambda t)``, whatever the error, with R the length of the longest row: either rule
+measures the step. Vectors that the projection on the ball ``|w| <= 1/sqrt(lambda)`` has just
+shortened have the same norm: by "norm" Pegasos with the projection converges within its first
+iterations.
 """
 
 from __future__ import annotations
