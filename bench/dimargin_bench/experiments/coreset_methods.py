@@ -191,7 +191,8 @@ def _machines(kernel: str) -> tuple[Method, ...]:
     own: dict[str, Any] = {"problem": f"L2, {kernel}", "simulated": _NETWORK, "line": name}
     return (
         *(Method(f"{name}, {cut} rounds", partial(core_set, kernel, max_iter=cut),
-                 f"{about}: the best model of any site after {cut} rounds", ends_early=True, **own) for cut in _CUTS),
+                 f"{about}: the model of the site whose core-set has the largest dual objective after {cut} rounds",
+                 ends_early=True, **own) for cut in _CUTS),
         Method(f"{name}, agreed", partial(core_set, kernel), f"{about}: the model that all sites have", **own),
         Method(f"{name}, one place", partial(CoreSetSVMClassifier, kernel=kernel),
                f"the machine of all rows together, {kernel} kernel", problem=f"L2, {kernel}"),

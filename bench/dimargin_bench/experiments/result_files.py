@@ -32,8 +32,8 @@ from dimargin_bench.experiments.result_tables import (
 )
 
 _QUICK = (
-    "This was a quick run, with one seed and few rows. Its numbers show that everything works; do not compare them "
-    "with those of the paper."
+    "This was a quick run, with one seed and, unless a part says otherwise, few rows. Its numbers show that everything "
+    "works; do not compare them with those of the paper."
 )
 NAMES = ("report.html", "report.md", "cells.csv", "cells.json")
 

@@ -162,8 +162,9 @@ def test_the_pages_of_the_figures_and_the_theorem(tmp_path):
     assert "the norms of the centres" in page.texts["answer-figure-2"]
     theorem = declared.parts[2].answer(results.parts[2])
     assert page.texts["answer-theorem-4-5"] in theorem
-    assert theorem.count("one core-set at every node") == 3 and theorem.count("within") == 6 and "ABOVE" not in theorem
-    found = re.findall(r"All nodes have one core-set after (\d+) rounds", what_losses_cost(results.parts[3]))
+    assert theorem.count("one core-set at every node") == 3 and theorem.count("within") == 7 and "ABOVE" not in theorem
+    assert theorem.endswith("in 3 of these 3 cases they are.")
+    found = re.findall(r": all nodes have one core-set after (\d+) rounds\.", what_losses_cost(results.parts[3]))
     assert len(found) == 2 and what_losses_cost(results.parts[3]).startswith(page.texts["answer-bad-weather"])
     cells = json.loads((tmp_path / "cells.json").read_text())["cells"]
     assert len(cells[1]["traces"][RADII]["lines"]) == 24 and cells[0]["traces"] == {}
@@ -240,7 +241,7 @@ def test_nodes_that_do_not_agree_are_counted(monkeypatch, points):
     assert apart.metrics_["core_sets"] > 1 and "rounds" not in apart.metrics_
     assert apart.metrics_["bytes"] == apart.history_[-1]["bytes"] > 0
     found = results_of("bad-weather", "normal-24x4", {"consensus": apart.metrics_})
-    assert what_losses_cost(found) == "consensus: In 1 of 1 runs the nodes still have DIFFERENT core-sets at the end."
+    assert what_losses_cost(found) == "consensus: in 1 of 1 runs the nodes still have DIFFERENT core-sets at the end."
 
 
 def test_core_set_machines_weigh_rows_as_the_others_do():

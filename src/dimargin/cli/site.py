@@ -77,7 +77,8 @@ def _site(
     program: Annotated[
         Literal["gadget", "coreset"],
         typer.Option(
-            help="gadget: train a linear machine by gossip. coreset: share the few rows that determine the machine.",
+            help="gadget: train a linear machine by gossip. coreset: share rows, often many, until all sites have "
+            "those that determine the machine.",
             rich_help_panel=_COMMON_PANEL,
         ),
     ] = "gadget",

@@ -27,8 +27,8 @@ class CoreSetSVMClassifier(KernelMarginClassifier):
     Minimises ``1/2 (|w|^2 + b^2) + C/2 sum_i s_i (1 - m_i)_+^2`` over margins
     ``m_i = y_i (w.phi(x_i) + b)``: equation 6 of the core-set paper, scaled such that rho is one.
     Its dual is the smallest ball around points with inner products
-    ``y_i y_j (k(x_i, x_j) + 1) + delta_ij / C``, which few points determine. Every model carries a
-    certificate, the relative duality gap. The machine equals
+    ``y_i y_j (k(x_i, x_j) + 1) + delta_ij / C``, which a subset of the points determines. Every
+    model carries a certificate, the relative duality gap. The machine equals
     ``SVMClassifier(loss="squared_hinge", C=C/2)`` on the kernel plus one.
 
     For K classes there are ``n_outputs = 1`` binary problems if K = 2, else K, one against the

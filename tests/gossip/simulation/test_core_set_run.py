@@ -9,6 +9,7 @@ import pytest
 from ball_reference import quadratic_optimum
 
 from dimargin import minimum_enclosing_ball
+from dimargin.gossip.programs.core_set_consensus import CoreSetConsensus
 from dimargin.gossip.programs.core_set_settings import CoreSetSettings
 from dimargin.gossip.simulation.conditions import Conditions, LinkFaults
 from dimargin.gossip.simulation.core_set_run import CoreSetRun
@@ -38,15 +39,18 @@ def test_the_paper():
     assert last["farthest"] == pytest.approx(reach)
 
 
-def test_nodes_keep_no_more_vectors_than_a_core_set_has():
-    """And all come to a ball that holds all points."""
-    run, sizes = run_of(settings=CoreSetSettings(epsilon=0.25, size=4)), set()
+def test_nodes_keep_no_more_vectors_than_a_core_set_has(monkeypatch):
+    """After a round they have one core-set, their own. All agree on a ball that holds all points."""
+    run, kept = run_of(settings=CoreSetSettings(epsilon=0.25, size=4)), []
+    a_round = CoreSetConsensus.wake
 
-    def watch(_):
-        sizes.update(len(one.points.names) for one in run.chosen)
+    def watched(self, now, name):
+        yield from a_round(self, now, name)
+        kept.append([len(points.names) for points in self.core_sets])
 
-    last = run.run(200, watch=watch).history[-1]
-    assert min(sizes) >= 1 and max(sizes) == 4
+    monkeypatch.setattr(CoreSetConsensus, "wake", watched)
+    last = run.run(200).history[-1]
+    assert {len(sizes) for sizes in kept} == {1} and min(kept) >= [1] and max(kept) == [4]
     assert last["core_sets"] == 1 and last["farthest"] <= 1.25 * minimum_enclosing_ball(run.X, 0).radius
 
 

@@ -1,4 +1,4 @@
-r"""Core-set consensus, in which sites agree on the few points that determine a ball or a margin machine.
+r"""Core-set consensus, in which sites agree on the points that determine a ball or a margin machine.
 
 Site i holds a core-set C_i, receives those of others, and repeats, at any time (core-set paper,
 algorithm 1):

@@ -1,4 +1,4 @@
-"""Learner of machines with few rows, by core-set consensus on every output in parallel."""
+"""Learner of machines by core-set consensus on every output in parallel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of sites that agree on the few rows that determine a machine or a detector, and share these rows."""
+"""Options of sites that agree on the rows that determine a machine or a detector, and share these rows."""
 
 from __future__ import annotations
 
