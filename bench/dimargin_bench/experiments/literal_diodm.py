@@ -118,16 +118,17 @@ class CoordinateDescent(DualSolver[_Sweeps]):
 class CoordinateDiODM(DiODM):
     """Algorithm 1 with strata and coordinate descent as printed (lines 1, 2 and 9), and starts that are rescaled.
 
-    It differs from `dimargin.DiODM` in that strata ignore the labels, and in that steps take single
-    variables. `stop_level` 1 is the end of the paper's loop, and 0 solves the whole problem, too.
+    It differs from `dimargin.DiODM` in that strata ignore the labels, steps take single variables,
+    and landmarks are chosen among all rows (equation 5), unless `sample_size` is given. `stop_level`
+    1 is the end of the paper's loop, and 0 solves the whole problem, too.
     """
 
     solver: ClassVar[type[DualSolver[Any]]] = CoordinateDescent
 
     def _leaves(self, training: Training, p: int, L: int) -> Dealt:
         rng = np.random.default_rng(training.random_state)
-        strata = LandmarkPartition(training.shape.n_landmarks or 50, self.sample_size, self.landmark_choice)
-        return strata.deal(training.rows, training.facts.n_rows, p**L, rng)
+        n, S = training.facts.n_rows, training.shape.n_landmarks or 50
+        return LandmarkPartition(S, self.sample_size or n, self.landmark_choice).deal(training.rows, n, p**L, rng)
 
 
 class ConcatenatingDiODM(CoordinateDiODM):

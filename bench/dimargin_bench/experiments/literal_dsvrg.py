@@ -90,7 +90,7 @@ class LiteralDSVRG(ClassifierMixin, BaseEstimator):
         loss = ODMLoss(self.lam, self.upsilon, self.theta)
         whole = Part(DualProblem(labels, np.ones(n), loss, n, n, kernel=kernel), np.arange(n))
         rows = LocalEngine(1, Event()).scatter([whole])
-        dealt = LandmarkPartition(self.n_landmarks).deal(rows, n, self.n_partitions, rng)
+        dealt = LandmarkPartition(self.n_landmarks, sample_size=n).deal(rows, n, self.n_partitions, rng)
         return [rng.permutation(order[part.indices]) for part in dealt.parts.collect()]
 
     @property

@@ -9,9 +9,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from trainings import RBF, training
 
 from dimargin import ODMClassifier
+from dimargin.shards.partition import stratified
+from dimargin.shards.partition.landmarks import pivoted_cholesky
 from dimargin.solvers import Limits
-from dimargin.strategies import TreeShape
+from dimargin.strategies import DiODM, TreeShape
 from dimargin_bench.experiments.literal_diodm import ConcatenatingDiODM, CoordinateDescent, CoordinateDiODM
+from dimargin_bench.experiments.literal_dsvrg import LiteralDSVRG
 
 SHAPE = TreeShape(branching=2, n_levels=2, n_landmarks=5)
 
@@ -87,6 +90,23 @@ def test_strata_ignore_the_labels():
         dealt = ConcatenatingDiODM()._leaves(training(problem, SHAPE), 2, 1)
         parts.append([part.indices for part in dealt.parts.collect()])
     assert_array_equal(parts[0], parts[1])
+
+
+def test_landmarks_are_chosen_among_all_rows(monkeypatch):
+    """Equation 5; dimargin's DiODM chooses among 2,000."""
+    candidates = []
+
+    def recorded(kernel, rows, *args):
+        candidates.append(len(rows))
+        return pivoted_cholesky(kernel, rows, *args)
+
+    monkeypatch.setattr(stratified, "pivoted_cholesky", recorded)
+    X, labels = blobs(2100, seed=1)
+    problem = make_problem(X, labels, ODM, RBF)
+    for strategy in (DiODM(), ConcatenatingDiODM(), CoordinateDiODM()):
+        strategy._leaves(training(problem, SHAPE), 2, 1)
+    LiteralDSVRG()._parts(X, labels[0] > 0)
+    assert candidates == [2000, 2100, 2100, 2100]
 
 
 def test_the_estimator_takes_its_solver():
