@@ -381,8 +381,8 @@ _CLUSTERS_OR_COLD = Part(
 EXPERIMENT = Experiment(
     name="dcsvm",
     title="Divide and conquer for kernel support vector machines",
-    about="The tables and figures of a paper, made again. The numbers that the paper prints stand beside ours; its "
-    "pictures cannot be shown.",
+    about="This page makes the tables and figures of a paper again. The numbers that the paper prints stand beside "
+    "ours; its pictures cannot be shown.",
     source="Hsieh, Si, Dhillon: A Divide-and-Conquer Solver for Kernel Support Vector Machines, ICML 2014",
     parts=(
         _FIGURE_1, _FIGURE_2, _TABLE_1, _TABLE_2, _TABLE_2_ALL_ROWS, _TABLE_3, _FIGURE_3, _FIGURE_4, _TABLE_4, _TABLE_5,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from dimargin.display.report.words import number
 from dimargin.estimators import LinearODMClassifier
@@ -89,8 +89,9 @@ def ticks_below_the_majority(found: PartResults) -> str:
         for figure in _FIGURES:
             ticks = [one.number for one in printed("diodm", figure) if one.data == _PRINTED.get(data, data)
                      and one.metric == "highest tick of accuracy" and one.number is not None]  # fmt: skip
-            lines += [f"On {data}, {_percent(share)} of the test rows are of the more frequent class. The highest tick "
-                      f"of {figure}'s axis of accuracy is {tick:g}%; how far the axis reaches above it cannot be read."
+            lines += [f"On {data}, {_percent(share)} of the test rows are of the more frequent class. In {figure}, "
+                      f"the highest tick of {data}'s axis of accuracy is {tick:g}%; how far the axis reaches above it "
+                      "cannot be read."
                       for tick in ticks if tick / 100 < share]  # fmt: skip
     return "\n".join(lines)
 
@@ -126,8 +127,8 @@ def _axes(found: PartResults, figure: str) -> str:
     if not named:
         return ""
     return (
-        f"Ticks of the axes of the paper's panels, as far as they can be read, and in brackets the points of the "
-        f"paper's methods here: {'; '.join(named)}."
+        "These are the outermost ticks of the axes of the paper's panels, as far as they can be read, and in brackets "
+        f"the range of the points of the paper's methods here: {'; '.join(named)}."
     )
 
 
@@ -149,16 +150,23 @@ def _best_tree(accuracies: Scores, seconds: Scores, end: str) -> str:
     if not accuracies:
         return ""
     trees = methods.ENDS[end]
-    diodm, *_, dc = trees
+    diodm, *rivals = trees
     best = [data for data, own in accuracies.items() if own[diodm] >= max(own[t] for t in trees) - _SAME]
     fastest = [data for data, own in seconds.items() if own[diodm] == min(own[tree] for tree in trees)]
-    ahead = [f"{data} {_points(own[dc] - own[diodm])}" for data, own in accuracies.items() if data not in best]
+    ahead = [f"{data} {_lead(own, diodm, rivals)}" for data, own in accuracies.items() if data not in best]
     rest = f" Where DiODM is not the best, DC-ODM's accuracy less DiODM's is, in points: {', '.join(ahead)}."
     n = len(accuracies)
     return (
         f"With {end}, DiODM is the most accurate of the four trees, or within {100 * _SAME:g} points of it, "
         f"{_count(best, n)}, and the fastest {_count(fastest, n)}." + rest * bool(ahead)
     )
+
+
+def _lead(own: dict[str, float], diodm: str, rivals: Sequence[str]) -> str:
+    """Return how many points the last rival, DC-ODM, is ahead of DiODM, and another one if it is the best."""
+    dc, best = rivals[-1], max(rivals, key=own.__getitem__)
+    other = f" (the best is {best.split(',')[0]}, {_points(own[best] - own[diodm])} ahead)" * (own[best] > own[dc])
+    return _points(own[dc] - own[diodm]) + other
 
 
 def _accelerated(accuracies: Scores, seconds: Scores) -> str:
@@ -194,9 +202,10 @@ def _best_of_all(accuracies: Scores) -> str:
     known = _with(accuracies, methods.DIODM)
     named = []
     for data, own in known.items():
-        best = max(own, key=own.__getitem__)
-        named.append(f"{data} {best} ({_percent(own[best])}; DiODM with 4 parts {_percent(own[methods.DIODM])})")
-    return f"The most accurate of all methods: {'; '.join(named)}." if named else ""
+        highest = _percent(max(own.values()))
+        best = " and ".join(name for name, value in own.items() if _percent(value) == highest)
+        named.append(f"on {data} {best} ({highest}; DiODM with 4 parts {_percent(own[methods.DIODM])})")
+    return f"The most accurate of all methods are: {'; '.join(named)}." if named else ""
 
 
 def _beside_svc(accuracies: Scores) -> str:
@@ -250,12 +259,13 @@ def speed_ups(found: PartResults, section: str) -> str:
         named = []
         for data, (ratio, error) in of_data.items():
             low, high = error_band(ratio, most, error)
-            named.append(f"{data} {number(ratio, 2)} (between {number(low, 2)} and {number(high, 2)})")
+            named.append(f"{number(ratio, 2)} on {data} (between {number(low, 2)} and {number(high, 2)})")
         wrong = statistics.median(abs(1 / error - 1) for _, error in of_data.values())
         lines.append(
-            f"{name}, times as fast on {most} cores as on one, replayed: {'; '.join(named)}. On two cores, replays and "
-            f"measurements differ by {100 * wrong:.0f}% (median). The brackets are what follows if every doubling of "
-            f"the cores is as wrong as that, with an upper end of at most {most}, the number of cores."
+            f"The speed-up of {name}, on {most} cores, replayed, is {', '.join(named)}. On two cores, replays and "
+            f"measurements differ by {100 * wrong:.0f}% (median). Each bracket is what follows if every doubling of "
+            f"the cores is as wrong as the first one was on that data set; its upper end is at most {most}, the number "
+            "of cores."
         )
     theirs = said(section, "speed-up", found.part.methods[0].name.split(",")[0])
     return "\n".join([*lines, f"The paper says {in_words(theirs)} times." * bool(lines)])

@@ -31,8 +31,9 @@ _WHOLE_WEIGHT = "here the loss of every part has the weight of all rows"
 _TREES_ABOUT = {
     "diodm": _MENDED_TREE,
     "cascade": f"the cascade of Graf et al. for the ODM; {_WHOLE_WEIGHT}",
-    "dip": "DPP-ODM in the paper's figures: DiP of Singh et al. for the ODM, a cascade of parts that have the same "
-    f"share of every cluster and label; {_WHOLE_WEIGHT}, and clusters are of all rows together, not of each class",
+    "dip": "DPP-ODM in the paper's Section 4.2 and Figure 1: DiP of Singh et al. for the ODM, a cascade of parts that "
+    f"have the same share of every cluster and label; {_WHOLE_WEIGHT}, and clusters are of all rows together, not of "
+    "each class",
     "dc": "divide and conquer of Hsieh et al. for the ODM, whose parts are clusters in the space of the kernel",
 }
 _CORES = "all cores but those that are measured, by tasks that were timed on one, and no messages"
@@ -157,7 +158,7 @@ LITERAL_TREES = (
     Method(PLAIN, partial(ODMClassifier, strategy=CoordinateExact(across_shards=False)),
            "the whole problem from zero, by the same single coordinates", "one"),
     Method("DiODM, dimargin's, then the whole problem", _literal(DiODM(early_stop=False), 0),
-           "rescaled starts, blocks of rows, and strata that are divided by labels, too"),
+           "rescaled starts, blocks of rows, landmarks among 2,000 rows, and strata that are divided by labels, too"),
 )  # fmt: skip
 PRINTED_GRADIENT = "acc-DiODM, as printed"
 LITERAL_GRADIENT = (

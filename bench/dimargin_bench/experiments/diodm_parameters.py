@@ -5,6 +5,8 @@ It gives neither C nor lambda, theta, upsilon and the width of the kernel, nor p
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 # gamma, lam, theta and upsilon that ODMClassifierCV(random_state=0) chooses on the training rows of
 # seed 0, and C and gamma that the same search chooses for the hinge with an intercept, whose machine
 # SVC is (bench/scripts/bench_cited.py chosen_parameters). SUSY has those of 30,000 of its rows.
@@ -29,7 +31,20 @@ CHOSEN_SVC = {
 OF_OTHER_DATA = ("scale", "auto", 0.3, 0.5)
 SVC_OF_OTHER_DATA = (10.0, "scale")
 
-# lam, theta and upsilon of all linear machines: gradient methods take the longer, the larger lam
+
+def kernel_parameters_in_words() -> str:
+    """Return all parameters of machines with an RBF kernel as a sentence."""
+    rows: dict[str, tuple[float | str, ...]] = {name: (*own, *CHOSEN_SVC[name]) for name, own in CHOSEN.items()}
+    rows["files of your own"] = (*OF_OTHER_DATA, *SVC_OF_OTHER_DATA)
+    named = [f"{name} {_joined(row[:4])} and {_joined(row[4:])}" for name, row in rows.items()]
+    return f"gamma, lambda, theta and upsilon of the ODMs, and C and gamma of SVC, are: {'; '.join(named)}."
+
+
+def _joined(values: Sequence[float | str]) -> str:
+    return " / ".join(value if isinstance(value, str) else f"{value:,.9g}" for value in values)
+
+
+# lam, theta and upsilon of all linear ODMs: gradient methods take the longer, the larger lam
 # is; the accuracy of five folds of the training rows is within 0.2 points of that with 16 times the
 # lam, but for SUSY, where it is 0.8 below (bench/scripts/bench_cited.py linear_parameters)
 CHOSEN_LINEAR = (256.0, 0.8, 0.5)

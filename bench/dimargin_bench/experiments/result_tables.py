@@ -341,8 +341,8 @@ def estimator_table(results: Results) -> ShownTable:
             firsts.setdefault((found.part.name, named(record.cell.method)), record)
     rows = [[part, str(record.cell), record.estimator] for (part, _), record in firsts.items()]
     note = (
-        "Each row is of the first cell of a method in a part. The other cells differ in the parameters that tables "
-        "name, and in the seed."
+        "Each row is of the first cell of a method in a part. The other cells differ in the parameters that the "
+        "page names, and in the seed."
     )
     return ShownTable("Estimators", ["part", "cell", "estimator"], rows, note, n_names=3)
 

@@ -48,6 +48,7 @@ def test_speed_ups_of_the_text_stand_at_the_kernel_they_belong_to():
         (table,), (curves,) = PARTS[part].tables, PARTS[part].figures
         assert set(table.published.values()) == {Marked(bound, ">")}
         assert {key[2] for key in table.published} == {"replayed_32"}
+        assert ("which level" in table.note) == (part == "figure-1-e")  # Algorithm 2 has no levels.
         assert list(curves.published.values()) == [(32.0, bound)] and f"more than {bound:g}" in str(curves.published)
         assert list(curves.curves["replayed"]) == [1, 2, 4, 8, 16, 32] and curves.errors == {"replayed": "replay_error"}
 
@@ -80,6 +81,17 @@ def test_svc_is_tuned_where_the_odm_is():
         assert part.parameters(data, methods.LIBSVM.name) == {"C": C, "gamma": gamma}
 
 
+def test_the_page_names_the_parameters_of_every_data_set():
+    part = PARTS["figure-2"]
+    _, entries = part.about.split("and C and gamma of SVC, are: ")
+    entries = entries.split(". Trees have")[0].split("; ")
+    names = [*CHOSEN, "files of your own"]
+    for name, entry in zip(names, entries, strict=True):
+        values = [*part.parameters(name, methods.DIODM).values(), *part.parameters(name, methods.LIBSVM.name).values()]
+        said = entry.removeprefix(f"{name} ").replace(",", "").replace(" and ", " / ").split(" / ")
+        assert [own if own.isalpha() else float(own) for own in said] == values
+
+
 def test_methods_have_one_name_each():
     """Tables of methods have the first of a name, so that another one would be described by it."""
     seen = {}
@@ -107,14 +119,14 @@ def test_trees_are_judged_as_the_paper_counts_and_beside_machines_without_one():
     axes, trees, whole, counts, exact, best, svc = lines
     assert "phishing 84 to 92% and to 60 s (70.00% to 90.00%, to 20 s)" in axes  # without exact and SVC
     assert "on 1 of 2 data sets (phishing), and the fastest on 1 of 2 data sets (phishing)" in trees
-    assert trees.endswith("DC-ODM's accuracy less DiODM's is, in points: cod-rna 1.00.")
+    assert trees.endswith("accuracy less DiODM's is, in points: cod-rna 1.00 (the best is Ca-ODM, 10.00 ahead).")
     assert "With the whole problem" in whole and "the fastest on 2 of 2 data sets (phishing, cod-rna)" in whole
     assert whole.endswith("points: cod-rna 10.00.")
     assert "counts 4 and 6 of 6 data sets" in counts and "DC-ODM on the other 2." in counts
     assert "DiODM takes 0.5 to 0.9 times" in exact and "is 0.00 to 5.00 points" in exact
     assert "takes 0.9 to 2 times" in exact and "slower on 1 of 2 data sets (phishing)" in exact
-    assert "phishing SVC (95.00%; DiODM with 4 parts 90.00%)" in best
-    assert "cod-rna Ca-ODM, 4 parts (80.00%; DiODM with 4 parts 70.00%)" in best
+    assert "on phishing SVC (95.00%; DiODM with 4 parts 90.00%); on cod-rna Ca-ODM, 4 parts and DiP-ODM" in best
+    assert best.endswith("and DC-ODM, the whole problem (80.00%; DiODM with 4 parts 70.00%).")  # all of them are named
     assert "more accurate than the exact ODM on 1 of 2 data sets (phishing (by 10 points))" in svc
     assert "less accurate on 1 of 2 data sets (cod-rna (by 1 points))" in svc
 
@@ -150,8 +162,10 @@ def test_gradient_methods_are_compared_after_all_stages():
 
 def test_replays_are_given_with_their_error():
     name = methods.TIMED_GRADIENT.name
-    lines = answer("figure-1-a", phishing={name: {"replayed_32": 4.0, "replay_error": 0.5}})
-    assert "phishing 4 (between 0.12 and 32)" in lines[0] and "differ by 100% (median)" in lines[0]
+    found = {"replayed_32": 4.0, "replay_error": 0.5}, {"replayed_32": 8.0, "replay_error": 1.0}
+    lines = answer("figure-1-a", phishing={name: found[0]}, cod_rna={name: found[1]})
+    assert "is 4 on phishing (between 0.12 and 32), 8 on cod-rna (between 8 and 8)." in lines[0]
+    assert "differ by 50% (median)" in lines[0]
     assert lines[1] == "The paper says more than 5 times."
     assert PARTS["figure-1-a"].answer(made_up(PARTS["figure-1-a"], {})) == ""
 
