@@ -28,6 +28,7 @@ SAME_PATH = {"gamma", "shards"}
 BEGIN = {
     dm.GossipSVMClassifier: {"n_sites": 3, "alpha": 1e-2, "max_iter": 100},
     dm.ODMClassifierCV: {"param_grid": {"lam": [1e3, 1e5]}, "cv": 2},
+    dm.SVMClassifierCV: {"param_grid": {"C": [1.0, 10.0]}, "cv": 2},
 }
 
 # what a choice needs for the rows of the checks

@@ -38,7 +38,7 @@ from dimargin.cli.terminal import FitDisplay
 from dimargin.cli.training_rows import training_numbers
 from dimargin.display import TuningDisplay
 from dimargin.estimators import MACHINES
-from dimargin.estimators.search import ODMClassifierCV
+from dimargin.estimators.search import ODMClassifierCV, round_text
 from dimargin.io.data import DataSet
 
 _EXCLUDED = ("estimator", "param_grid", "verbose")  # The command line handles these parameters itself.
@@ -61,8 +61,7 @@ class SearchDisplay(FitDisplay):
         """Print a line about the round."""
         if "best_score" not in entry:
             return super().level_end(entry, found)
-        text = "round {round}: {candidates} candidates on {rows} rows, best score {best_score:.4f}"
-        self.say(text.format(**entry))
+        self.say(f"{round_text(entry)}, best score {entry['best_score']:.4f}")
         return False
 
     def refit_begin(self) -> None:
@@ -129,10 +128,14 @@ def _tune(
         "search_seconds": search.search_seconds_,
         "candidates": len({str(params) for params in search.cv_results_["params"]}),
         "best": best,
+        "edges": search.edges_,
         "cross_validated_score": float(search.best_score_) if best else None,
         **tuned.certificate(),
         **tuned.validation(validate, label, columns.reading),
     }
+    for name, end in search.edges_.items():
+        side = "smaller" if end == "smallest" else "larger"
+        out.say(f"the best {name} is the {end} that was tried: a {side} one may be better (--grid)")
     if table and not (as_json or quiet):
         out.console.print(_tried(search, table))
     out.result(facts)

@@ -1,5 +1,8 @@
 """Parameter search by cross-validation."""
 
+from dimargin.estimators.search.machine_search import MachineSearch
 from dimargin.estimators.search.odm_cv import ODMClassifierCV
+from dimargin.estimators.search.scoring import round_text
+from dimargin.estimators.search.svm_cv import SVMClassifierCV
 
-__all__ = ["ODMClassifierCV"]
+__all__ = ["MachineSearch", "ODMClassifierCV", "SVMClassifierCV", "round_text"]

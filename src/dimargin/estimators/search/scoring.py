@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -34,6 +34,13 @@ ORDERED = ("upsilon", "theta", "lam", "C")
 """Parameters that order the candidates of a sequence of warm starts."""
 
 
+def round_text(entry: Mapping[str, Any]) -> str:
+    """Return what is said of a round: its candidates, its rows, and values beyond the grid."""
+    beyond = ", ".join(f"{name} {value:.3g}" for name, value in entry["beyond"].items())
+    widened = f", beyond the grid ({beyond})" if beyond else ""
+    return f"round {entry['round']}: {entry['candidates']} candidates on {entry['rows']} rows{widened}"
+
+
 @dataclass
 class Report:
     """Progress reports of a search to scikit-learn's callbacks, a front end and the terminal."""
@@ -62,8 +69,7 @@ class Report:
         """Report the end of the round, and interrupt the search if a listener requests it."""
         if self.verbose:
             print_progress(
-                "[dimargin] round {round}: {candidates} candidates on {rows} rows, {seconds:.2f} s, best score "
-                "{best_score:.4f}".format(**entry)
+                f"[dimargin] {round_text(entry)}, {entry['seconds']:.2f} s, best score {entry['best_score']:.4f}"
             )
         stop = self._round.call_on_fit_task_end(**self.hooks)
         if stop | self.monitor.level_end(entry, lambda: None):
@@ -101,8 +107,16 @@ class Search:
         self._data_by_kernel: dict[str, TrainingData] = {}
         self._lock = Lock()
 
-    def evaluate(self, rung: Rung, candidates: Indices) -> Floats:
-        """Compute scores of shape (n_candidates, n_folds), with NaN for those without time."""
+    def add(self, candidates: list[dict[str, Any]]) -> None:
+        """Append candidates, which have the next numbers."""
+        self._machines.extend(clone(self.estimator).set_params(**params) for params in candidates)
+        self.candidates.extend(candidates)
+
+    def evaluate(self, rung: Rung, candidates: Indices, beyond: Mapping[str, float] | None = None) -> Floats:
+        """Compute scores of shape (n_candidates, n_folds), with NaN for those without time.
+
+        A round that widens the grid has the values `beyond` its edges.
+        """
         began = time.perf_counter()
         units = [(group, fold) for group in self._groups(candidates) for fold in range(rung.n_folds)]
         self.report.begin(rung, len(units))
@@ -118,6 +132,7 @@ class Search:
                 "seconds": time.perf_counter() - began,
                 "kernel_evaluations": sum(spent for _, spent in results),
                 "best_score": float(Round(rung, candidates, found).means.max()),
+                "beyond": dict(beyond or {}),
             }
         )
         self.report.end(self.rounds[-1])

@@ -1,0 +1,77 @@
+"""SVMClassifierCV, and searches that go beyond the edges of their grid."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.datasets import make_moons
+from sklearn.svm import SVC
+
+import dimargin as dm
+from dimargin.estimators.search.grids import beyond, edges, widened
+
+ROWS = {"min_rows": 150, "max_rows": 450, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def stripes():
+    """Rows in stripes, which need a kernel far narrower than "scale"."""
+    x = np.random.default_rng(0).uniform(0, 40, (900, 1))
+    return x, (x[:, 0] % 1 < 0.5).astype(int)
+
+
+def test_the_machine_is_the_svm_with_the_best_parameters():
+    X, y = make_moons(900, noise=0.2, random_state=0)
+    search = dm.SVMClassifierCV(**ROWS).fit(X[:600], y[:600])
+    best = search.best_estimator_
+    assert isinstance(best, dm.SVMClassifier) and best.loss == "squared_hinge" and best.fit_intercept
+    assert sorted(search.best_params_) == ["C", "gamma"] and search.duality_gap_ <= 1e-3
+    assert search.score(X[600:], y[600:]) >= SVC(gamma=search.best_params_["gamma"], C=10).fit(
+        X[:600], y[:600]
+    ).score(X[600:], y[600:]) - 0.02  # fmt: skip
+
+
+def test_a_best_candidate_at_the_edge_widens_the_grid(stripes):
+    X, y = stripes
+    narrow = dm.SVMClassifierCV(max_widenings=0, **ROWS).fit(X, y)
+    wide = dm.SVMClassifierCV(**ROWS).fit(X, y)
+    assert narrow.edges_["gamma"] == "largest" and wide.best_params_["gamma"] > narrow.best_params_["gamma"]
+    assert wide.best_score_ > narrow.best_score_ + 0.01
+    added = [entry for entry in wide.rounds_ if entry["beyond"]]
+    assert wide.rounds_[: len(narrow.rounds_)] != [] and 1 <= len(added) <= 3
+    assert added[0]["beyond"]["gamma"] == pytest.approx(4 * narrow.best_params_["gamma"])
+    assert {entry["rows"] for entry in added} == {narrow.rounds_[-1]["rows"]}  # scores of one kind are compared
+    assert [entry["best_score"] for entry in added] == sorted(entry["best_score"] for entry in added)
+
+
+def test_a_given_grid_is_not_widened_and_its_edge_is_known(stripes):
+    X, y = stripes
+    search = dm.SVMClassifierCV(
+        param_grid={"gamma": [0.1, 0.5, 2.0], "C": [10.0, 1000.0]}, max_rows=450, min_rows=450
+    ).fit(X, y)
+    assert search.edges_ == {"gamma": "largest"} and not any(entry["beyond"] for entry in search.rounds_)
+    assert {params["gamma"] for params in search.cv_results_["params"]} == {0.1, 0.5, 2.0}
+
+
+def test_the_number_of_widenings_is_checked():
+    X, y = make_moons(60, random_state=0)
+    with pytest.raises(ValueError, match="max_widenings must be"):
+        dm.SVMClassifierCV(max_widenings=-1).fit(X, y)
+
+
+@given(
+    st.lists(st.floats(1e-3, 1e3), min_size=3, max_size=6, unique=True),
+    st.lists(st.floats(1e-3, 1e3), min_size=1, max_size=4, unique=True),
+    st.data(),
+)
+def test_values_beyond_are_outside_of_the_grid_and_inside_nothing_is_added(gammas, costs, data):
+    tried = [{"gamma": gamma, "C": cost, "kernel": "rbf"} for gamma in gammas for cost in costs]
+    best = data.draw(st.sampled_from(tried))
+    found = beyond(best, tried)
+    assert set(found) == set(edges(best, tried)) and "kernel" not in found
+    for name, values in (("gamma", gammas), ("C", costs)):
+        outside = best[name] in (min(values), max(values)) and len(values) >= 3
+        assert (name in found) == outside
+        assert not outside or found[name] < min(values) or found[name] > max(values)
+    new = widened(best, found)
+    assert len(new) == (3 if len(found) == 2 else len(found)) and all(one not in tried for one in new)
