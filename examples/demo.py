@@ -89,7 +89,7 @@ def results_of_split(X, y, seed, odm, svm, console):
     results = list(level_results(diodm, scores.scores_, n))
     rivals = {
         "exact ODM": dm.ODMClassifier(strategy="exact", random_state=SEED, lam=odm["weight"] * n, gamma=odm["gamma"]),
-        "dimargin SVM": dm.SVMClassifier(C=svm["weight"], gamma=svm["gamma"], fit_intercept=True, random_state=SEED),
+        "dimargin SVM": dm.SVMClassifier(C=svm["weight"], gamma=svm["gamma"], random_state=SEED),
         "scikit-learn SVC": SVC(C=svm["weight"], gamma=svm["gamma"]),
     }
     for name, machine in rivals.items():
@@ -183,7 +183,7 @@ def main():
     )  # fmt: skip
     odm["weight"] = odm["lam"] / rows_in_fold  # The weight per row is kept on more rows.
     svm = tuned(
-        "SVM", dm.SVMClassifier(fit_intercept=True, random_state=SEED),
+        "SVM", dm.SVMClassifier(random_state=SEED),
         {"svmclassifier__gamma": GAMMA, "svmclassifier__C": WEIGHT}, X_tune, y_tune, console,
     )  # fmt: skip
     svm["weight"] = svm["C"]

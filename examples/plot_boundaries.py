@@ -17,7 +17,7 @@ X, y = load_iris(return_X_y=True)
 X, y = MinMaxScaler().fit_transform(X[:, 2:]), y == 1
 machines = {
     "ODMClassifier()": ODMClassifier(),
-    "SVMClassifier(C=10)": SVMClassifier(C=10.0, fit_intercept=True),
+    "SVMClassifier(C=10)": SVMClassifier(C=10.0),
     "CoreSetSVMClassifier(C=10)": CoreSetSVMClassifier(C=10.0, random_state=0),
     "LinearODMClassifier()": LinearODMClassifier(random_state=0),
 }

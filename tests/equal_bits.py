@@ -64,6 +64,7 @@ def fits(n_jobs):
         "one-class SVM": (dm.OneClassCoreSetSVM(**seed), large[0], None),
         "gossip": (dm.GossipSVMClassifier(random_state=0), *small),
         "search": (dm.ODMClassifierCV(**seed), *small),
+        "search, SVM": (dm.SVMClassifierCV(**seed), *small),
     }
 
 

@@ -48,7 +48,7 @@ class LeastSquaresClassifier(dm.SVMClassifier):
 
 def test_a_loss_is_a_class_and_its_machine_one_more():
     """The machine is kernel ridge regression on the labels, which has a closed form."""
-    machine = LeastSquaresClassifier(C=2.0, gamma=1.0).fit(X, Y)
+    machine = LeastSquaresClassifier(C=2.0, fit_intercept=False, gamma=1.0).fit(X, Y)
     kernel = np.exp(-((X[:, None] - X) ** 2).sum(axis=2))
     coefficients = np.linalg.solve(kernel + np.eye(len(X)) / 4, SIGNS)
     assert_allclose(machine.decision_function(X), kernel @ coefficients, atol=1e-9)
@@ -61,8 +61,9 @@ def test_a_loss_is_a_class_and_its_machine_one_more():
 @pytest.mark.parametrize("strategy", ["diodm", "dc", "cascade", "landmark"])
 def test_the_machine_of_a_new_loss_has_every_strategy(strategy):
     tree = {"branching": 2, "n_levels": 1} if strategy != "landmark" else {"n_landmarks": 200}
-    machine = LeastSquaresClassifier(strategy=strategy, gamma=1.0, random_state=0, **tree).fit(X, Y)
-    exact = LeastSquaresClassifier(gamma=1.0, tol=1e-6).fit(X, Y)
+    own = {"fit_intercept": False, "gamma": 1.0}
+    machine = LeastSquaresClassifier(strategy=strategy, random_state=0, **own, **tree).fit(X, Y)
+    exact = LeastSquaresClassifier(tol=1e-6, **own).fit(X, Y)
     assert_allclose(machine.decision_function(X), exact.decision_function(X), atol=0.1)
     assert clone(machine).fit(X, Y).duality_gap_ == machine.duality_gap_ <= 1e-3
 

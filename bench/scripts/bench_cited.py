@@ -102,7 +102,7 @@ def one_round():
     """What one round on 16,000 rows in 16 parts reaches, hinge, and how many rounds meet a gap of 1e-3."""
     for name, parameters in HINGE.items():
         A, B, a, b = draw(name, 16_000)
-        best = dm.SVMClassifier(**parameters, strategy="exact", random_state=0).fit(A, a)
+        best = dm.SVMClassifier(fit_intercept=False, **parameters, strategy="exact", random_state=0).fit(A, a)
         yield f"{name}, the optimum", percent(best, B, b)
         for way, strategy in {
             "cascade": dm.Cascade(rounds=1),
@@ -110,11 +110,11 @@ def one_round():
             "dip, rows near the boundary": dm.DiP(rounds=1),
             "dip, support vectors": dm.DiP(rounds=1, relevance="sv"),
         }.items():
-            machine = dm.SVMClassifier(**parameters, **PARTS_16, strategy=strategy).fit(A, a)
+            machine = dm.SVMClassifier(fit_intercept=False, **parameters, **PARTS_16, strategy=strategy).fit(A, a)
             yield f"{name}, {way}", percent(machine, B, b)
         for coefficients in ("represented", "global"):
             strategy = dm.Cascade(rounds=20, coefficients=coefficients)
-            machine = dm.SVMClassifier(**parameters, **PARTS_16, strategy=strategy).fit(A, a)
+            machine = dm.SVMClassifier(fit_intercept=False, **parameters, **PARTS_16, strategy=strategy).fit(A, a)
             yield f"{name}, rounds, {coefficients} coefficients", f"{machine.history_[-1]['round']}, {machine.status_}"
 
 
@@ -122,7 +122,7 @@ def one_round():
 def rounds_or_the_whole():
     """Kernel values, over n^2, of rounds after the first to a gap of 1e-3, and of the whole problem instead."""
     for name, n, shape, machine in (
-        ("ijcnn1", 10_000, {"n_levels": 1}, dm.SVMClassifier(C=32.0, random_state=0)),
+        ("ijcnn1", 10_000, {"n_levels": 1}, dm.SVMClassifier(fit_intercept=False, C=32.0, random_state=0)),
         ("cod-rna", 16_000, {"n_levels": 2}, dm.ODMClassifier(lam=1e5, random_state=0)),
     ):
         A, _, a, _ = draw(name, n)
@@ -143,7 +143,9 @@ def committee():
     A, B, a, b = draw("ijcnn1", 20_000)
     for rule in ("naive", "bcm", "early"):
         strategy = dm.DivideAndConquer(prediction=rule)
-        machine = dm.SVMClassifier(**HINGE["ijcnn1"], **PARTS_16, strategy=strategy, stop_level=2).fit(A, a)
+        machine = dm.SVMClassifier(
+            fit_intercept=False, **HINGE["ijcnn1"], **PARTS_16, strategy=strategy, stop_level=2
+        ).fit(A, a)
         yield rule, percent(machine, B, b)
     clusters, positive = machine._router.rule.assign(A), a == a.max()
     numbers = np.unique(clusters)
@@ -158,7 +160,7 @@ def claimed(X, positive, X_test):
     """Probabilities of a member by Platt's method in full, or by the share of the rows if a fold lacks a class."""
     if min(positive.sum(), (~positive).sum()) < 3:
         return np.full(len(X_test), (positive.sum() + 1) / (len(positive) + 2))
-    machine = dm.SVMClassifier(**HINGE["ijcnn1"], random_state=0)
+    machine = dm.SVMClassifier(fit_intercept=False, **HINGE["ijcnn1"], random_state=0)
     return CalibratedClassifierCV(machine, cv=3, ensemble=False).fit(X, positive).predict_proba(X_test)[:, 1]
 
 
@@ -272,7 +274,7 @@ def blocks_of_neighbours():
             ratios.append(ours / values_of(machine.fit(A, a), len(a)))
     yield f"ODM, {len(ratios)} fits of 8,000 rows", f"{min(ratios):.2f} to {max(ratios):.2f} times"
     A, _, a, _ = draw(COVTYPE, 20_000)
-    machine = dm.SVMClassifier(C=32.0, gamma=32.0, tol=0.03, random_state=0)
+    machine = dm.SVMClassifier(fit_intercept=False, C=32.0, gamma=32.0, tol=0.03, random_state=0)
     ours = values_of(machine.fit(A, a), len(a))
     with replaced(blocks, "deal_neighbours", at_random):
         others = values_of(machine.fit(A, a), len(a))
@@ -290,7 +292,7 @@ def rows_that_rest():
     problems = {**HINGE, "SUSY-30k": {"C": 1.0}, "phishing": {"C": 10.0}, COVTYPE: {"C": 32.0, "gamma": 32.0}}
     for name, parameters in problems.items():
         A, _, a, _ = draw(name, 8000 if name == "phishing" else 20_000)
-        machine = dm.SVMClassifier(**parameters, tol=0.003, random_state=0)
+        machine = dm.SVMClassifier(fit_intercept=False, **parameters, tol=0.003, random_state=0)
         ours, ratios = values_of(machine.fit(A, a), len(a)), []
         for way, settings in others.items():
             with replaced(BlockCoordinateDescent, "shrinking", ShrinkingRule(**settings)):

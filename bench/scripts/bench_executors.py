@@ -106,8 +106,15 @@ def predictors():
     of one cluster.
     """
     for n_vectors, repeats in ((1000, 3), (20_000, 1)):
-        yield f"{n_vectors:,} support vectors", n_vectors, repeats, dm.SVMClassifier(C=1e-3, gamma=1.0)
-    early = dm.SVMClassifier(strategy="dc", C=1.0, gamma=1.0, stop_level=1, n_levels=1, branching=16, random_state=0)
+        yield (
+            f"{n_vectors:,} support vectors",
+            n_vectors,
+            repeats,
+            dm.SVMClassifier(fit_intercept=False, C=1e-3, gamma=1.0),
+        )
+    early = dm.SVMClassifier(
+        fit_intercept=False, strategy="dc", C=1.0, gamma=1.0, stop_level=1, n_levels=1, branching=16, random_state=0
+    )
     yield '"dc", early, 16 clusters', 100_000, 3, early
 
 
@@ -160,8 +167,8 @@ def dealt(way, folder):
     spark = session(2, folder, connect=way == "connect")
     frame = spark.read.parquet(f"{folder}/rows.parquet")
     for name, machine in (
-        ("hinge", dm.SVMClassifier(C=1.0, tol=1e-6, random_state=0)),
-        ("squared hinge", dm.SVMClassifier(C=1.0, loss="squared_hinge", tol=1e-6, random_state=0)),
+        ("hinge", dm.SVMClassifier(fit_intercept=False, C=1.0, tol=1e-6, random_state=0)),
+        ("squared hinge", dm.SVMClassifier(fit_intercept=False, C=1.0, loss="squared_hinge", tol=1e-6, random_state=0)),
         ("ODM", dm.ODMClassifier(lam=1e4, tol=1e-6, random_state=0)),
     ):
         expected = clone(machine).set_params(strategy=dm.Exact(across_shards=False)).fit(X, y)

@@ -127,7 +127,7 @@ def kernels(n, tried):
     found = []
     for name, (gamma, C, features, rounds) in tried.items():
         A, B, a, b = sample(name, n)
-        exact = dm.SVMClassifier(C=C, gamma=gamma, loss="squared_hinge", random_state=0).fit(A, a)
+        exact = dm.SVMClassifier(fit_intercept=False, C=C, gamma=gamma, loss="squared_hinge", random_state=0).fit(A, a)
         sites = dm.GossipSVMClassifier(
             loss_function="squared_hinge", compression="quantised", alpha=1 / (2 * C * n), max_iter=rounds
         )
@@ -146,7 +146,12 @@ def kernels_by_admm(n):
     for name, (gamma, C, features, rounds, rho) in ADMM_KERNELS.items():
         A, B, a, b = sample(name, n)
         exact = max(
-            (dm.SVMClassifier(C=c, gamma=g, loss=loss, random_state=0).fit(A, a).score(B, b), g, c, loss)
+            (
+                dm.SVMClassifier(fit_intercept=False, C=c, gamma=g, loss=loss, random_state=0).fit(A, a).score(B, b),
+                g,
+                c,
+                loss,
+            )
             for g, c, loss in GRID
         )
         admm = ConsensusADMM(rho=rho, tol=1e-3, compression=Logarithmic())

@@ -304,7 +304,10 @@ def machines():
         landmarks = {"n_landmarks": 500} if strategy == "landmark" else {}
         yield f"{strategy}, ODM", dm.ODMClassifier(strategy=strategy, lam=1e4, random_state=0, **landmarks)
         loss = "squared_hinge" if strategy == "landmark" else "hinge"
-        yield f"{strategy}, {loss}", dm.SVMClassifier(strategy=strategy, C=1.0, loss=loss, random_state=0, **landmarks)
+        yield (
+            f"{strategy}, {loss}",
+            dm.SVMClassifier(fit_intercept=False, strategy=strategy, C=1.0, loss=loss, random_state=0, **landmarks),
+        )
     for solver in ("newton", "svrg", "dsvrg"):
         yield f"linear {solver}, ODM", dm.LinearODMClassifier(solver=solver, lam=1.0, random_state=0)
 

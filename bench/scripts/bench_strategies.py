@@ -31,7 +31,7 @@ def machine(family, X, factor, **options):
     gamma = factor / (X.shape[1] * X.var())
     if family == "ODM":
         return ODMClassifier(gamma=gamma, random_state=0, **options)
-    return SVMClassifier(C=32.0, gamma=gamma, random_state=0, **options)
+    return SVMClassifier(fit_intercept=False, C=32.0, gamma=gamma, random_state=0, **options)
 
 
 def to_the_gap(names, limit):

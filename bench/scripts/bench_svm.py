@@ -32,7 +32,9 @@ GRID = [2.0**k for k in (-10, -6, 1, 6, 10)]
 INTEL = intel_svc()
 SOLVERS = {
     "dimargin": lambda C, gamma, tol: SVMClassifier(C=C, gamma=gamma, tol=tol, fit_intercept=True, random_state=0),
-    "dimargin, bias-free": lambda C, gamma, tol: SVMClassifier(C=C, gamma=gamma, tol=tol, random_state=0),
+    "dimargin, bias-free": lambda C, gamma, tol: SVMClassifier(
+        fit_intercept=False, C=C, gamma=gamma, tol=tol, random_state=0
+    ),
     "scikit-learn-intelex": lambda C, gamma, tol: INTEL(C=C, gamma=gamma, tol=tol, cache_size=2000),
     "scikit-learn-intelex, 200 MB": lambda C, gamma, tol: INTEL(C=C, gamma=gamma, tol=tol),
     "LIBSVM": lambda C, gamma, tol: SVC(C=C, gamma=gamma, tol=tol, cache_size=2000),

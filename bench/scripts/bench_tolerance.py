@@ -24,8 +24,8 @@ def machines(X):
     return {
         "ODM": ODMClassifier(random_state=0),
         "ODM, lam=1e7": ODMClassifier(lam=1e7, gamma=4 * scale, random_state=0),
-        "SVM, C=1": SVMClassifier(random_state=0),
-        "SVM, C=100": SVMClassifier(C=100.0, gamma=4 * scale, random_state=0),
+        "SVM, C=1": SVMClassifier(fit_intercept=False, random_state=0),
+        "SVM, C=100": SVMClassifier(fit_intercept=False, C=100.0, gamma=4 * scale, random_state=0),
     }
 
 

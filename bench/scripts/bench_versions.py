@@ -79,7 +79,7 @@ def landmark(n_landmarks, gamma, lam):
 def predicting():
     X, y = load("ijcnn1")
     X = scaled(X)
-    return partial(dm.SVMClassifier(C=32.0, gamma=2.0, random_state=0).fit(X, y).predict, X)
+    return partial(dm.SVMClassifier(fit_intercept=False, C=32.0, gamma=2.0, random_state=0).fit(X, y).predict, X)
 
 
 def newton():
@@ -89,7 +89,7 @@ def newton():
 
 
 def against_the_rest():
-    machine = dm.SVMClassifier(C=8.0, gamma=0.03, random_state=0)
+    machine = dm.SVMClassifier(fit_intercept=False, C=8.0, gamma=0.03, random_state=0)
     if "multi_class" in machine.get_params():  # without it each class was always trained against the rest
         machine.set_params(multi_class="one_vs_rest")
     return fit_all(machine, "usps")
@@ -158,7 +158,7 @@ def on_spark(name):
 
 
 def svm(**options):
-    return dm.SVMClassifier(random_state=0, **options)
+    return dm.SVMClassifier(fit_intercept=False, random_state=0, **options)
 
 
 DSVRG = dm.LinearODMClassifier(solver="dsvrg", lam=64.0, theta=0.1, upsilon=0.5, random_state=0)

@@ -74,7 +74,7 @@ def misbehaving(**parameters):
 
 
 def exact(random_state):
-    return dm.SVMClassifier(C=10.0, gamma=2.0, strategy="exact", random_state=random_state)
+    return dm.SVMClassifier(fit_intercept=False, C=10.0, gamma=2.0, strategy="exact", random_state=random_state)
 
 
 def tree(random_state):

@@ -131,7 +131,7 @@ def test_every_parameter_is_a_flag(dimargin, csv, tmp_path):
     [
         (["--loss", "hinge", "--fit-intercept"], "hinge", True),
         (["--loss", "hinge", "--no-fit-intercept"], "hinge", False),
-        (["--loss", "squared_hinge"], "squared_hinge", False),
+        (["--loss", "squared_hinge"], "squared_hinge", True),
     ],
 )
 def test_a_support_vector_machine(dimargin, csv, tmp_path, flags, loss, intercept):

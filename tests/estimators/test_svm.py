@@ -33,7 +33,7 @@ def moons():
 def test_optimality_conditions_on_a_gram_matrix_of_another_library(moons, loss, C, n):
     X, y = moons[0][:n], np.where(moons[1][:n] == 1, 1.0, -1.0)
     weights = np.random.default_rng(0).uniform(0.5, 2, n)
-    machine = SVMClassifier(C=C, loss=loss, gamma=2.0, tol=1e-8, random_state=0).fit(X, y, weights)
+    machine = SVMClassifier(C, loss, fit_intercept=False, gamma=2.0, tol=1e-8, random_state=0).fit(X, y, weights)
     g = np.zeros(n)
     g[machine.support_] = machine.dual_coef_[0] * y[machine.support_]
     margins = y * (rbf_kernel(X, gamma=2.0) @ (y * g))
@@ -72,12 +72,16 @@ def test_the_certificate_is_of_the_model_s_own_intercept(moons):
     assert machine.certify(*moons).duality_gap_ > 5 * gap
 
 
-def test_intercepts_of_partitions_are_averaged(moons):
-    parameters = {"C": 5.0, "gamma": 2.0, "fit_intercept": True, "random_state": 0}
-    tree = SVMClassifier(**parameters, strategy="diodm", n_levels=1, branching=2, stop_level=1).fit(*moons)
-    exact = SVMClassifier(**parameters).fit(*moons)
-    assert tree.intercept_ != 0 and abs(tree.intercept_ - exact.intercept_) < 0.3
-    assert tree.score(*moons) > exact.score(*moons) - 0.02
+@pytest.mark.parametrize("strategy", ["diodm", "dc", "cascade", "dip"])
+def test_models_of_parts_have_no_intercept_and_the_last_one_has(moons, strategy):
+    parameters = {"C": 5.0, "gamma": 60.0, "strategy": strategy, "n_levels": 2, "random_state": 0}
+    early = SVMClassifier(stop_level=2, **parameters).fit(*moons)
+    without = SVMClassifier(stop_level=2, fit_intercept=False, **parameters).fit(*moons)
+    assert_array_equal(early.decision_function(moons[0]), without.decision_function(moons[0]))
+    assert early.intercept_ == 0
+    last, exact = SVMClassifier(**parameters).fit(*moons), SVMClassifier(C=5.0, gamma=60.0, tol=1e-6).fit(*moons)
+    assert abs(last.intercept_ - exact.intercept_) < 0.02 and last.certificate_ == "global"
+    assert exact.objective_ <= last.objective_ * (1 + 1e-6) <= exact.objective_ * (1 + 1.1e-3)
 
 
 def test_a_fit_goes_on_from_the_previous_one(moons):
@@ -297,9 +301,9 @@ def test_text_stays_sparse(data_folder):
 @pytest.mark.parametrize(
     ("parameters", "n", "settings"),
     [
-        ({}, 20_000, ["loss='squared_hinge'"]),
-        ({"fit_intercept": True}, 20_000, ["loss='squared_hinge'", "fit_intercept=False"]),
-        ({"loss": "squared_hinge"}, 20_000, []),
+        ({"fit_intercept": False}, 20_000, ["loss='squared_hinge'"]),
+        ({}, 20_000, ["loss='squared_hinge'", "fit_intercept=False"]),
+        ({"loss": "squared_hinge", "fit_intercept": False}, 20_000, []),
         ({"tol": 0.9}, 20_000, None),  # not far from it
         ({"kernel": lambda X, Z: X @ Z.T}, 20_000, None),
         ({}, 500, None),

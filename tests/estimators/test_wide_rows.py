@@ -76,7 +76,7 @@ def test_gamma_is_that_of_all_columns():
     variance = (TRAIN**2).sum() / (120.0 * WIDTH) - mean**2
     for word, gamma in (("scale", 1 / (WIDTH * variance)), ("auto", 1 / WIDTH)):
         named, number = (dm.SVMClassifier(gamma=own).fit(wide(TRAIN), Y) for own in (word, gamma))
-        assert_allclose(values(named, wide(NARROW)), values(number, wide(NARROW)), rtol=1e-6)
+        assert_allclose(values(named, wide(NARROW)), values(number, wide(NARROW)), rtol=1e-6, atol=1e-7)
     search = dm.ODMClassifierCV(param_grid={"gamma": ["scale"], "lam": [1e3, 1e4]}, random_state=0).fit(wide(TRAIN), Y)
     alone = dm.ODMClassifier(tol=0.01, random_state=0, **search.best_params_).fit(wide(TRAIN), Y)
     assert_array_equal(values(search, wide(NARROW)), values(alone, wide(NARROW)))

@@ -54,7 +54,11 @@ def test_the_model_weighs_local_machines_by_mass(level):
     np.testing.assert_array_equal(found.indices, np.arange(8))
     np.testing.assert_array_equal(found.coefficients, labels * share)
     np.testing.assert_array_equal(found.vectors, X)
-    np.testing.assert_array_equal(found.intercept, [(1 * 2.0 + 3 * 6.0) / 4.0])
+
+
+def test_the_whole_problem_keeps_its_intercept():
+    whole = level_of(solved(8.0, 0.25, np.arange(8), 8.0, 2.0, 8.0))
+    np.testing.assert_array_equal(model(whole, 8.0).intercept, [2.0])
 
 
 def test_a_model_holds_support_vectors_in_the_order_of_their_indices():
@@ -73,7 +77,6 @@ def test_pieces_of_the_whole_add_up():
     )
     found = model(pieces, 8.0)
     np.testing.assert_array_equal(found.coefficients, blobs(8)[1])
-    np.testing.assert_array_equal(found.intercept, [(3 * 2.0 + 5 * 6.0) / 8.0])
     objectives = average(pieces, 8.0)
     assert objectives.primal == [12.0] and objectives.relative_gap == [0.25]
 

@@ -116,8 +116,8 @@ def theorems_2_and_3(machine: SVMClassifier, split: Split) -> dict[str, float]:
     }
 
 
-def _optimum(machine: Any, split: Split, **parameters: Any) -> SVMClassifier:
-    exact = SVMClassifier(strategy="exact", tol=_REFERENCE_TOL, random_state=0, **parameters)
+def _optimum(machine: Any, split: Split, fit_intercept: bool = False) -> SVMClassifier:
+    exact = SVMClassifier(fit_intercept=fit_intercept, strategy="exact", tol=_REFERENCE_TOL, random_state=0)
     exact.set_params(**{name: getattr(machine, name) for name in _OF_PROBLEM})
     exact.fit(split.X, split.y)
     return exact

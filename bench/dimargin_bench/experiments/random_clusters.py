@@ -48,7 +48,7 @@ class RandomClusters(ClassifierMixin, BaseEstimator):
         order = np.lexsort((np.random.default_rng(self.random_state).random(len(y)), signs))
         part = np.empty(len(y), dtype=np.int64)
         part[order] = np.arange(len(y)) % self.n_clusters
-        local = SVMClassifier(C=self.C, gamma=self.gamma, strategy="exact", random_state=0)
+        local = SVMClassifier(fit_intercept=False, C=self.C, gamma=self.gamma, strategy="exact", random_state=0)
         signed, gap = np.zeros(len(y)), 0.0
         for k in range(self.n_clusters):
             rows = np.flatnonzero(part == k)

@@ -28,18 +28,28 @@ def split():
 def clusters_of(split, n_clusters, C=2.0, gamma=2.0, **options):
     strategy = BoundedDivideAndConquer(**options)
     machine = dm.SVMClassifier(
-        C=C, gamma=gamma, strategy=strategy, branching=n_clusters, n_levels=1, stop_level=1, tol=1e-6, random_state=0
+        fit_intercept=False,
+        C=C,
+        gamma=gamma,
+        strategy=strategy,
+        branching=n_clusters,
+        n_levels=1,
+        stop_level=1,
+        tol=1e-6,
+        random_state=0,
     )
     return machine.fit(split.X, split.y)
 
 
 def optimum_of(split, C=2.0, gamma=2.0):
-    machine = dm.SVMClassifier(C=C, gamma=gamma, strategy="exact", tol=1e-6, random_state=0)
+    machine = dm.SVMClassifier(fit_intercept=False, C=C, gamma=gamma, strategy="exact", tol=1e-6, random_state=0)
     return machine.fit(split.X, split.y)
 
 
 def test_support_vectors_are_compared_with_those_of_the_optimum(split):
-    exact = dm.SVMClassifier(C=3.0, gamma=2.0, strategy="exact", tol=1e-6, random_state=0).fit(split.X, split.y)
+    exact = dm.SVMClassifier(fit_intercept=False, C=3.0, gamma=2.0, strategy="exact", tol=1e-6, random_state=0).fit(
+        split.X, split.y
+    )
     assert support_vectors(exact, split) == {"support_precision": 1.0, "support_recall": 1.0, "partitions": 1}
     dropped, extra = exact.support_[:5], np.setdiff1d(np.arange(200), exact.support_)[:10]
     n_support = len(exact.support_)
@@ -58,12 +68,14 @@ def test_theorem_1_bounds_the_distance_of_random_parts(split):
     assert max(np.ptp(counts, axis=1)) == 1
     signs, gap = 2.0 * split.y - 1, 0.0
     for k in range(3):
-        own = dm.SVMClassifier(C=2.0, gamma=2.0, strategy="exact", random_state=0).fit(
+        own = dm.SVMClassifier(fit_intercept=False, C=2.0, gamma=2.0, strategy="exact", random_state=0).fit(
             split.X[part == k], signs[part == k]
         )
         gap += own.objective_ - own.dual_objective_
     outside = (rbf_kernel(split.X, gamma=2.0) * (part[:, None] != part)).sum()
-    optimum = dm.SVMClassifier(C=2.0, gamma=2.0, strategy="exact", tol=1e-5, random_state=0).fit(split.X, split.y)
+    optimum = dm.SVMClassifier(fit_intercept=False, C=2.0, gamma=2.0, strategy="exact", tol=1e-5, random_state=0).fit(
+        split.X, split.y
+    )
     assert found["bound"] == pytest.approx(gap + 2.0**2 * outside / 2, rel=1e-6)
     assert found["bound_ratio"] == found["bound"] / found["difference"]
     assert found["distance"] == pytest.approx(found["difference"] / optimum.dual_objective_, rel=1e-6)
@@ -120,7 +132,9 @@ def test_theorem_2_screens_rows_only_where_clusters_hardly_interact(split):
 
 
 def test_the_seconds_of_levels_add_up_to_those_of_the_history(split):
-    machine = dm.SVMClassifier(strategy="dc", n_levels=2, branching=2, random_state=0).fit(split.X, split.y)
+    machine = dm.SVMClassifier(fit_intercept=False, strategy="dc", n_levels=2, branching=2, random_state=0).fit(
+        split.X, split.y
+    )
     found = seconds_of_levels(machine, split)
     assert found.keys() == {f"{what}_{level}" for what in ("clustering", "training") for level in (0, 1, 2)}
     assert sum(found.values()) == pytest.approx(sum(entry["seconds"] for entry in machine.history_))

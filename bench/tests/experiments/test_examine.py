@@ -21,7 +21,9 @@ def split():
 
 @pytest.mark.parametrize("kernel", [{"gamma": 2.0}, {"gamma": "scale"}, {"kernel": "linear"}, POLYNOMIAL])
 def test_the_dual_objective_is_the_machines_own(split, kernel):
-    machine = dm.SVMClassifier(C=3.0, strategy="exact", random_state=0, **kernel).fit(split.X, split.y)
+    machine = dm.SVMClassifier(fit_intercept=False, C=3.0, strategy="exact", random_state=0, **kernel).fit(
+        split.X, split.y
+    )
     assert dual_objective(machine, split)["dual_objective"] == pytest.approx(machine.dual_objective_, rel=1e-6)
 
 

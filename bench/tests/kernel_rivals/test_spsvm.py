@@ -25,7 +25,7 @@ def test_all_rows_as_basis_make_the_exact_machine(n):
     X, labels = blobs(n)
     y = labels[0]
     machine = SpSVM(n_basis=n, n_candidates=1, C=C, gamma=GAMMA, random_state=0).fit(X, y)
-    exact = SVMClassifier(loss="squared_hinge", C=C, gamma=GAMMA, tol=1e-9).fit(X, y)
+    exact = SVMClassifier(fit_intercept=False, loss="squared_hinge", C=C, gamma=GAMMA, tol=1e-9).fit(X, y)
     assert_allclose(machine.objective_, exact.objective_, rtol=1e-5)
     assert_allclose(machine.decision_function(X), exact.decision_function(X), atol=1e-3)
     assert sorted(machine.basis_) == list(range(n))
@@ -52,7 +52,7 @@ def test_coefficients_minimise_the_primal_on_the_basis(rows, offset):
 
 def test_more_basis_rows_come_near_the_exact_objective(rows):
     X, y = rows
-    exact = SVMClassifier(loss="squared_hinge", C=C, gamma=GAMMA).fit(X, y).objective_
+    exact = SVMClassifier(fit_intercept=False, loss="squared_hinge", C=C, gamma=GAMMA).fit(X, y).objective_
     found = [SpSVM(n_basis=n, C=C, gamma=GAMMA, random_state=0).fit(X, y).objective_ for n in (10, 40, 160)]
     assert found == sorted(found, reverse=True) and exact <= found[-1] < 1.1 * exact
 

@@ -22,8 +22,8 @@ class SVMClassifier(MulticlassKernelClassifier):
 
     Minimises ``1/2 |w|^2 + C sum_i s_i (1 - m_i)_+`` (``loss="squared_hinge"``: ``(1 - m_i)_+^2``)
     over margins ``m_i = y_i f(x_i)``, where ``s_i`` is the weight of row i. The decision function
-    has no intercept, as in the DC-SVM paper (equation 1), or an unregularised one, as in LIBSVM and
-    scikit-learn's SVC. Every model carries a certificate, the relative duality gap.
+    has an unregularised intercept, as in LIBSVM and scikit-learn's SVC, or none, as in the DC-SVM
+    paper (equation 1). Every model carries a certificate, the relative duality gap.
 
     For K classes, there is ``n_outputs = 1`` binary problem if K = 2. Else there are
     ``K (K - 1) / 2``, one for each pair with its second class as the positive one, or K, one
@@ -34,11 +34,11 @@ class SVMClassifier(MulticlassKernelClassifier):
     C : float, default=1.0
         Weight of the loss of each row; larger is less regularised.
     loss : {"hinge", "squared_hinge"}, default="hinge"
-    fit_intercept : bool, default=False
-        Whether the decision function has an unregularised intercept. True gives the model of LIBSVM
-        and SVC, which are one against one for more than two classes. Far from all support vectors,
-        only the intercept determines the prediction, which costs accuracy if partitions have models
-        of their own.
+    fit_intercept : bool, default=True
+        Whether the decision function has an unregularised intercept, as in LIBSVM and SVC. The
+        papers' machines have none, nor have the models that strategies put together of parts, above
+        level 0: far from all support vectors, only the intercept determines the prediction, which
+        cost such models up to six percentage points of accuracy (docs/guide/trees.md).
     %(kernel, gamma, degree, coef0)s
     %(multi_class)s
     %(strategy, branching, n_levels, n_landmarks, stop_level, tol, max_iter, max_time, class_weight, warm_start)s
@@ -52,7 +52,7 @@ class SVMClassifier(MulticlassKernelClassifier):
     ----------
     %(classes_, n_features_in_, feature_names_in_, support_, support_vectors_, dual_coef_)s
     intercept_ : ndarray of shape (n_outputs,)
-        Zeros without `fit_intercept`.
+        Zeros without `fit_intercept`, and above level 0.
     %(coef_)s
     %(n_support_, objective_, duality_gap_, certificate_, status_, n_iter_, history_)s
 
@@ -84,7 +84,7 @@ class SVMClassifier(MulticlassKernelClassifier):
 
     C: float = 1.0
     loss: str = "hinge"
-    fit_intercept: bool = False
+    fit_intercept: bool = True
     kernel: str | KernelFunction = "rbf"
     gamma: str | float = "scale"
     degree: int = 3

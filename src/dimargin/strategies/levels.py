@@ -26,14 +26,20 @@ from dimargin.strategies.strategy import LevelModel, Outcome, Training, level_en
 def solve_level(
     training: Training, level: int, parts: Shards[Part], tol: float, mass: float | None = None
 ) -> Level[Summary]:
-    """Solve the local problems of a level in parallel, each from its warm start to `tol`, and report it."""
+    """Solve the local problems of a level in parallel, each from its warm start to `tol`, and report it.
+
+    Above level 0 they have no intercept, because the model of a level is put together of those of
+    its parts: far from the support vectors of a part, its intercept alone would speak. The
+    coefficients are then a start of level 0 that the solver first makes feasible.
+    """
     alone, progress = parts.n_shards == 1, training.progress
     progress.level_begin(level, None if alone else parts.n_shards)
     limits = replace(training.limits, tol=tol)
     if alone:
         limits = replace(limits, stop_requested=progress.check)
     last = level == training.shape.stop_level
-    return solve_parts(training, parts, limits, level, mass=mass, done=progress.task_end, machines=last)
+    own, done = level == 0, progress.task_end
+    return solve_parts(training, parts, limits, level, mass=mass, intercept=own, done=done, machines=last)
 
 
 def joined_starts(parts: Sequence[Part], rescale: bool) -> Part:
@@ -63,28 +69,22 @@ def average(level: Level[Summary], total: float) -> Objectives:
 def model(level: Level[Summary], total: float, rule: KernelClusters | None = None) -> LevelModel:
     """Return ``f = sum_k (W_k / W) f_k`` as one set of coefficients: a mean, or a sum if each part has mass W.
 
-    Intercepts are averaged by mass or, if each part has mass W, by the weight of its rows. With a
-    rule that assigns rows to parts, each part keeps its own intercept.
+    Only the machine of the whole problem has an intercept; those of parts are zero.
     """
     found = [part.machine for part in level.results if part.machine is not None]
     if len(found) < len(level.results):
         found = level.parts.collect(machine_of, total)
     order = np.argsort(np.concatenate([machine.indices for machine in found]))
-    intercepts = np.array([machine.intercept for machine in found])
     router = None
     if rule is not None:
         clusters = np.repeat(np.arange(len(found)), [len(machine.indices) for machine in found])
-        router, intercept = Router(rule, clusters[order], intercepts=intercepts), np.zeros(intercepts.shape[1])
-    else:
-        each_is_whole = sum(part.mass for part in level.results) > 1.5 * total
-        share = np.array([part.weight if each_is_whole else part.mass for part in level.results])
-        intercept = share / share.sum() @ intercepts
+        router = Router(rule, clusters[order])
     return LevelModel(
         np.concatenate([machine.indices for machine in found])[order],
         np.concatenate([machine.coefficients for machine in found], axis=1)[:, order],
         np.concatenate([machine.labels for machine in found], axis=1)[:, order],
         found[0].vectors if len(found) == 1 else stacked([machine.vectors for machine in found])[order],
-        intercept,
+        np.sum([machine.intercept for machine in found], axis=0),
         router,
     )
 

@@ -33,6 +33,7 @@ class Plan:
     gram: int  # Bytes of a task for a factored kernel matrix, for any number of threads.
     n_threads: int  # Number of threads of a task.
     mass: float | None = None  # Weight that every part represents in its loss; None for the part's own.
+    intercept: bool = True  # Whether parts have an intercept, if their machine has one.
     wrap_solver: SolverWrapper | None = None
     exact: type[DualSolver[Any]] = ExactSolver
 
@@ -44,11 +45,13 @@ class Plan:
         limits: Limits,
         *index: int,
         mass: float | None = None,
+        intercept: bool = True,
         wrap_solver: SolverWrapper | None = None,
     ) -> Plan:
         """Return the plan for some parts, which share the threads and the cache of a machine."""
-        shares = training.cache // parts.n_together, training.cache // parts.n_shards
-        return cls(limits, training.random_state, index, *shares, parts.n_threads, mass, wrap_solver, training.solver)
+        cache, gram = training.cache // parts.n_together, training.cache // parts.n_shards
+        seed, n_threads, exact = training.random_state, parts.n_threads, training.solver
+        return cls(limits, seed, index, cache, gram, n_threads, mass, intercept, wrap_solver, exact)
 
     def solver(self, *number: int) -> DualSolver[Any]:
         """Return the exact solver, seeded for a position in the computation."""
@@ -96,6 +99,7 @@ def solve_parts(
     limits: Limits,
     *index: int,
     mass: float | None = None,
+    intercept: bool = True,
     done: Callable[[int], None] | None = None,
     wrap_solver: SolverWrapper | None = None,
     machines: bool = False,
@@ -104,7 +108,8 @@ def solve_parts(
 
     The summaries have the machines of the parts if `machines` is true.
     """
-    solved = parts.map(solve_part, Plan.of(training, parts, limits, *index, mass=mass, wrap_solver=wrap_solver), done)
+    plan = Plan.of(training, parts, limits, *index, mass=mass, intercept=intercept, wrap_solver=wrap_solver)
+    solved = parts.map(solve_part, plan, done)
     return Level(index[0], solved.collect(summarise, training.facts.total if machines else None), solved)
 
 
@@ -113,6 +118,8 @@ def solve_part(part: Part, plan: Plan) -> Solved:
     problem, exact = part.with_threads(plan.n_threads).problem, plan.solver(part.first_index)
     if plan.mass is not None:
         problem = replace(problem, mass=plan.mass)
+    if not plan.intercept:
+        problem = replace(problem, intercept=False)
     solver = exact if plan.wrap_solver is None else plan.wrap_solver(exact)
     return Solved.of(part, solve(problem, solver, part.dual, plan.limits))
 

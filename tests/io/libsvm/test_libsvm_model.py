@@ -97,7 +97,7 @@ def test_one_vs_one_of_scikit_learn_has_a_form(tmp_path, machine):
     model = dm.from_libsvm(tmp_path / "m")
     assert_allclose(model.decision_values(sp.csr_array(X)), values, atol=1e-9)
     assert (model.predict(X) == labels).all() and model.labels.tolist() == [-2, 0, 5, 9]
-    assert np.mean(labels == several.predict(X)) > 0.99  # votes; scikit-learn's break ties by decision values
+    assert np.mean(labels == several.predict(X)) > 0.98  # votes; scikit-learn's break ties by decision values
     kept = model.support_vectors.toarray()
     if isinstance(machine, dm.SVMClassifier):  # of which each is stored once, under its class
         assert len(np.unique(kept, axis=0)) == len(kept)
@@ -122,7 +122,7 @@ def test_pairs_of_one_machine_have_a_form(tmp_path, machine):
     model = dm.from_libsvm(tmp_path / "m")
     assert (model.predict(X) == labels).all() and model.labels.tolist() == [-2, 0, 5, 9]
     assert model.n_support.tolist() == machine.n_support_.tolist()
-    assert np.mean(labels == machine.predict(X)) > 0.99  # LIBSVM breaks ties of votes by the order of the labels
+    assert np.mean(labels == machine.predict(X)) > 0.98  # LIBSVM breaks ties of votes by the order of the labels
     with pytest.raises(ValueError, match="laplacian"):
         dm.to_libsvm(machine.set_params(kernel="laplacian").fit(X, y), tmp_path / "m")
 
