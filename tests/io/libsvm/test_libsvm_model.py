@@ -127,6 +127,28 @@ def test_pairs_of_one_machine_have_a_form(tmp_path, machine):
         dm.to_libsvm(machine.set_params(kernel="laplacian").fit(X, y), tmp_path / "m")
 
 
+@pytest.mark.parametrize(
+    ("kernel", "shown"),
+    [
+        ({"kernel": "linear"}, "linear"),
+        ({"gamma": 0.25}, "rbf (gamma 0.25)"),
+        ({"kernel": "poly", "gamma": 0.5, "degree": 2, "coef0": 1.0}, "poly (gamma 0.5, degree 2, coef0 1)"),
+    ],
+)
+def test_a_model_is_shown_in_a_line_and_scored(tmp_path, kernel, shown):
+    X, y = rows(3)
+    y = np.array([5, -2, 9])[y]
+    weights = np.random.default_rng(0).uniform(size=len(y))
+    machine = dm.SVMClassifier(**kernel).fit(X, y)
+    dm.to_libsvm(machine, tmp_path / "m")
+    model = dm.from_libsvm(tmp_path / "m")
+    n = int(model.n_support.sum())
+    assert repr(model) == f"<LibsvmModel: kernel {shown}, labels -2, 5, 9, {n:,} support vectors>"
+    right = model.predict(X) == y
+    assert model.score(X, y) == right.mean() > 0.5
+    assert model.score(X, y, weights) == pytest.approx(np.average(right, weights=weights))
+
+
 # ---- theirs, read by us ----------------------------------------------------------------------------------------------
 
 MODELS = {

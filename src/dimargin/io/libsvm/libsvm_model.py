@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.metrics import accuracy_score
 from sklearn.utils import check_array, gen_batches
 
 from dimargin.estimators.input_checks import check_finite
@@ -23,7 +24,7 @@ from dimargin.system.arrays import Floats, Indices
 from dimargin.system.threads import effective_n_threads
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LibsvmModel:
     r"""A classifier in the form of LIBSVM's text models.
 
@@ -68,6 +69,10 @@ class LibsvmModel:
     (True, [1, 0])
     >>> bool(abs(model.decision_values(X)[:, 0] - machine.decision_function(X)).max() < 1e-5)
     True
+    >>> model
+    <LibsvmModel: kernel rbf (gamma 0.90001), labels 1, 0, 30 support vectors>
+    >>> model.score(X, y) == machine.score(X, y)
+    True
     """
 
     kernel: Kernel | None
@@ -78,6 +83,17 @@ class LibsvmModel:
     support_vectors: Any
     zero_based: bool = False
     has_probabilities: bool = False
+
+    def __repr__(self) -> str:
+        """Return the kernel, the labels and the number of support vectors."""
+        kernel = self.kernel
+        name = "precomputed" if kernel is None else kernel.name
+        used = {"linear": (), "precomputed": (), "poly": ("gamma", "degree", "coef0")}.get(name, ("gamma",))
+        values = ", ".join(f"{one} {getattr(kernel, one):.5g}" for one in used)
+        labels, n_support = ", ".join(map(str, self.labels.tolist())), int(self.n_support.sum())
+        return (
+            f"<LibsvmModel: kernel {name}{values and f' ({values})'}, labels {labels}, {n_support:,} support vectors>"
+        )
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
@@ -151,6 +167,10 @@ class LibsvmModel:
             votes[:, a] += first
             votes[:, b] += ~first
         return np.asarray(self.labels[votes.argmax(axis=1)])
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Compute the accuracy of the predicted labels, as scikit-learn's classifiers do."""
+        return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
 
 
 def _of_columns(X: Any, columns: Indices) -> Floats:
