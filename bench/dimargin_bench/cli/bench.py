@@ -31,14 +31,17 @@ class BenchDisplay(Watcher):
             speed_estimate_period=_A_DAY,
         )  # fmt: skip
         self._task = self.progress.add_task("cells")
+        self._missing: set[str] = set()
 
     def begin(self, n_cells: int) -> None:
         """Start the bar."""
         self.progress.update(self._task, total=n_cells)
 
     def missing(self, data: str, reason: str, n_cells: int) -> None:
-        """Print which data set is missing, and shorten the bar."""
-        self._out.say(f"{data} is left out: {reason}")
+        """Print which data set is missing, once for all parts and numbers of rows, and shorten the bar."""
+        if (name := data.partition(",")[0]) not in self._missing:
+            self._missing.add(name)
+            self._out.say(f"{name} is left out: {reason}")
         self._shorten(n_cells)
 
     def end(self, cell: Cell, outcome: Outcome, is_known: bool) -> None:

@@ -51,6 +51,15 @@ def test_every_experiment_declares_cells_that_can_be_made():
             assert published <= names
 
 
+def test_what_is_missing_is_said_once_for_all_parts(dimargin, folder):
+    mine = write_moons(folder.parent / "mine.csv", 60)
+    chosen = [flag for part in ("table-2", "table-9") for flag in ("--part", part)]
+    status, _, err = dimargin("bench", "dcsvm", *chosen, "--only", "svc", "--data", mine, "--output", folder)
+    assert status == 0
+    said = [line.partition(" is left out:")[0] for line in err.splitlines() if " is left out:" in line]
+    assert sorted(said) == sorted(set(said)) and "covtype.libsvm.binary" in said
+
+
 def test_a_quick_run_with_a_file_of_ones_own(dimargin, folder):
     mine = write_moons(folder.parent / "mine.csv", 100)
     status, out, err = dimargin("bench", "dcsvm", "--quick", "--output", folder, "--data", mine, *FAST)
