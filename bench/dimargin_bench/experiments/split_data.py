@@ -20,6 +20,7 @@ from dimargin_bench.datasets.access import DataRows
 from dimargin_bench.datasets.access import load as load_by_name
 
 _WIDE = 1000  # features; sparse rows with fewer are kernel values faster as dense ones
+_MOST_BYTES = 2**33  # of dense rows; mnist8m would have fifty billion
 _TEST_SHARE = 0.2
 _NORMAL = re.compile(r"normal-(\d+)x(\d+)")
 # Left as they are. ijcnn1 was scaled by LIBSVM's makers, test rows by ranges of their own: so LIBSVM
@@ -173,8 +174,9 @@ def load_file(path: Path, label: str | None = None) -> tuple[Any, NDArray[Any]]:
 
 
 def _dense(X: Any) -> Any:
-    """Return sparse rows as dense ones, unless they are wide."""
-    return X.toarray() if sp.issparse(X) and X.shape[1] <= _WIDE else X
+    """Return sparse rows as dense ones, unless they are wide or would not fit into most memories."""
+    fits = sp.issparse(X) and X.shape[1] <= _WIDE and 8 * X.shape[0] * X.shape[1] <= _MOST_BYTES
+    return X.toarray() if fits else X
 
 
 def _labels(y: NDArray[Any]) -> NDArray[Any]:

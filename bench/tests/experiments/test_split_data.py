@@ -30,6 +30,14 @@ def test_without_test_rows_a_fifth_is_set_apart(moons):
     assert len(load("skin_nonskin", 40).y) == 40 and len(load("skin_nonskin", 10).y_test) == 10
 
 
+def test_rows_that_dense_would_not_fit_into_memory_stay_sparse():
+    few = sp.random_array((1_200_000, 900), density=1e-6, format="csr", random_state=0)  # dense: 8.6 GB
+    labels = np.arange(few.shape[0]) % 2
+    split = load("webspam", read=lambda name: DataRows(few, labels, None, None))
+    assert sp.issparse(split.X) and sp.issparse(split.X_test) and split.scaling == "[-1, 1]"
+    assert split.X.shape == (960_000, 900)
+
+
 def test_every_seed_has_a_split_and_rows_of_its_own(moons):
     assert len({load("skin_nonskin", seed=seed).digest for seed in (0, 1, 2)}) == 3
     drawn = [load("svmguide1", 40, seed=seed) for seed in (0, 1)]
