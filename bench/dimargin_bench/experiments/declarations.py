@@ -246,6 +246,9 @@ class Traces:
         Whether x is.
     pillars : bool, default=False
         Whether points stand on pillars in place of being joined.
+    boxes : bool, default=False
+        Whether box plots of the sites' values stand at some of the points, with whiskers from the
+        smallest to the largest.
     """
 
     title: str
@@ -256,6 +259,7 @@ class Traces:
     note: str = ""
     logarithmic: bool = False
     pillars: bool = False
+    boxes: bool = False
 
 
 @dataclass(frozen=True)

@@ -41,13 +41,9 @@ def of_sites(machine: Any, split: Split) -> dict[str, float]:
     found |= _of_predictions(_predictions(machine, split.X_test), machine, split)
     if isinstance(machine, ObservedSites):
         accuracies = 100 * np.array([_accuracies(machine, entry, split) for entry in machine.entries_])
-        lines = [of(accuracies, axis=1) for of in (np.max, np.mean, np.min)]
         seconds = [entry.seconds / machine.n_sites for entry in machine.entries_]
-        given.traces_ = {"profile": _trace(seconds, _PROFILE, lines)}
+        given.traces_ = {"profile": _trace(seconds, [f"site {k}" for k in range(machine.n_sites)], accuracies.T)}
     return found
-
-
-_PROFILE = ("best site", "mean of the sites", "worst site")
 
 
 def beside_the_optimum(machine: Any, split: Split) -> dict[str, float]:

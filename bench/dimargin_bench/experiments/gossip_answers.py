@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import statistics
+
 from dimargin.display.report.words import number
 from dimargin_bench.experiments.declarations import Method
 from dimargin_bench.experiments.experiment_run import PartResults, Record
@@ -65,7 +67,8 @@ def profiles(found: PartResults) -> str:
             f"{near_highest:g}%, and the smallest could be close to {near_lowest:g}%."]  # fmt: skip
     for record in found.records:
         if trace := record.outcome.traces.get("profile"):
-            best, mean, worst = trace["lines"]
+            moments = list(zip(*trace["lines"], strict=True))
+            best, mean, worst = ([of(one) for one in moments] for of in (max, statistics.mean, min))
             said.append(
                 f"{record.cell.data}, seed {record.cell.seed}: between {min(worst):.1f} and {max(best):.1f}%, from a "
                 f"mean of {mean[0]:.1f}% after the first iteration to {mean[-1]:.1f}% ({worst[-1]:.1f} to "

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from dimargin.display.report.svg import inline, page_style
+from dimargin.display.report.words import number
 from dimargin_bench.experiments.declarations import Curves, Figure, Traces
 from dimargin_bench.experiments.experiment_run import PartResults, Record
 from dimargin_bench.experiments.metrics import METRICS
@@ -29,6 +30,7 @@ _LOGARITHMIC = (ROWS, "seconds", "prediction_seconds", "kernel_evaluations", "su
 _POWERS_OF_TWO = ("partitions", "C", "gamma")
 _EXPONENTS = ("C", "gamma")  # Their ticks are 2^-10 and the like.
 _LONG = 10**2.5  # beyond which numbers at 1, 2 and 5 times every power of ten would cover one another
+_BOXES = 10  # box plots of a picture at most
 _MARKED = 60  # points of a line, beyond which markers would cover it
 Points = dict[str, list[tuple[float, float]]]
 Errors = dict[str, float]
@@ -274,7 +276,10 @@ def _lines_of_sites(figure: Traces, title: str, trace: Mapping[str, Any], name: 
     canvas: Any = Canvas(figsize=_SIZE, layout="constrained")
     ax = canvas.subplots()
     ax.grid(alpha=0.5, linewidth=0.6)
-    if names := trace.get("names"):
+    names = None if figure.boxes else trace.get("names")
+    if figure.boxes:
+        _draw_boxes(ax, trace)
+    elif names:
         _draw_named(ax, figure, trace)
     else:
         for k, line in enumerate(trace["lines"]):
@@ -285,11 +290,21 @@ def _lines_of_sites(figure: Traces, title: str, trace: Mapping[str, Any], name: 
     if figure.logarithmic:
         ax.set_xscale("log")
         ax.xaxis.set_major_formatter("{x:g}")
-    elif max(trace["x"]) == round(max(trace["x"])):
+    elif not figure.boxes and max(trace["x"]) == round(max(trace["x"])):
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     canvas.legend(loc="outside lower center", ncols=3 if names else 2, fontsize="small", frameon=False)
     lines = ", ".join(names) if names else f"{len(trace['lines'])} nodes"
     return inline(canvas, name, f"{figure.title}, {title}, for {lines}")
+
+
+def _draw_boxes(ax: Any, trace: Mapping[str, Any]) -> None:
+    """Draw box plots of the sites' values at some of the points; the median alone is seen where all are equal."""
+    places = np.unique(np.linspace(0, len(trace["x"]) - 1, _BOXES).round().astype(int))
+    values = [[line[k] for line in trace["lines"]] for k in places]
+    drawn = ax.boxplot(values, whis=(0, 100), showmeans=True, medianprops={"color": "C3"})
+    drawn["medians"][0].set_label("median of the sites")
+    drawn["means"][0].set_label("mean of the sites")
+    ax.set_xticks(range(1, len(places) + 1), [number(trace["x"][k], 2) for k in places], fontsize="small", rotation=40)
 
 
 def _draw_named(ax: Any, figure: Traces, trace: Mapping[str, Any]) -> None:
