@@ -6,8 +6,8 @@ This is Tresp's committee (Neural Computation, 2000) for classifiers. With membe
 
 A member's probabilities are fitted by Platt's maximum likelihood, with his smoothed targets, to its
 decision values on held-out rows, three folds of its cluster. There is one difference: a member
-without information (f_c = 0) must answer with the prior, so only the slope is fitted, and members'
-intercepts are not used:
+without information (f_c = 0) must answer with the prior, so only the slope is fitted, and members
+have no intercept:
 
     logit P_c(y|x) = logit P(y) + a_c f_c(x),   a_c >= 0
 
@@ -98,7 +98,8 @@ def _member_slopes(solved: Solved, value: tuple[Plan, Floats]) -> tuple[Floats, 
     for fold in range(3 if part.n_rows > 1 else 0):
         kept, held_out = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
         local = part.take(kept, part.problem.mass)
-        solution = solve(local.problem, plan.solver(part.first_index, fold), local.dual, plan.limits)
+        problem = replace(local.problem, intercept=False)  # As that of the member itself.
+        solution = solve(problem, plan.solver(part.first_index, fold), local.dual, plan.limits)
         values[:, held_out] = kernel.multiply(kept, labels[:, kept] * solution.dual, held_out)
         evaluations += solution.kernel_evaluations
     outputs = zip(values, labels, prior, strict=True)
