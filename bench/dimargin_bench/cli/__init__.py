@@ -5,4 +5,4 @@ from dimargin.cli.root import Command
 BENCH = Command(
     "dimargin_bench.cli.bench", "Run an experiment and write a page of results, beside the figures of its paper."
 )
-DATASETS = Command("dimargin_bench.cli.datasets", "List, find and fetch the data sets of the papers.")
+DATASETS = Command("dimargin_bench.cli.datasets", "List, find, fetch and convert the data sets of the papers.")
