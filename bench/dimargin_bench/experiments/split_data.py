@@ -20,7 +20,7 @@ from dimargin_bench.datasets.access import DataRows
 from dimargin_bench.datasets.access import load as load_by_name
 
 _WIDE = 1000  # features; sparse rows with fewer are kernel values faster as dense ones
-_MOST_BYTES = 2**33  # of dense rows; mnist8m would have fifty billion
+_MOST_BYTES = 2**33  # Dense rows of mnist8m would take fifty billion bytes.
 _TEST_SHARE = 0.2
 _NORMAL = re.compile(r"normal-(\d+)x(\d+)")
 # Left as they are. ijcnn1 was scaled by LIBSVM's makers, test rows by ranges of their own: so LIBSVM

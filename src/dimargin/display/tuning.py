@@ -116,7 +116,7 @@ class TuningDisplay:
 
         Parameters
         ----------
-        search : ODMClassifierCV
+        search : SVMClassifierCV or ODMClassifierCV
             The fitted search.
         rows, columns : str, default=None
             Parameters on the axes; by default "gamma" and "lam" or "C", else those that vary most.

@@ -34,7 +34,7 @@ class Router:
 
     rule: KernelClusters  # The clusters of the training rows.
     clusters: Indices  # The cluster of every support vector, of shape (n_vectors,).
-    intercepts: Floats | None = field(default=None, kw_only=True)  # Of the clusters, in older model files.
+    intercepts: Floats | None = field(default=None, kw_only=True)  # Only older models have intercepts of clusters.
 
     def take(self, index: Indices) -> Self:
         """Return the router for some of the vectors."""

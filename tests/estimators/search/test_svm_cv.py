@@ -1,13 +1,17 @@
 """SVMClassifierCV, and searches that go beyond the edges of their grid."""
 
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import make_moons
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
 import dimargin as dm
+from dimargin.estimators.fit_progress import Monitor, observed
 from dimargin.estimators.search.grids import beyond, edges, widened
 
 ROWS = {"min_rows": 150, "max_rows": 450, "random_state": 0}
@@ -51,6 +55,36 @@ def test_a_given_grid_is_not_widened_and_its_edge_is_known(stripes):
     ).fit(X, y)
     assert search.edges_ == {"gamma": "largest"} and not any(entry["beyond"] for entry in search.rounds_)
     assert {params["gamma"] for params in search.cv_results_["params"]} == {0.1, 0.5, 2.0}
+
+
+class Interrupts(Monitor):
+    """Interrupts a search at the end of a round, or at the begin of another."""
+
+    def __init__(self, at_end=None, at_begin=None):
+        super().__init__()
+        self.at_end, self.at_begin = at_end, at_begin
+
+    def level_begin(self, level, n_tasks):
+        if level == self.at_begin:
+            self.interrupted.set()
+
+    def level_end(self, entry, found):
+        return entry.get("round") == self.at_end
+
+
+def test_a_search_that_is_stopped_at_the_end_of_its_last_round_is_complete_and_not_widened(stripes):
+    search = dm.SVMClassifierCV(**ROWS)
+    with observed(search, Interrupts(at_end=1)), warnings.catch_warnings():
+        warnings.filterwarnings("error", message="the search")
+        search.fit(*stripes)
+    assert [entry["beyond"] for entry in search.rounds_] == [{}, {}] and search.edges_["gamma"] == "largest"
+
+
+def test_values_beyond_the_grid_that_got_no_score_leave_the_best_one_at_the_edge(stripes):
+    search = dm.SVMClassifierCV(**ROWS)
+    with observed(search, Interrupts(at_begin=2)), pytest.warns(ConvergenceWarning, match="while the grid was widened"):
+        search.fit(*stripes)
+    assert search.rounds_[-1]["beyond"]["gamma"] > search.best_params_["gamma"] and search.edges_["gamma"] == "largest"
 
 
 def test_the_number_of_widenings_is_checked():

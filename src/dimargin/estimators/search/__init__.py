@@ -1,8 +1,7 @@
 """Parameter search by cross-validation."""
 
-from dimargin.estimators.search.machine_search import MachineSearch
 from dimargin.estimators.search.odm_cv import ODMClassifierCV
 from dimargin.estimators.search.scoring import round_text
 from dimargin.estimators.search.svm_cv import SVMClassifierCV
 
-__all__ = ["MachineSearch", "ODMClassifierCV", "SVMClassifierCV", "round_text"]
+__all__ = ["ODMClassifierCV", "SVMClassifierCV", "round_text"]

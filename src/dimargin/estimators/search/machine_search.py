@@ -5,6 +5,7 @@ from __future__ import annotations
 import numbers
 import time
 import warnings
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from threading import Event
@@ -98,14 +99,15 @@ class MachineSearch(
         Mean score over the folds in the last complete round. It is NaN, and `best_params_` is
         empty, if there was no time to score any candidate.
     edges_ : dict of str to {"smallest", "largest"}
-        Parameters among gamma, lam and C whose best value is at the edge of what was tried, where
-        three values or more were: a value beyond it may be better.
+        Parameters among gamma, lam and C of which three values or more were scored, and whose best
+        value is at the edge of them: a value beyond it may be better.
     cv_results_ : dict of arrays
         One entry per candidate and round, in the order of the rounds: ``params``, ``param_...``,
         ``round``, ``n_rows``, ``split0_test_score`` ... (NaN for folds that a round does not use),
         ``mean_test_score``, ``std_test_score``, ``rank_test_score`` (within the round).
     rounds_ : list of dict
-        ``round``, ``candidates``, ``rows``, ``seconds``, ``kernel_evaluations``, ``best_score``.
+        ``round``, ``candidates``, ``rows``, ``seconds``, ``kernel_evaluations``, ``best_score``, and
+        ``beyond``, the values beyond the edges of the grid that the round tried, by parameter.
     search_seconds_, refit_seconds_ : float
     n_splits_ : int
     """
@@ -192,10 +194,13 @@ class MachineSearch(
             self.n_splits_, self.cv_results_, self.rounds_ = len(folds), results(rounds, candidates), search.rounds
             best, self.best_score_ = choice(rounds)
             self.best_params_ = {} if best is None else candidates[best]
-            self.edges_ = edges(self.best_params_, candidates)
+            scored = {index for found in rounds for index in found.candidates[np.isfinite(found.means)]}
+            self.edges_ = edges(self.best_params_, [candidates[index] for index in sorted(scored)])
             if not rounds[-1].complete:
-                done = f"after {len(rounds) - 1} of {len(rungs)} rounds; the best candidate so far is trained"
-                warnings.warn(f"the search was cut short {done}", ConvergenceWarning, stacklevel=3)
+                of_plan = f"after {len(rounds) - 1} of {len(rungs)} rounds"
+                done = of_plan if len(rounds) <= len(rungs) else "while the grid was widened"
+                text = f"the search was cut short {done}; the best candidate so far is trained"
+                warnings.warn(text, ConvergenceWarning, stacklevel=3)
             self.search_seconds_ = time.perf_counter() - began
             with context_of(context, "refit", hooks):
                 self.best_estimator_ = self._refitted(estimator, monitor, X, y, sample_weight)
@@ -206,7 +211,7 @@ class MachineSearch(
     def _widen(self, search: Search, rounds: list[Round]) -> bool:
         """Append a round beyond the edges at which the best candidate is, and return whether to go on."""
         best, _ = choice(rounds)
-        if best is None or not rounds[-1].complete:
+        if best is None or not rounds[-1].complete or search.limits.reached:
             return False
         if not (values := beyond(search.candidates[best], search.candidates)):
             return False
@@ -236,9 +241,9 @@ class MachineSearch(
             machine.fit(X, y, sample_weight)
         return machine.set_params(max_time=estimator.max_time)
 
+    @abstractmethod
     def _default_machine(self) -> MarginClassifier:
         """Return the machine that is tuned if no other is given."""
-        raise NotImplementedError
 
     def _base(self) -> Any:
         """Return a checked copy of the estimator."""
