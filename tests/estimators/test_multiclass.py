@@ -192,13 +192,13 @@ def test_what_is_refused(parameters, message):
         machine.fit(*rows())
 
 
-def test_a_search_of_one_vs_rest_refuses_pairs():
-    with pytest.raises(ValueError, match=r"got 'one_vs_one'.*GridSearchCV"):
-        dm.ODMClassifierCV(dm.ODMClassifier(multi_class="one_vs_one")).fit(*rows())
-    X, y = rows(100, n_classes=2)
-    grid = {"lam": [10.0, 1000.0]}
-    tuned = dm.ODMClassifierCV(dm.ODMClassifier(multi_class="one_vs_one"), grid, random_state=0).fit(X, y)
-    assert tuned.best_params_["lam"] in grid["lam"]
+@pytest.mark.parametrize(("way", "n_coefficients"), [("one_vs_one", 2), ("auto", 2), ("one_vs_rest", 3)])
+def test_a_search_trains_as_its_machine_says(way, n_coefficients):
+    for n_classes, expected in ((3, n_coefficients), (2, 1)):
+        X, y = rows(100, n_classes=n_classes)
+        grid = {"lam": [10.0, 1000.0]}
+        tuned = dm.ODMClassifierCV(dm.ODMClassifier(multi_class=way), grid, random_state=0).fit(X, y)
+        assert tuned.best_params_["lam"] in grid["lam"] and tuned.dual_coef_.shape[0] == expected
 
 
 @pytest.mark.parametrize(

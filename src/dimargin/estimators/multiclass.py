@@ -20,7 +20,7 @@ from dimargin.estimators.training_data import Origin, TrainingData
 from dimargin.kernels.user import Transform, kernel_matrix
 from dimargin.problems.class_pairs import ClassPairs
 from dimargin.problems.objectives import Objectives
-from dimargin.problems.one_vs_one import pair_numbers, votes_of
+from dimargin.problems.one_vs_one import pair_numbers, sums_of_pairs, votes_of
 from dimargin.problems.solution import SolveResult
 from dimargin.shards.local_engine import LocalEngine
 from dimargin.solvers import Limits
@@ -221,13 +221,6 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
         return self._sums_of_pairs(self.n_features_in_, lambda rows, factors: factors @ self.support_vectors_[rows])
 
     def _sums_of_pairs(self, width: int, sums: Callable[[Indices, Floats], Floats]) -> Floats:
-        """Compute sums over the support vectors of each pair, of shape (n_pairs, width).
-
-        The function `sums` takes indices of support vectors and rows of coefficients. It is called
-        once per class, for all pairs of this class.
-        """
-        found = np.zeros((len(self.intercept_), width))
+        """Compute sums over the support vectors of each pair, see `sums_of_pairs`."""
         of_class = np.split(np.arange(len(self.support_)), np.cumsum(self.n_support_)[:-1])
-        for own, rows in zip(pair_numbers(len(self.classes_)), of_class, strict=True):
-            found[own] += sums(rows, self.dual_coef_[:, rows])
-        return found
+        return sums_of_pairs(self.dual_coef_, of_class, width, sums)

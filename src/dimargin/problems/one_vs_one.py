@@ -7,6 +7,8 @@ against the classes before its own, then those against the classes after it, as 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 
 from dimargin.system.arrays import Floats, Indices
@@ -49,6 +51,27 @@ def slots_of(pairs: Indices) -> Indices:
     [[0, 0], [1, 0], [1, 1]]
     """
     return np.asarray(pairs[:, ::-1] - [1, 0])
+
+
+def sums_of_pairs(
+    coefficients: Floats, classes: Sequence[Indices], width: int, sums: Callable[[Indices, Floats], Floats]
+) -> Floats:
+    """Compute sums over the rows of each pair, of shape (n_pairs, width).
+
+    Parameters
+    ----------
+    coefficients : ndarray of shape (n_classes - 1, n)
+    classes : sequence of ndarray
+        Indices of the rows of each class.
+    width : int
+    sums : callable
+        Called once per class, for all pairs of this class, with indices of rows and their
+        coefficients of shape (n_classes - 1, n_rows); returns sums of shape (n_classes - 1, width).
+    """
+    found = np.zeros((len(pairs_of(len(classes))), width))
+    for own, rows in zip(pair_numbers(len(classes)), classes, strict=True):
+        found[own] += sums(rows, coefficients[:, rows])
+    return found
 
 
 def votes_of(values: Floats, numbers: Indices) -> Floats:

@@ -11,7 +11,7 @@ from sklearn.metrics import get_scorer
 
 from dimargin import LinearODMClassifier, ODMClassifier
 from dimargin.estimators.kernel_parameters import row_transform_of
-from dimargin.estimators.search.folds import ExactTrainer, Fold, Sample, SpaceTrainer, nested_order
+from dimargin.estimators.search.folds import ExactTrainer, Fold, PairTrainer, Sample, SpaceTrainer, nested_order
 from dimargin.estimators.training_data import training_data
 from dimargin.problems.losses import ODMLoss
 from dimargin.solvers import Limits
@@ -49,6 +49,15 @@ def test_on_all_rows_the_exact_trainer_is_the_estimator(classes):
     expected = machine.decision_function(X[600:])
     assert_allclose(values[0] if classes == 2 else values.T, expected, atol=1e-3)
     assert trainer.evaluations > 0
+
+
+def test_on_a_sample_the_pairs_of_an_odm_weigh_rows_as_among_all():
+    sample, loss = sample_of(300, classes=3), ODMLoss(300.0, 0.5, 0.3)
+    machine = ODMClassifier(gamma=1.0, lam=300.0 * 300 / 900, multi_class="one_vs_one", tol=1e-8)
+    trainer = PairTrainer(sample, row_transform_of(machine, sample.data.X, sample.data.weights), False)
+    expected = machine.fit(X[:300], (Y + (X[:, 0] > 1))[:300]).decision_function(X[600:])
+    assert_allclose(trainer.values(loss, LIMITS).T, expected, atol=1e-3)
+    assert trainer.evaluations >= 300 * 300 / 2
 
 
 def test_all_rows_as_landmarks_are_the_exact_trainer():

@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.datasets import make_moons
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+from sklearn.datasets import make_blobs, make_moons
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.svm import SVC
 
 import dimargin as dm
@@ -33,6 +36,34 @@ def test_the_machine_is_the_svm_with_the_best_parameters():
     assert search.score(X[600:], y[600:]) >= SVC(gamma=search.best_params_["gamma"], C=10).fit(
         X[:600], y[:600]
     ).score(X[600:], y[600:]) - 0.02  # fmt: skip
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_pairs_of_classes_are_scored_as_scikit_learn_does(weighted):
+    """By the machine that is trained in the end, one against one, on the same folds."""
+    X, y = make_blobs([40, 60, 80, 100, 120], cluster_std=2.5, random_state=0)
+    folds = list(StratifiedKFold(4, shuffle=True, random_state=0).split(X, y))
+    machine = dm.SVMClassifier(gamma=0.2, class_weight="balanced" if weighted else None)
+    grid = {"loss": ["hinge", "squared_hinge"], "C": [0.01, 30.0]}
+    search = dm.SVMClassifierCV(machine, grid, cv=folds, search_tol=1e-6, finalists=4, scoring="balanced_accuracy")
+    search.fit(X, y)
+    for params, scores in zip(
+        search.cv_results_["params"], np.transpose([search.cv_results_[f"split{k}_test_score"] for k in range(4)]),
+        strict=True,
+    ):  # fmt: skip
+        exact = clone(machine).set_params(**params, tol=1e-6)
+        expected = cross_val_score(exact, X, y, cv=folds, scoring="balanced_accuracy")
+        assert_allclose(scores, expected, atol=0.02)  # at most a row of the smallest class
+        assert abs((scores - expected).mean()) < 0.005
+    assert search.dual_coef_.shape[0] == 4
+
+
+def test_a_class_that_a_fold_lacks_is_not_predicted_there():
+    X, y = make_blobs(90, centers=3, cluster_std=0.5, random_state=0)
+    lone = np.flatnonzero(y == 2)
+    folds = [(np.flatnonzero(y < 2), lone), (np.arange(90), lone), (np.flatnonzero(y == 0), lone)]
+    search = dm.SVMClassifierCV(dm.SVMClassifier(), {"C": [10.0]}, cv=folds).fit(X, y)
+    assert [search.cv_results_[f"split{k}_test_score"][0] for k in range(3)] == [0.0, 1.0, 0.0]
 
 
 def test_a_best_candidate_at_the_edge_widens_the_grid(stripes):

@@ -25,14 +25,20 @@ from dimargin.estimators.training_data import TrainingData, merged
 from dimargin.kernels.matrix import KernelMatrix
 from dimargin.kernels.row_transform import StoredRows
 from dimargin.kernels.user import Transform, kernel_matrix
+from dimargin.problems.class_pairs import ClassPairs
 from dimargin.problems.dual import DualProblem
-from dimargin.problems.losses import Loss
+from dimargin.problems.losses import Loss, ODMLoss
 from dimargin.problems.margin_losses import MarginLosses
+from dimargin.problems.one_vs_one import pair_numbers, sums_of_pairs, votes_of
 from dimargin.problems.one_vs_rest import codes_of
 from dimargin.shards.local_engine import LocalEngine
 from dimargin.solvers import ExactSolver, Limits, LinearFeatures, Newton, Shard, solve
 from dimargin.solvers.landmark_features import independent_landmarks
+from dimargin.strategies.pair_training import train_pairs
 from dimargin.system.arrays import Floats, Indices
+
+_MEMORY = 2**27
+"""Bytes for stored kernel values of the pairs of a candidate."""
 
 
 def nested_order(y: Indices, rng: np.random.Generator) -> Indices:
@@ -159,6 +165,39 @@ class ExactTrainer(Trainer):
         self._start = solution.dual
         self.evaluations += solution.kernel_evaluations
         return self._test_kernel.multiply(*problem.support(solution.dual)) + solution.objectives.intercept[:, None]
+
+
+class PairTrainer(Trainer):
+    """Trainer of a machine for each pair of classes, which begins anew for every candidate."""
+
+    def __init__(self, sample: Sample, transform: Transform, intercept: bool) -> None:
+        self._sample, self._intercept, training = sample, intercept, sample.training
+        self._present, codes = np.unique(training.y, return_inverse=True)  # A class of few rows may be absent.
+        self._order = np.argsort(codes, kind="stable")
+        self._bounds = np.searchsorted(codes[self._order], np.arange(len(self._present) + 1))
+        self._kernel = kernel_matrix(transform, sample.rows).take(self._order)
+        self._test_kernel = kernel_matrix(transform, sample.rows, queries=sample.queries)
+
+    def values(self, loss: Loss, limits: Limits) -> Floats:
+        """See `Trainer.values`; the values are votes."""
+        found = np.full((len(self._sample.data.classes), len(self._sample.test)), -1.0)
+        if len(self._present) < 2:
+            found[self._present] = 1.0
+            return found
+        weights = self._sample.training.weights[self._order]
+        if isinstance(loss, ODMLoss) and loss.lam is not None:  # On a sample, a row weighs as much as among all rows.
+            loss = replace(loss, lam=loss.lam * float(weights.sum() / self._sample.data.weights.sum()))
+        pairs = ClassPairs(weights, self._bounds, loss, self._intercept, self._kernel)
+        before = self._test_kernel.evaluations
+        signed, result = train_pairs(pairs, None, limits, LocalEngine(1, Event()), 0, _MEMORY, lambda number: None)
+        values = sums_of_pairs(
+            signed, pairs.indices, len(self._sample.test),
+            lambda rows, factors: self._test_kernel.multiply(self._order[rows], factors),
+        )  # fmt: skip
+        values += result.objectives.intercept[:, None]
+        found[self._present] = votes_of(values, pair_numbers(len(self._present))).T
+        self.evaluations += result.kernel_evaluations + self._test_kernel.evaluations - before
+        return found
 
 
 class SpaceTrainer(Trainer):

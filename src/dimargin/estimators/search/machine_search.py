@@ -25,7 +25,6 @@ from sklearn.utils.validation import check_is_fitted
 from dimargin.estimators import (
     LinearODMClassifier,
     MarginClassifier,
-    MulticlassKernelClassifier,
     ODMClassifier,
     SVMClassifier,
 )
@@ -168,8 +167,6 @@ class MachineSearch(
             data = training_data(estimator, X, y, sample_weight)
             is_linear = isinstance(estimator, LinearODMClassifier)
             data = on_stored_columns(data)[0] if is_linear else data if callable(estimator.kernel) else narrow(data)
-            if len(data.classes) > 2 and isinstance(estimator, MulticlassKernelClassifier):
-                _set_one_vs_rest(estimator)
             candidates = self._candidates(estimator, data)
             folds = self._folds(data, X, y, self._groups_for_folds(data.n_given, groups))
             n_rows = min(int(self.max_rows), max(len(fold.train) for fold in folds))
@@ -378,13 +375,3 @@ class MachineSearch(
         if self.scoring is None:
             return float(self.best_estimator_.score(X, y, **weights))
         return float(check_scoring(self.best_estimator_, self.scoring)(self.best_estimator_, X, y, **weights))
-
-
-def _set_one_vs_rest(estimator: MulticlassKernelClassifier) -> None:
-    """Make the last fit one against the rest, like the candidates that are scored."""
-    if estimator.multi_class == "one_vs_one":
-        raise ValueError(
-            "the search needs multi_class 'auto' or 'one_vs_rest', got 'one_vs_one'; use scikit-learn's "
-            "GridSearchCV for that"
-        )
-    estimator.set_params(multi_class="one_vs_rest")

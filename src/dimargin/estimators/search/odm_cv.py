@@ -25,7 +25,7 @@ class ODMClassifierCV(MachineSearch):
         Classifier to tune, which defines all parameters that are not in the grid. None is
         ``ODMClassifier(tol=0.01)``, because a smaller gap of the last fit takes up to 50% more
         time, and changed the accuracy by less than a hundredth of a percentage point on average
-        (docs/defaults.md). More than two classes are separated one against the rest.
+        (docs/defaults.md). More than two classes are separated as its `multi_class` says.
     param_grid : dict or list of dict, default=None
         Values to try, in all combinations of a dict as in scikit-learn's GridSearchCV, for
         parameters of the estimator among ``gamma`` (numbers, "scale" or "auto"), ``lam``,

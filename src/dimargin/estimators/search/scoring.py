@@ -15,9 +15,10 @@ from scipy.stats import rankdata
 from sklearn.base import clone
 
 from dimargin.estimators import LinearODMClassifier
+from dimargin.estimators.fit_plan import FitPlan
 from dimargin.estimators.fit_progress import Monitor
 from dimargin.estimators.kernel_parameters import may_merge, row_transform_of, thinned_for
-from dimargin.estimators.search.folds import ExactTrainer, Fold, Sample, SpaceTrainer, Trainer
+from dimargin.estimators.search.folds import ExactTrainer, Fold, PairTrainer, Sample, SpaceTrainer, Trainer
 from dimargin.estimators.search.halving import Round, Rung
 from dimargin.estimators.training_data import TrainingData, gamma_value, thinned, with_class_weight
 from dimargin.shards.local_engine import LocalEngine
@@ -160,12 +161,13 @@ class Search:
         if self.limits.reached:
             return [np.nan] * len(group), 0
         machine = clone(self._machines[group[0]])
-        strategy = machine.fit_plan(len(self.data.y)).strategy
+        plan = machine.fit_plan(len(self.data.y), class_counts=np.bincount(self.data.y).tolist())
+        strategy = plan.strategy
         data = with_class_weight(self._data_for(machine, strategy), machine.class_weight)
         merges = not self.linear and may_merge(machine) and not strategy.is_linear
         sample = Sample.of(data, self.folds[fold], rung.n_rows, merges)
         found = list[float]()
-        trainer = self._trainer(machine, sample, isinstance(strategy, Landmark))
+        trainer = self._trainer(machine, sample, plan)
         for index in group:
             reached = self.limits.reached
             values = None if reached else trainer.values(self._machines[index].fit_plan().loss, self.limits)
@@ -186,14 +188,16 @@ class Search:
     def _thinned(self) -> TrainingData:
         return thinned(self.data)
 
-    def _trainer(self, machine: Any, sample: Sample, in_landmarks: bool) -> Trainer:
+    def _trainer(self, machine: Any, sample: Sample, plan: FitPlan) -> Trainer:
         intercept = bool(getattr(machine, "fit_intercept", False))
         if self.linear:
             explicit = forms_hessian(len(self.data.y), self.data.X.shape[1], self.data.X.size)
             return SpaceTrainer(sample, sample.rows, sample.queries, None, explicit, intercept)
         machine.gamma = gamma_value(machine.gamma, self.data.X, sample.data.weights, self.data.columns)
         transform = row_transform_of(machine, sample.rows, sample.training.weights)
-        if in_landmarks:
+        if plan.one_vs_one:
+            return PairTrainer(sample, transform, intercept)
+        if isinstance(plan.strategy, Landmark):
             n_landmarks = machine.n_landmarks or Landmark.max_landmarks
             if sample.rows.shape[0] > 2 * n_landmarks:
                 return SpaceTrainer.of_landmarks(sample, transform, n_landmarks, intercept)

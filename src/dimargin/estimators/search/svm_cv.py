@@ -18,8 +18,8 @@ class SVMClassifierCV(MachineSearch):
     ----------
     estimator : SVMClassifier, ODMClassifier or LinearODMClassifier, default=None
         Classifier to tune, which defines all parameters that are not in the grid. None is
-        ``SVMClassifier(loss="squared_hinge", fit_intercept=True)``. More than two classes are
-        separated one against the rest.
+        ``SVMClassifier(loss="squared_hinge")``. More than two classes are separated as its
+        `multi_class` says; candidates are scored one against the rest.
     param_grid : dict or list of dict, default=None
         Values to try, in all combinations of a dict as in scikit-learn's GridSearchCV, for
         parameters of the estimator among ``C``, ``gamma`` (numbers, "scale" or "auto"), ``loss``,
@@ -54,4 +54,4 @@ class SVMClassifierCV(MachineSearch):
     """
 
     def _default_machine(self) -> MarginClassifier:
-        return SVMClassifier(loss="squared_hinge", fit_intercept=True)
+        return SVMClassifier(loss="squared_hinge")
