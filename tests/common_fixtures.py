@@ -37,12 +37,12 @@ def needs_session(item):
 def pytest_collection_modifyitems(items):
     cases = Counter()
     for item in items:
-        marker = item.get_closest_marker("slow_after")
-        if marker is not None:
-            test = item.nodeid.partition("[")[0]
-            cases[test] += 1
-            if cases[test] > marker.args[0]:
-                item.add_marker("slow")
+        test = item.nodeid.partition("[")[0]
+        cases[test] += 1
+        for kind in ("slow", "nightly"):
+            marker = item.get_closest_marker(f"{kind}_after")
+            if marker is not None and cases[test] > marker.args[0]:
+                item.add_marker(kind)
         if item.get_closest_marker("nightly") is not None:
             item.add_marker("slow")
     for item in filter(needs_session, items):

@@ -179,7 +179,7 @@ def gap_of_decision_values(machine, problem):
     return float(np.max((used - machine.dual_objective_) / np.maximum(used, machine.objective_)))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @rarely
 @given(data(max_rows=900, min_rows=513), LOSSES, KERNELS, st.booleans(), st.sampled_from([1e-1, 1e-3, 1e-4, 1e-6]))
 def test_more_rows_than_a_block(data, loss, kernel, intercept, tol):
@@ -199,7 +199,7 @@ def test_more_rows_than_a_block(data, loss, kernel, intercept, tol):
 WAYS = [*STRATEGIES, {"strategy": dimargin.Exact(across_shards=True, working_set=60)}, {"multi_class": "one_vs_one"}]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @rarely
 @given(
     data(max_rows=900, min_rows=513, n_classes=3), LOSSES, KERNELS, st.booleans(), st.sampled_from(WAYS),

@@ -59,7 +59,7 @@ ALGORITHMS = [
 ]  # fmt: skip
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @fewer
 @given(
     data(), st.floats(-8, 2).map(lambda k: 10.0**k), st.sampled_from([1, 2, 3]), st.booleans(), st.booleans(),

@@ -106,6 +106,7 @@ def chosen(kind, n, is_signed=False):
 
 
 @pytest.mark.slow
+@pytest.mark.nightly_after(1)
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 @pytest.mark.parametrize(
     ("protocol", "flags"), [("tcp", BALL), ("tls", BALL), ("tls", GOSSIP)],

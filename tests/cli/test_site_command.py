@@ -144,7 +144,7 @@ def test_five_processes_find_what_the_simulator_finds_though_one_is_killed(tmp_p
 CORESET = ("--program", "coreset", "--share-rows")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 def test_processes_agree_on_few_rows_though_one_is_killed(tmp_path, started, rows):
     """The machine of all rows, at sites that have one class each, with rows that came late; what left is counted."""

@@ -202,6 +202,7 @@ def test_limits(moons):
 
 
 @pytest.mark.slow
+@pytest.mark.nightly_after(1)
 @pytest.mark.parametrize(("name", "C"), [("svmguide1", 1.0), ("cod-rna", 1.0)])
 def test_real_data(data_folder, name, C):
     X, y = load_svmlight_file(str(data_folder / f"{name}.bz2"))

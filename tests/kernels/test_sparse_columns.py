@@ -119,7 +119,7 @@ def command(*words):
     return f"sys.argv = ['dimargin', *{list(map(str, words))!r}]; exec({ended!r})"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @needs_proc
 def test_commands_take_wide_rows(wide, tmp_path):
     machine, text, scaled = tmp_path / "m", tmp_path / "text.model", tmp_path / "ranges"

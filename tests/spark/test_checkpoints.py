@@ -134,7 +134,7 @@ def assert_same(found, expected):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", MACHINES)
+@pytest.mark.parametrize("name", [pytest.param("exact", marks=pytest.mark.nightly), *sorted({*MACHINES} - {"exact"})])
 def test_a_fit_goes_on_where_another_one_was_and_gives_the_same_machine(frame, folder, monkeypatch, whole, name):
     machine = MACHINES[name]
     expected, levels = whole(name)
@@ -179,6 +179,7 @@ def test_the_next_level_is_made_of_the_shards_that_were_saved(frame, folder, mon
 
 
 @pytest.mark.slow
+@pytest.mark.nightly_after(1)
 @pytest.mark.parametrize(("name", "checkpoint"), [("diodm", "0001"), ("exact", "0003")])
 def test_a_driver_that_is_killed_is_gone_on_with(frame, folder, whole, tmp_path, name, checkpoint):
     rows = tmp_path / "rows"

@@ -214,7 +214,7 @@ def test_the_model_of_another_machine_is_refused(spark, saved, tmp_path):
 # ---- size ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_model_of_100_mib_predicts_and_is_saved(spark, tmp_path):
     rng = np.random.default_rng(0)
     n_vectors, n_features = 66_000, 200

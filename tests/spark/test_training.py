@@ -84,7 +84,7 @@ def same(machine, X, y, weights, frame):
     "machine",
     [
         clone(ODM).set_params(strategy="exact"),
-        clone(ODM).set_params(strategy=ACROSS, tol=1e-9),
+        pytest.param(clone(ODM).set_params(strategy=ACROSS, tol=1e-9), marks=pytest.mark.nightly),
         clone(ODM).set_params(strategy="diodm", **TREE),
         clone(ODM).set_params(strategy="landmark", n_landmarks=60),
         clone(SVM).set_params(strategy=DivideAndConquer(sample_size=100), **TREE),

@@ -116,6 +116,7 @@ def test_a_text_model_has_no_longer_lines_either(written, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.nightly_after(1)
 @needs_proc
 @pytest.mark.parametrize(("name", "row"), [("rows.svm", b"1\n"), ("rows.svm", b"1 1:1\n"), ("rows.csv", b"1,x\n")])
 def test_reading_takes_ten_times_the_text_at_most(name, row, written):

@@ -182,6 +182,7 @@ def test_zeros_without_an_end_are_refused(start, message, has_end, tmp_path, mon
 
 
 @pytest.mark.slow
+@pytest.mark.nightly_after(1)
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize(("n_classes", "row"), [(2, "1 1:1\n"), (10, "1 " * 9 + "1:1\n")])
 def test_reading_takes_ten_times_the_text_at_most(n_classes, row, tmp_path):
