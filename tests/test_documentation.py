@@ -104,11 +104,32 @@ def test_docstrings_tell_the_defaults_of_the_code():
 # ---- the picture of the first page -----------------------------------------------------------------------------------
 
 
-def test_picture_of_the_first_page_shows_every_machine_with_its_numbers():
+@pytest.fixture
+def pictures():
     pytest.importorskip("matplotlib")
     spec = importlib.util.spec_from_file_location("time_and_accuracy", ROOT / "docs" / "_ext" / "time_and_accuracy.py")
-    pictures = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(pictures)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_picture_of_readme_shows_the_numbers_of_its_table(pictures):
+    image = pytest.importorskip("PIL.Image").open(ROOT / "docs" / "images" / "seconds.png")
+    tables = pictures.front_page()
+    assert image.text["Description"] == "\n".join(pictures.described(title, rows) for title, rows in tables)
+    figure = pictures.picture_of_readme(tables)
+    figure.draw_without_rendering()
+    shown = [[dot[0] for dot in ax.collections[0].get_offsets()] for ax in figure.axes]
+    assert shown == [[float(seconds) for _, seconds, _ in rows] for _, rows in tables]
+    pictures.plt.close(figure)
+
+
+def test_readme_is_short():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 80 and len(text.split()) <= 650
+
+
+def test_picture_of_the_first_page_shows_every_machine_with_its_numbers(pictures):
     tables = pictures.front_page()
     assert [len(rows) for _, rows in tables] == [7, 7] and all(rows[0][0] == "SVMClassifier" for _, rows in tables)
     for title, rows in tables:

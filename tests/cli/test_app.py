@@ -50,8 +50,10 @@ def csv(tmp_path):
 
 def test_the_work_that_begins_is_described(dimargin, csv, tmp_path):
     said = {
-        (): "training ODMClassifier, strategy exact; no time estimate; --max-time limits it",
-        ("--strategy", "diodm", "--max-time", 60): "training ODMClassifier, strategy diodm, for at most 60 s",
+        (): "training SVMClassifier, strategy exact; no time estimate; --max-time limits it",
+        ("--loss", "odm", "--strategy", "diodm", "--max-time", 60): (
+            "training ODMClassifier, strategy diodm, for at most 60 s"
+        ),
         ("--loss", "linear_odm", "--max-time", 0.5): "training LinearODMClassifier, for at most 0.5 s",
     }
     for flags, words in said.items():
@@ -118,7 +120,7 @@ def test_a_linear_machine(dimargin, csv, tmp_path):
 def test_every_parameter_is_a_flag(dimargin, csv, tmp_path):
     assert set(PARAMETERS) == set(inspect.signature(dm.ODMClassifier).parameters) - {"verbose", "warm_start"}
     flags = [part for name, (text, _) in PARAMETERS.items() for part in (f"--{name.replace('_', '-')}", text)]
-    status, _, err = dimargin("train", csv, "--model", tmp_path / "m", "--scale", "none", *flags)
+    status, _, err = dimargin("train", csv, "--model", tmp_path / "m", "--loss", "odm", "--scale", "none", *flags)
     assert status == 0, err
     stored = dm.load(tmp_path / "m").get_params()
     assert {name: stored[name] for name in PARAMETERS} == {name: value for name, (_, value) in PARAMETERS.items()}
@@ -171,6 +173,7 @@ def test_sparse_rows_stay_sparse(dimargin, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.nightly_after(2)
 @pytest.mark.parametrize(
     "name",
     ["SUSY-30k", "a9a", "cod-rna", "covtype.libsvm.binary", "ijcnn1", "phishing", "reuters", "skin_nonskin",
@@ -184,7 +187,7 @@ def test_every_command_on_real_data(dimargin, data_folder, tmp_path, name):
         with bz2.open(train) as lines:
             test.write_bytes(b"".join(itertools.islice(lines, 3000)))
     model = tmp_path / "m"
-    status, out, _ = dimargin("train", train, "-m", model, "--validate", test, "--max-time", 4, "--json")
+    status, out, _ = dimargin("train", train, "-m", model, "--validate", test, "--max-time", 20, "--json")
     facts = json.loads(out)
     assert status == 0 and facts["rows"] == len(read_data(train).y)
     assert 0.4 < facts["validation"]["accuracy"] <= 1
@@ -221,7 +224,7 @@ USAGE = {
     "no such file": ("train nowhere.csv --model m", "nowhere.csv"),
     "no model": ("train train.csv", "--model"),
     "unknown flag": (f"{TRAIN} --lambda 3", "--lambda"),
-    "lam below zero": (f"{TRAIN} --lam -1", "lam must be"),
+    "lam below zero": (f"{TRAIN} --loss odm --lam -1", "lam must be"),
     "text for a number": (f"{TRAIN} --tol small", "--tol"),
     "unknown strategy": (f"{TRAIN} --strategy magic", "'magic'"),
     "unknown loss": (f"{TRAIN} --loss log", "'log'"),
@@ -294,16 +297,16 @@ def test_quiet_and_no_terminal(dimargin, csv, tmp_path):
 def test_a_time_limit_gives_a_model_and_a_warning(dimargin, tmp_path):
     csv = write_moons(tmp_path / "many.csv", 6000)
     status, out, err = dimargin("train", csv, "-m", tmp_path / "m", "--max-time", 0.05, "--tol", 1e-7, "--json")
-    assert status == 0 and json.loads(out)["status"] == "max_time" and "warning: ODMClassifier stopped" in err
+    assert status == 0 and json.loads(out)["status"] == "max_time" and "warning: SVMClassifier stopped" in err
 
 
 def test_resume_goes_on(dimargin, tmp_path):
     csv, first, second = write_moons(tmp_path / "many.csv", 3000), tmp_path / "first", tmp_path / "second"
-    dimargin("train", csv, "-m", first, "--max-iter", 2, "--lam", 1e6, "--max-time", 1000)
+    dimargin("train", csv, "-m", first, "--max-iter", 2, "--C", 100, "--max-time", 1000)
     status, out, _ = dimargin("train", csv, "-m", second, "--resume", first, "--max-iter", 1000, "--json")
     assert status == 0 and json.loads(out)["status"] == "converged"
     machine = dm.load(second)[-1]
-    assert machine.lam == 1e6 and machine.max_time is None
+    assert machine.C == 100 and machine.max_time is None
     assert machine.history_[0]["relative_gap"] == pytest.approx(dm.load(first)[-1].duality_gap_, rel=0.05)
 
 
@@ -340,7 +343,7 @@ def long_work(tmp_path_factory):
     return path
 
 
-SLOW = ["--lam", "1e8", "--tol", "1e-9", "--gamma", "2", "--n-jobs", "1"]
+SLOW = ["--loss", "odm", "--lam", "1e8", "--tol", "1e-9", "--gamma", "2", "--n-jobs", "1"]
 
 
 def wait_for_training(process, seconds=2.5):

@@ -29,7 +29,8 @@ def files(tmp_path):
 @pytest.mark.parametrize("scale", ["minmax", "quantile"])
 def test_the_model_is_the_pipeline_of_scikit_learn(dimargin, files, scale):
     folder, train, test = files
-    status, _, err = dimargin("train", folder / "train.csv", "--model", folder / "m", "--scale", scale, *ALL)
+    flags = ("--scale", scale, "--loss", "odm", *ALL)
+    status, _, err = dimargin("train", folder / "train.csv", "--model", folder / "m", *flags)
     assert status == 0, err
     assert "2 numbers, the median where one is missing; 1 dates (iso), as 5 columns; 1 categories, as 3 columns" in err
     steps = ColumnTransformer(
@@ -54,7 +55,7 @@ def test_the_model_is_the_pipeline_of_scikit_learn(dimargin, files, scale):
 
 def test_tune_takes_them_too(dimargin, files):
     folder, _, test = files
-    grid = '{"gamma": [0.5], "lam": [1e3, 1e5]}'
+    grid = '{"gamma": [0.5], "C": [1, 100]}'
     done = dimargin("tune", folder / "train.csv", "--model", folder / "m", "--grid", grid, "--cv", 2, *ALL)
     assert done[0] == 0, done
     assert dm.load(folder / "m").score(test, test["class"]) > 0.8
@@ -65,7 +66,7 @@ def test_the_search_chooses_the_scaler(dimargin, tmp_path):
     income = np.exp(rng.normal(0, 4, 200))  # the class is by the middle, and nearly all are at the low end of the range
     frame = pd.DataFrame({"income": income, "class": np.where((income > 0.3) & (income < 3), "middle", "other")})
     frame.to_csv(tmp_path / "train.csv", index=False)
-    flags = ("--grid", '{"gamma": [1.0], "lam": [1e4]}', "--cv", 2, "--random-state", 0)
+    flags = ("--grid", '{"gamma": [1.0], "C": [10]}', "--cv", 2, "--random-state", 0)
     found = {}
     for ways in (["minmax"], ["quantile"], ["minmax", "quantile"], ["quantile", "none"]):
         scales = [part for way in ways for part in ("--scale", way)]

@@ -33,7 +33,7 @@ def commands(folder, data, *flags):
     return [
         ("train", data, "--model", folder / "new", *HINGE, *flags),
         ("train", data, "--model", folder / "new", "--resume", model, *flags),
-        ("tune", data, "--model", folder / "new", "--grid", '{"gamma": [0.5], "lam": [1e3]}', "--cv", 2, *flags),
+        ("tune", data, "--model", folder / "new", "--grid", '{"gamma": [0.5], "C": [10]}', "--cv", 2, *flags),
         ("predict", model, data, "-o", folder / "labels", *flags),
         ("evaluate", model, data, *flags),
         ("report", model, data, "-o", folder / "page.html", *flags),

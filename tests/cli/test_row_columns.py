@@ -128,7 +128,7 @@ def test_rows_of_weight_0_are_as_if_they_were_not_there(more, dimargin, tmp_path
         data = written(seen, tmp_path / f"{name}.csv")
         for command in ("train", "tune"):
             flags = ["--weight", "w", "--random-state", 0, *more]
-            flags += ["--grid", '{"gamma": [1.0], "lam": [1000]}'] if command == "tune" else []
+            flags += ["--grid", '{"gamma": [1.0], "C": [10]}'] if command == "tune" else []
             assert dimargin(command, data, "-m", tmp_path / "m", "-q", *flags)[0] == 0
             model = dm.load(tmp_path / "m")
             found.append(
@@ -221,11 +221,11 @@ def test_libsvm_text_has_weights_behind_labels_only(dimargin, tmp_path):
 def test_tune_weighs_its_rows(dimargin, tmp_path):
     rows = table()
     data = written(rows, tmp_path / "rows.csv")
-    flags = ["--grid", '{"gamma": [1.0], "lam": [1000]}', "--scale", "none", "-q", "--random-state", 0]
+    flags = ["--grid", '{"gamma": [1.0], "C": [10]}', "--scale", "none", "-q", "--random-state", 0]
     assert dimargin("tune", data, "-m", tmp_path / "m", "--weight", "w", *flags)[0] == 0
     machine = machine_of(tmp_path / "m")
     X, y = rows[["a", "b"]].to_numpy(), rows["label"]
-    expected = dm.ODMClassifier(**machine.get_params()).fit(X, y, sample_weight=rows["w"])
+    expected = dm.SVMClassifier(**machine.get_params()).fit(X, y, sample_weight=rows["w"])
     assert machine.objective_ == pytest.approx(expected.objective_)
 
 
@@ -238,7 +238,7 @@ def test_rows_of_a_group_are_in_one_fold(suffix, dimargin, tmp_path):
         patient=[f"{k:03}" for k in group], label=rng.integers(0, 2, 30)[group], w=1.0
     )
     data, scores = written(rows, tmp_path / f"rows.{suffix}"), []
-    flags = ["--grid", '{"gamma": [30.0], "lam": [100000]}', "--random-state", 0, "--json", "--weight", "w"]
+    flags = ["--grid", '{"gamma": [30.0], "C": [1000]}', "--random-state", 0, "--json", "--weight", "w"]
     for chosen in (["--drop", "patient"], ["--group", "patient"], ["--group", "2"]):
         status, out, error = dimargin("tune", data, "-m", tmp_path / "m", *flags, *chosen)
         assert status == 0, error

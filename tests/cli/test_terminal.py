@@ -117,7 +117,7 @@ def test_errors_and_warnings_are_shown_and_not_obeyed(dimargin, evil, monkeypatc
     def fit(*_, **__):
         raise ValueError(f"wrong: {EVIL}\nmore")
 
-    monkeypatch.setattr(dm.ODMClassifier, "fit", fit)
+    monkeypatch.setattr(dm.SVMClassifier, "fit", fit)
     status, out, err = dimargin("train", folder / "rows.csv", "--model", folder / "n.dimargin")
     assert status == 1 and f"dimargin: wrong: {SHOWN}\nmore" in err and not obeyed(out + err)
     shown = warnings.formatwarning(UserWarning(EVIL), UserWarning, "file.py", 1)

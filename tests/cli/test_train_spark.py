@@ -40,7 +40,8 @@ def csv(tmp_path):
 
 @pytest.mark.slow
 def test_the_model_is_that_of_the_command_without_spark(dimargin, spark, csv, tmp_path):
-    flags = [*SEED, "--strategy", "diodm", "--n-levels", 1, "--tol", 1e-5, "--class-weight", '{"ham": 2, "spam": 1}']
+    flags = [*SEED, "--strategy", "diodm", "--n-levels", 1, "--tol", 1e-5, "--C", 1]
+    flags += ["--class-weight", '{"ham": 2, "spam": 1}']
     here, there = tmp_path / "here", tmp_path / "there"
     last, n_cached = spark_sessions.last_job(), spark_sessions.n_cached()
     dimargin("train", csv, "-m", here, "--json", *flags)
@@ -161,7 +162,7 @@ def test_what_cannot_be_trained_on_is_a_line(dimargin, spark, tmp_path):
         ([*SPARK, "--resume", "old"], "--resume cannot be used with --engine spark"),
         ([*SPARK, "--n-jobs", 2], "--n-jobs cannot be used with --engine spark"),
         ([*SPARK, "--kernel", "precomputed"], "--kernel precomputed cannot be used with --engine spark"),
-        ([*SPARK, "--lam", -1], "lam must be"),
+        ([*SPARK, "--C", -1], "C must be"),
         (["--engine", "magic"], "magic"),
     ],
 )

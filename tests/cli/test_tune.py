@@ -10,7 +10,7 @@ from text_files import words_of, write_moons
 
 import dimargin as dm
 
-GRID = '{"gamma": [0.5, 5], "lam": [100, 10000], "theta": [0.3]}'
+GRID = '{"gamma": [0.5, 5], "C": [1, 100], "fit_intercept": [true]}'
 
 
 @pytest.fixture
@@ -28,13 +28,13 @@ def test_from_a_file_to_a_tuned_model_a_table_and_a_picture(dimargin, csv, tmp_p
     status, out, err = dimargin("tune", csv, "--model", model, *flags)
     assert status == 0 and "what was tried is drawn in" in err and picture.stat().st_size > 10_000
     lines = out.splitlines()
-    assert lines[0].split()[:5] == ["round", "rows", "gamma", "lam", "theta"]
+    assert lines[0].split()[:5] == ["round", "rows", "C", "fit_intercept", "gamma"]
     best = dict(zip(lines[0].split(), lines[1].split(), strict=False))
     machine = dm.load(model)[-1]
-    assert float(best["gamma"]) == pytest.approx(machine.gamma, rel=1e-3) and float(best["lam"]) == machine.lam
+    assert float(best["gamma"]) == pytest.approx(machine.gamma, rel=1e-3) and float(best["C"]) == machine.C
     assert sum(line.split()[0].isdigit() for line in lines if line) == 4  # every candidate once
     facts = json.loads(dimargin("tune", csv, "--model", model, *flags, "--json")[1])
-    assert facts["candidates"] == 4 and facts["best"]["lam"] == machine.lam and facts["validation"]["accuracy"] > 0.93
+    assert facts["candidates"] == 4 and facts["best"]["C"] == machine.C and facts["validation"]["accuracy"] > 0.93
     assert facts["cross_validated_score"] > 0.93 and facts["status"] == "converged"
     assert json.loads(dimargin("evaluate", model, test, "--json")[1])["accuracy"] == facts["validation"]["accuracy"]
 
@@ -43,7 +43,7 @@ def test_linear_machines_and_parameters_that_are_not_tuned(dimargin, csv, tmp_pa
     model = tmp_path / "m"
     status, out, _ = dimargin("tune", csv, "-m", model, "--loss", "linear_odm", "--json", "--cv", 2)
     assert status == 0 and json.loads(out)["coefficients"] == 2
-    grid = '[{"lam": [100]}, {"lam": [1000], "gamma": ["scale"]}]'
+    grid = '[{"C": [1]}, {"C": [10], "gamma": ["scale"]}]'
     flags = ["--kernel", "laplacian", "--strategy", "exact", "--tol", 0.01, "--grid", grid, "--scoring", "roc_auc"]
     assert dimargin("tune", csv, "-m", model, *flags, "--quiet")[:2] == (0, "")
     machine = dm.load(model)[-1]
@@ -74,28 +74,28 @@ def test_support_vector_machines_and_class_weights(dimargin, csv, tmp_path, loss
 @pytest.mark.parametrize(
     ("flags", "text"),
     [
-        (["--loss", "log"], "--loss must be one of odm, hinge, squared_hinge, linear_odm, got 'log'"),
+        (["--loss", "log"], "--loss must be one of squared_hinge, hinge, odm, linear_odm, got 'log'"),
         (["--grid", "gamma=1"], "--grid must be JSON such as"),
         (["--kernel", "sigmoid"], "kernel='sigmoid'"),
         (["--strategy", "dsvrg"], "strategy must be"),
         (["--gamma", "1"], "No such option"),
         (["--plot", "nowhere/x.png"], "the folder nowhere does not exist"),
-        (["--solver", "newton"], "--solver is not a parameter of ODMClassifier"),
+        (["--solver", "newton"], "--solver is not a parameter of SVMClassifier; --loss linear_odm has it"),
         (["--random-state", "x"], "--random-state must be a whole number"),
     ],
 )
 def test_what_is_wrong_is_named(dimargin, csv, tmp_path, flags, text):
     status, _, err = dimargin("tune", csv, "-m", tmp_path / "m", *flags)
     assert status == 2 and text in words_of(err)
-    status, _, err = dimargin("tune", csv, "-m", tmp_path / "m", "--grid", '{"C": [1]}')
+    status, _, err = dimargin("tune", csv, "-m", tmp_path / "m", "--grid", '{"lam": [1]}')
     assert status == 1 and "param_grid may hold kernel" in err and not (tmp_path / "m").exists()
 
 
 @pytest.mark.slow
 def test_ctrl_c_trains_the_best_so_far(tmp_path):
     data, model = write_moons(tmp_path / "train.csv", 30_000), tmp_path / "model"
-    command = [sys.executable, "-m", "dimargin", "tune", str(data), "-m", str(model), "--min-rows", "15000"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    command = ["-m", "dimargin", "tune", str(data), "-m", str(model), "--loss", "odm", "--min-rows", "15000"]
+    process = subprocess.Popen([sys.executable, *command], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     while "rows" not in process.stderr.readline():
         pass
     with pytest.raises(subprocess.TimeoutExpired):

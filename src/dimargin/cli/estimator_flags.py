@@ -87,9 +87,10 @@ def make_machine(
     if loss is not None and loss not in MACHINES:
         raise ValueError(f"--loss must be one of {', '.join(MACHINES)}, got {loss!r}")
     if resumed is None:
-        machine = MACHINES[loss or DEFAULT_LOSS]()
+        chosen = loss or DEFAULT_LOSS
+        machine = MACHINES[chosen]()
         if "loss" in machine.get_params():
-            machine.set_params(loss=loss)
+            machine.set_params(loss=chosen)
     elif loss is None or (type(resumed) is MACHINES[loss] and getattr(resumed, "loss", loss) == loss):
         machine = resumed
     else:
@@ -99,7 +100,10 @@ def make_machine(
         if value is None:
             continue
         if name not in known:
-            raise ValueError(f"--{name.replace('_', '-')} is not a parameter of {type(machine).__name__}")
+            owners = " or ".join(f"--loss {other}" for other, kind in MACHINES.items() if name in parameters(kind))
+            raise ValueError(
+                f"--{name.replace('_', '-')} is not a parameter of {type(machine).__name__}; {owners} has it"
+            )
         machine.set_params(**{name: _value_of(name, value)})
     if options:
         parameter = "strategy" if "strategy" in known else "solver"

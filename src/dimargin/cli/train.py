@@ -16,11 +16,12 @@ import typer
 from dimargin.cli import spark_engine
 from dimargin.cli.brief_help import Application
 from dimargin.cli.column_flags import ColumnChoices, Reading, column_flags
-from dimargin.cli.estimator_flags import DEFAULT_LOSS, flags, make_machine, strategy_options
+from dimargin.cli.estimator_flags import flags, make_machine, strategy_options
 from dimargin.cli.file_flags import data_option, readable
 from dimargin.cli.flags import add_command, existing_file, usage_checked
 from dimargin.cli.open_model import OpenModel
 from dimargin.cli.row_columns import WeightOption, heavy
+from dimargin.cli.searches import SearchDisplay, choice_text, first_search
 from dimargin.cli.shared import (
     DATA,
     JsonOption,
@@ -48,7 +49,12 @@ def _train(
     data: Annotated[str, typer.Argument(metavar="DATA", help=f"{DATA} For Spark also a folder or a URL.")],
     model: Annotated[Path, typer.Option("--model", "-m", help="File for the model.", dir_okay=False)],
     loss: Annotated[
-        str | None, typer.Option(help=f"Loss of the machine: {', '.join(MACHINES)}.", show_default=DEFAULT_LOSS)
+        str | None,
+        typer.Option(
+            help=f"Loss of the machine: {', '.join(MACHINES)}.",
+            show_default="hinge with C=1 or squared_hinge with C=10, by cross-validation; squared_hinge with --C or "
+            "--engine spark",
+        ),
     ] = None,
     label: LabelOption = None,
     weight: WeightOption = None,
@@ -146,8 +152,9 @@ def _train(
                 machine, data, label, weight, scale, master, settings, checkpoint_dir, columns.options, out
             )
         elif previous is None:
+            chooses = loss is None and given["C"] is None
             done = _train_here(
-                machine, readable(context, Path(data)), label, weight, columns, scale or Scale.minmax, out
+                machine, readable(context, Path(data)), label, weight, columns, scale or Scale.minmax, chooses, out
             )
         else:
             weight = weight or previous.notes.get("weight")
@@ -186,14 +193,22 @@ def _train_here(
     weight: str | None,
     columns: ColumnChoices,
     scale: Scale,
+    chooses: bool,
     out: Output,
 ) -> Trained:
+    """Train on a file; with `chooses`, also choose between two losses by cross-validation."""
     rows, X, steps = training_numbers(data, columns, label, weight, None, out)
     out.say(_plan_of(machine, X.shape[0], np.unique(np.asarray(rows.y), return_counts=True)[1].tolist()))
     seed = machine.random_state if isinstance(machine.random_state, int) else None
     scalers = fitted_scalers(scale, heavy(X, rows.weights), getattr(machine, "memory_limit", None), seed)
-    display = FitDisplay(out.errors, machine.tol, out.quiet)
-    return fitted(machine, [*steps, *scalers], rows, scaled(scalers, X), display, columns.notes)
+    search = first_search(machine, rows.y) if chooses else None
+    kind = FitDisplay if search is None else SearchDisplay
+    display = kind(out.errors, machine.tol, out.quiet)
+    done = fitted(search or machine, [*steps, *scalers], rows, scaled(scalers, X), display, columns.notes)
+    if search is None:
+        return done
+    out.say(choice_text(search.best_params_, search.best_score_))
+    return replace(done, machine=search.best_estimator_)
 
 
 def _plan_of(machine: Any, n_rows: int, class_counts: list[int]) -> str:

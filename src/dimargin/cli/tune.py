@@ -17,6 +17,7 @@ from dimargin.cli.estimator_flags import DEFAULT_LOSS, flags, make_machine, para
 from dimargin.cli.file_flags import data_option
 from dimargin.cli.flags import add_command, usage_checked
 from dimargin.cli.row_columns import GroupOption, WeightOption, heavy
+from dimargin.cli.searches import SearchDisplay
 from dimargin.cli.shared import (
     DataArgument,
     JsonOption,
@@ -34,39 +35,13 @@ from dimargin.cli.shared import (
     plot_option,
     scaled,
 )
-from dimargin.cli.terminal import FitDisplay
 from dimargin.cli.training_rows import training_numbers
 from dimargin.display import TuningDisplay
 from dimargin.estimators import MACHINES
-from dimargin.estimators.search import ODMClassifierCV, round_text
+from dimargin.estimators.search import SVMClassifierCV
 from dimargin.io.data import DataSet
 
 _EXCLUDED = ("estimator", "param_grid", "verbose")  # The command line handles these parameters itself.
-
-
-class SearchDisplay(FitDisplay):
-    """Display of the rounds of a search, and then of the fit of the best candidate."""
-
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        self._searching = True
-
-    def level_begin(self, level: int, n_tasks: int | None) -> None:
-        """Start a new bar, of the kernels and folds of a round or of the gap in the final fit."""
-        super().level_begin(level, n_tasks)
-        if self._searching:
-            self.describe(f"round {level}, kernels and folds")
-
-    def level_end(self, entry: dict[str, Any], found: Any) -> bool:
-        """Print a line about the round."""
-        if "best_score" not in entry:
-            return super().level_end(entry, found)
-        self.say(f"{round_text(entry)}, best score {entry['best_score']:.4f}")
-        return False
-
-    def refit_begin(self) -> None:
-        """Switch to the display of the final fit."""
-        self._searching = False
 
 
 def _tune(
@@ -111,9 +86,9 @@ def _tune(
         check_output("--model", model, data, validate)
         check_plot(plot, data, validate)
         columns = ColumnChoices.of(given)
-        own = {name: given.pop(name) for name in parameters(ODMClassifierCV, _EXCLUDED)}
+        own = {name: given.pop(name) for name in parameters(SVMClassifierCV, _EXCLUDED)}
         machine = make_machine(loss, given | {name: own[name] for name in ("n_jobs", "random_state")}, [])
-        search = ODMClassifierCV(machine, None if grid is None else read_grid(grid), **values_of(own))
+        search = SVMClassifierCV(machine, None if grid is None else read_grid(grid), **values_of(own))
     rows, X, steps = training_numbers(data, columns, label, weight, group, out)
     weighted = heavy(X, rows.weights)
     scalings = [fitted_scalers(kind, weighted, seed=machine.random_state) for kind in scale or [Scale.minmax]]
@@ -146,7 +121,7 @@ def _tune(
 def _best_of(
     scalings: list[list[tuple[str, Any]]],
     X: Any,
-    search: ODMClassifierCV,
+    search: SVMClassifierCV,
     rows: DataSet,
     tol: float,
     columns: dict[str, Any],
@@ -172,7 +147,7 @@ def _best_of(
     return best
 
 
-def _tried(search: ODMClassifierCV, n: int) -> Table:
+def _tried(search: SVMClassifierCV, n: int) -> Table:
     """Return a table of the best candidates, those of later rounds first."""
     results = search.cv_results_
     names = [name.removeprefix("param_") for name in results if name.startswith("param_")]
@@ -202,7 +177,7 @@ def _plain(value: Any) -> Any:
 
 def register(app: Application) -> None:
     """Add the command, with flags for parameters of the search and untuned ones of the machine."""
-    searched = flags([ODMClassifierCV], "Parameters of the search", exclude=_EXCLUDED)
+    searched = flags([SVMClassifierCV], "Parameters of the search", exclude=_EXCLUDED)
     tuned = ("gamma", "lam", "upsilon", "theta", "C")
     excluded = {*tuned, *(flag.name for flag in searched)}
     others = [flag for flag in flags() if flag.name not in excluded]

@@ -8,9 +8,9 @@ from dimargin.estimators.odm import ODMClassifier
 from dimargin.estimators.svm import SVMClassifier
 
 MACHINES: dict[str, type[MarginClassifier]] = {
-    "odm": ODMClassifier,
-    "hinge": SVMClassifier,
     "squared_hinge": SVMClassifier,
+    "hinge": SVMClassifier,
+    "odm": ODMClassifier,
     "linear_odm": LinearODMClassifier,
 }
 """Machines by the name of their loss; the first is the default of the command line."""

@@ -1,0 +1,66 @@
+"""Searches as the commands run them: their display, and the one with which train chooses between two machines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from dimargin.cli.terminal import FitDisplay
+from dimargin.estimators import SVMClassifier
+from dimargin.estimators.search import SVMClassifierCV, round_text
+
+FIRST_MACHINES: tuple[dict[str, list[Any]], ...] = (
+    {"loss": ["hinge"], "C": [1.0]},
+    {"loss": ["squared_hinge"], "C": [10.0]},
+)
+"""What `dimargin train` tries: the model of SVC's defaults, and the SVM that was best on most of twenty data sets."""
+
+
+class SearchDisplay(FitDisplay):
+    """Display of the rounds of a search, and then of the fit of the best candidate."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._searching = True
+
+    def level_begin(self, level: int, n_tasks: int | None) -> None:
+        """Start a new bar, of the kernels and folds of a round or of the gap in the final fit."""
+        super().level_begin(level, n_tasks)
+        if self._searching:
+            self.describe(f"round {level}, kernels and folds")
+
+    def level_end(self, entry: dict[str, Any], found: Any) -> bool:
+        """Print a line about the round."""
+        if "best_score" not in entry:
+            return super().level_end(entry, found)
+        self.say(f"{round_text(entry)}, best score {entry['best_score']:.4f}")
+        return False
+
+    def refit_begin(self) -> None:
+        """Switch to the display of the final fit."""
+        self._searching = False
+
+
+def first_search(machine: SVMClassifier, y: Any) -> SVMClassifierCV | None:
+    """Return the search among `FIRST_MACHINES`, or None if rows with these labels cannot be cross-validated.
+
+    It has five folds and a smaller gap than other searches, since the two candidates may differ by little;
+    docs/defaults.md compares the accuracy of what it chooses with that of SVC. Unless a seed is given, it is 0, so that
+    the same command gives the same machine.
+    """
+    if machine.kernel == "precomputed" or max(np.unique(np.asarray(y), return_counts=True)[1]) < 2:
+        return None
+    return SVMClassifierCV(
+        machine, FIRST_MACHINES, cv=5, search_tol=0.05, max_time=machine.max_time, n_jobs=machine.n_jobs,
+        random_state=0 if machine.random_state is None else machine.random_state,
+    )  # fmt: skip
+
+
+def choice_text(best: Mapping[str, Any], score: float) -> str:
+    """Return a message on what the search among `FIRST_MACHINES` has chosen."""
+    if not best:
+        return "there was no time to choose between losses"
+    losses = " and ".join(f"{machine['loss'][0]} with C={machine['C'][0]:g}" for machine in FIRST_MACHINES)
+    return f"cross-validated {losses}: {best['loss']} with C={best['C']:g} is better, accuracy {100 * score:.2f}%"
