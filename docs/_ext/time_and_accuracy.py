@@ -1,6 +1,7 @@
 """README's table of time and accuracy, and the pictures of it, without anything of Sphinx."""
 
 import re
+import sys
 from pathlib import Path
 
 import matplotlib
@@ -42,32 +43,60 @@ def decades(tables):
 
 
 def picture(title, rows, limits, colour):
-    """Draw a data set of `front_page`: a dot for each machine on a log axis, and its numbers to the right.
+    """Draw a data set of `front_page`."""
+    with _coloured(colour, title):
+        figure, ax = plt.subplots(figsize=(5.2, 3.1), layout="constrained")
+        _draw(ax, rows, limits, colour)
+        figure.suptitle(f"{title}: seconds of a fit, and test accuracy", fontsize=10)
+    return figure
+
+
+def picture_of_readme(tables):
+    """Draw the data sets of `front_page` one below the other, on white, since README.md has one picture for all."""
+    with _coloured("black", "README"):
+        figure, axes = plt.subplots(len(tables), figsize=(6.6, 5.6), layout="constrained", sharex=True)
+        for ax, (title, rows) in zip(axes, tables, strict=True):
+            _draw(ax, rows, decades(tables), "black")
+            ax.set_title(title, fontsize=10)
+        axes[0].set_xlabel("")
+        figure.suptitle("Seconds of a fit on two cores, and test accuracy", fontsize=11)
+    return figure
+
+
+def _coloured(colour, title):
+    """Return a context in which text and axes have this colour."""
+    keys = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
+    return plt.rc_context({**dict.fromkeys(keys, colour), "font.size": 10, "svg.hashsalt": title})
+
+
+def _draw(ax, rows, limits, colour):
+    """Draw a dot for each machine on a log axis, and its numbers to the right.
 
     Bars would mislead: on a log axis they start at an arbitrary number above zero, which their lengths depend on.
     """
     names, seconds, accuracies = zip(*rows, strict=True)
     dots = [OURS if re.search("ODM|SVMC|landmark", name) else OTHERS for name in names]
-    keys = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
-    with plt.rc_context({**dict.fromkeys(keys, colour), "font.size": 10, "svg.hashsalt": title}):
-        figure, ax = plt.subplots(figsize=(5.2, 3.1), layout="constrained")
-        ax.scatter([float(number) for number in seconds], names, color=dots, s=45, zorder=3)
-        low, high = limits
-        ax.set(xscale="log", xlim=(low / 1.2, high * 1.2), ylim=(len(names) - 0.5, -0.5), xlabel="seconds (log scale)")
-        ax.xaxis.set_major_formatter("{x:g}")
-        ax.grid(axis="y", color=colour, alpha=0.3, linestyle=":")
-        figure.suptitle(f"{title}: seconds of a fit, and test accuracy", fontsize=10)
-        ax.spines[["top", "right", "left"]].set_visible(False)
-        numbers = ax.secondary_yaxis("right")
-        width = max(map(len, seconds))
-        numbers.set_yticks(
-            range(len(names)),
-            [
-                f"{number.rjust(width, FIGURE_SPACE)} s   {share}%"
-                for number, share in zip(seconds, accuracies, strict=True)
-            ],
-        )
-        numbers.spines[:].set_visible(False)
-        for axis in (ax, numbers):
-            axis.tick_params(axis="y", length=0)
-    return figure
+    ax.scatter([float(number) for number in seconds], names, color=dots, s=45, zorder=3)
+    low, high = limits
+    ax.set(xscale="log", xlim=(low / 1.2, high * 1.2), ylim=(len(names) - 0.5, -0.5), xlabel="seconds (log scale)")
+    ax.xaxis.set_major_formatter("{x:g}")
+    ax.grid(axis="y", color=colour, alpha=0.3, linestyle=":")
+    ax.spines[["top", "right", "left"]].set_visible(False)
+    numbers = ax.secondary_yaxis("right")
+    width = max(map(len, seconds))
+    numbers.set_yticks(
+        range(len(names)),
+        [
+            f"{number.rjust(width, FIGURE_SPACE)} s   {share}%"
+            for number, share in zip(seconds, accuracies, strict=True)
+        ],
+    )
+    numbers.spines[:].set_visible(False)
+    for axis in (ax, numbers):
+        axis.tick_params(axis="y", length=0)
+
+
+if __name__ == "__main__":  # make pictures
+    found = front_page()
+    words = "\n".join(described(title, rows) for title, rows in found)
+    picture_of_readme(found).savefig(sys.argv[1], dpi=110, metadata={"Description": words})
