@@ -30,6 +30,7 @@ extensions = [
     "repository_pages",
     "targets_table",
     "papers_table",
+    "version_switcher",
 ]
 root_doc = "index"
 exclude_patterns = ["_*", "gallery/**/*.ipynb", "gallery/**/*.py", "gallery/sg_execution_times.rst"]
@@ -90,8 +91,10 @@ sphinx_gallery_conf = {
 warnings.filterwarnings("ignore", message="FigureCanvasAgg is non-interactive")
 
 # Pages
+GALLERY = [f"gallery/{path.stem}" for path in sorted((ROOT / "examples").glob("plot_*.py"))]
 html_theme = "pydata_sphinx_theme"
 html_title = "dimargin"
+html_favicon = "_static/logo.svg"
 html_context = {"default_mode": "auto"}  # light or dark, as the reader's system
 html_static_path = ["_static", str(ASSETS / "static")]
 html_css_files = ["site.css"]
@@ -99,11 +102,12 @@ html_copy_source = False
 html_show_sourcelink = False
 html_last_updated_fmt = None
 html_theme_options = {
-    "logo": {"text": "dimargin"},
+    "logo": {"text": "dimargin", "image_light": "_static/logo.svg", "image_dark": "_static/logo.svg"},
     "navbar_align": "left",
     "header_links_before_dropdown": 6,
     "navbar_end": ["theme-switcher"],
-    "secondary_sidebar_items": ["page-toc"],
+    "secondary_sidebar_items": {"**": ["page-toc"]} | {page: [] for page in GALLERY},  # Their code needs the width.
+    "show_toc_level": 2,
     "show_prev_next": True,
     "footer_start": ["copyright"],
     "footer_end": [],

@@ -101,16 +101,38 @@ def test_docstrings_tell_the_defaults_of_the_code():
     assert not wrong and len(found) > 240
 
 
-# ---- the picture of the first page -----------------------------------------------------------------------------------
+# ---- extensions of the site ------------------------------------------------------------------------------------------
+
+
+def extension(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / "_ext" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_menu_of_versions_has_every_release_of_the_changelog_and_marks_the_newest_as_stable():
+    switcher = extension("version_switcher")
+    released = "# Changelog\n\n## 0.2.0 (2027-01-31)\n\n## 0.1.0 (2026-12-01)\n"
+    coming = released.replace("## 0.2.0", "## 0.3.0 (unreleased)\n\n## 0.2.0")
+    root = switcher.root_of("https://example.org/dimargin/stable/")
+    assert [switcher.current(text) for text in (coming, released)] == ["dev", "0.2.0"]
+    for text in (coming, released):
+        entries = switcher.versions(text, root)
+        assert [(entry["version"], entry["url"], entry.get("preferred", False)) for entry in entries] == [
+            ("dev", "https://example.org/dimargin/dev/", False),
+            ("0.2.0", "https://example.org/dimargin/stable/", True),
+            ("0.1.0", "https://example.org/dimargin/0.1.0/", False),
+        ]
+    before = switcher.versions(released[: released.index("##")] + "## 0.1.0 (unreleased)\n", root)
+    assert [entry["version"] for entry in before] == ["dev"]
+    assert switcher.current(switcher.CHANGELOG.read_text(encoding="utf-8"))  # The real one has such headings.
 
 
 @pytest.fixture
 def pictures():
     pytest.importorskip("matplotlib")
-    spec = importlib.util.spec_from_file_location("time_and_accuracy", ROOT / "docs" / "_ext" / "time_and_accuracy.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return extension("time_and_accuracy")
 
 
 def test_picture_of_readme_shows_the_numbers_of_its_table(pictures):

@@ -26,10 +26,15 @@ from dimargin.system.arrays import Floats
 class CoreSetSVDD(CoreSetDetector):
     r"""Support vector data description: the smallest ball around inliers, on a core-set.
 
-    Minimises ``R^2 + C/4 sum_i s_i (|phi(x_i) - c|^2 - R^2)_+^2`` over centre c and radius R. The
-    dual is the smallest ball around points with the products ``k(x_i, x_j) + delta_ij / (C s_i)``
-    (core-set paper, section III-B; Tax, Duin, "Support vector data description", Machine Learning
-    2004, with squared slack). ``C=inf`` has no row outside.
+    Minimises
+
+    .. math:: R^2 + \tfrac{C}{4} \sum_i s_i \bigl( |\varphi(x_i) - c|^2 - R^2 \bigr)_+^2
+
+    over centre :math:`c` and radius :math:`R`, where :math:`s_i` is the weight of row i. The dual is
+    the smallest ball around points with the products
+    :math:`k(x_i, x_j) + \delta_{ij} / (C s_i)` (core-set paper, section III-B; Tax, Duin, "Support
+    vector data description", Machine Learning 2004, with squared slack). ``C=inf`` has no row
+    outside.
 
     Parameters
     ----------

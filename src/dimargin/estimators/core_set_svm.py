@@ -24,11 +24,15 @@ from dimargin.strategies.hard_margin import HardMargin
 class CoreSetSVMClassifier(KernelMarginClassifier):
     r"""L2 support vector machine with a regularised intercept, solved on a growing core-set.
 
-    Minimises ``1/2 (|w|^2 + b^2) + C/2 sum_i s_i (1 - m_i)_+^2`` over margins
-    ``m_i = y_i (w.phi(x_i) + b)``: equation 6 of the core-set paper, scaled such that rho is one.
-    Its dual is the smallest ball around points with inner products
-    ``y_i y_j (k(x_i, x_j) + 1) + delta_ij / C``, which a subset of the points determines. Every
-    model carries a certificate, the relative duality gap. The machine equals
+    Minimises
+
+    .. math:: \tfrac12 (|w|^2 + b^2) + \tfrac{C}{2} \sum_i s_i (1 - m_i)_+^2
+
+    over margins :math:`m_i = y_i (w \cdot \varphi(x_i) + b)`, where :math:`s_i` is the weight of row
+    i: equation 6 of the core-set paper, scaled such that rho is one. Its dual is the smallest ball
+    around points with inner products
+    :math:`y_i y_j (k(x_i, x_j) + 1) + \delta_{ij} / C`, which a subset of the points determines.
+    Every model carries a certificate, the relative duality gap. The machine equals
     ``SVMClassifier(loss="squared_hinge", C=C/2)`` on the kernel plus one.
 
     For K classes there are ``n_outputs = 1`` binary problems if K = 2, else K, one against the

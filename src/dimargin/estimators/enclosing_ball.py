@@ -91,9 +91,13 @@ def minimum_enclosing_ball(
 ) -> EnclosingBall:
     r"""Find the smallest ball around points, up to a factor, and the few points that determine it.
 
-    Its centre ``c = sum_i x_i phi(p_i)`` solves the dual (core-set paper, equation 2; Tsang, Kwok, Cheung 2005)
+    Its centre :math:`c = \sum_i x_i \varphi(p_i)` solves the dual (core-set paper, equation 2;
+    Tsang, Kwok, Cheung 2005)
 
-        maximise  ``sum_i x_i k(p_i, p_i) - sum_ij x_i x_j k(p_i, p_j)``  over ``x >= 0, sum_i x_i = 1``,
+    .. math::
+
+        \max_x \; \sum_i x_i k(p_i, p_i) - \sum_{ij} x_i x_j k(p_i, p_j)
+        \quad \text{with} \quad x \ge 0, \; \sum_i x_i = 1,
 
     whose optimum is the squared radius.
 

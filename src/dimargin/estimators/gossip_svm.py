@@ -44,11 +44,14 @@ if TYPE_CHECKING:  # The network needs the extra "peers".
 class GossipSVMClassifier(LinearMarginClassifier):
     r"""Linear support vector machine trained by simulated sites that keep their rows.
 
-    Minimises ``alpha/2 |w|^2 + 1/N sum_i loss(y_i w.x_i)`` over the N rows of all sites (GADGET
-    paper, equation 1, for the hinge loss). In every round, a site takes a step and sends a few
-    numbers per coefficient to its neighbours. `fit` runs the same program as ``dimargin site`` on a
-    simulated network and certifies the result, because it has the rows of all sites. With one site,
-    ``gradient="local", step_size="pegasos"`` is Pegasos.
+    Minimises
+
+    .. math:: \tfrac{\alpha}{2} |w|^2 + \tfrac1N \sum_i \ell(y_i \, w \cdot x_i)
+
+    over the N rows of all sites (GADGET paper, equation 1, for the hinge loss). In every round, a
+    site takes a step and sends a few numbers per coefficient to its neighbours. `fit` runs the same
+    program as ``dimargin site`` on a simulated network and certifies the result, because it has the
+    rows of all sites. With one site, ``gradient="local", step_size="pegasos"`` is Pegasos.
 
     For K classes there are ``n_outputs = 1`` binary problems if K = 2, else K, one against the
     rest.

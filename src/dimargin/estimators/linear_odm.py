@@ -44,11 +44,16 @@ class LinearODMClassifier(LinearMarginClassifier):
     r"""Linear Optimal margin Distribution Machine for dense or sparse rows.
 
     Minimises
-    ``1/2 |w|^2 + lam/(2 W (1-theta)^2) sum_i s_i [ (1-theta-m_i)_+^2 + upsilon (m_i-1-theta)_+^2 ]``
-    over margins ``m_i = y_i (w.x_i + b)``, where ``s_i`` is the weight of row i and ``W`` the sum
-    of the weights (DiODM paper, section 2). The certificate is that half the squared gradient is
-    the duality gap. The intercept b is not regularised. Besides the data, the fit needs about ten
-    numbers per row and output.
+
+    .. math::
+
+        \tfrac12 |w|^2 + \frac{\lambda}{2 W (1 - \theta)^2} \sum_i s_i
+        \bigl[ (1 - \theta - m_i)_+^2 + \upsilon (m_i - 1 - \theta)_+^2 \bigr]
+
+    over margins :math:`m_i = y_i (w \cdot x_i + b)`, where :math:`\lambda` is `lam`, :math:`s_i` the
+    weight of row i, and :math:`W` the sum of the weights (DiODM paper, section 2). The certificate
+    is that half the squared gradient is the duality gap. The intercept :math:`b` is not
+    regularised. Besides the data, the fit needs about ten numbers per row and output.
 
     For K classes, there is ``n_outputs = 1`` binary problem if K = 2, else there are K, one against
     the rest.

@@ -19,10 +19,16 @@ class ODMClassifier(MulticlassKernelClassifier):
     r"""Kernel Optimal margin Distribution Machine.
 
     Minimises
-    ``1/2 |w|^2 + lam/(2 W (1-theta)^2) sum_i s_i [ (1-theta-m_i)_+^2 + upsilon (m_i-1-theta)_+^2 ]``
-    over margins ``m_i = y_i f(x_i)``, where ``s_i`` is the weight of row i and ``W`` the sum of the
-    weights. It pulls every margin towards one, instead of maximising only the smallest (DiODM
-    paper, section 2). Every model carries a certificate, the relative duality gap.
+
+    .. math::
+
+        \tfrac12 |w|^2 + \frac{\lambda}{2 W (1 - \theta)^2} \sum_i s_i
+        \bigl[ (1 - \theta - m_i)_+^2 + \upsilon (m_i - 1 - \theta)_+^2 \bigr]
+
+    over margins :math:`m_i = y_i f(x_i)`, where :math:`\lambda` is `lam`, :math:`s_i` the weight of
+    row i, and :math:`W` the sum of the weights. It pulls every margin towards one, instead of
+    maximising only the smallest (DiODM paper, section 2). Every model carries a certificate, the
+    relative duality gap.
 
     For K classes, there is ``n_outputs = 1`` binary problem if K = 2. Else there are
     ``K (K - 1) / 2``, one for each pair with its second class as the positive one, or K, one

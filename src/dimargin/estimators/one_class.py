@@ -18,12 +18,16 @@ from dimargin.system.arrays import Floats
 class OneClassCoreSetSVM(CoreSetDetector):
     r"""One-class support vector machine with squared slack, on a core-set.
 
-    Minimises ``1/2 |w|^2 - rho + C/2 sum_i s_i (rho - w.phi(x_i))_+^2`` over w and rho. The
-    solution is the hyperplane farthest from the origin with the inliers on its other side (core-set
+    Minimises
+
+    .. math:: \tfrac12 |w|^2 - \rho + \tfrac{C}{2} \sum_i s_i (\rho - w \cdot \varphi(x_i))_+^2
+
+    over :math:`w` and :math:`\rho`, where :math:`s_i` is the weight of row i. The solution is the
+    hyperplane farthest from the origin with the inliers on its other side (core-set
     paper, section III-B, with all labels one and no intercept; Schoelkopf et al., "Estimating the
     support of a high-dimensional distribution", Neural Computation 2001, with squared slack). The
     dual is the smallest ball around points with the inner products
-    ``k(x_i, x_j) + delta_ij / (C s_i)``, treated as if all had the same norm.
+    :math:`k(x_i, x_j) + \delta_{ij} / (C s_i)`, treated as if all had the same norm.
 
     Parameters
     ----------

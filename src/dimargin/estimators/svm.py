@@ -20,10 +20,14 @@ from dimargin.strategies import Strategy
 class SVMClassifier(MulticlassKernelClassifier):
     r"""Kernel support vector machine.
 
-    Minimises ``1/2 |w|^2 + C sum_i s_i (1 - m_i)_+`` (``loss="squared_hinge"``: ``(1 - m_i)_+^2``)
-    over margins ``m_i = y_i f(x_i)``, where ``s_i`` is the weight of row i. The decision function
-    has an unregularised intercept, as in LIBSVM and scikit-learn's SVC, or none, as in the DC-SVM
-    paper (equation 1). Every model carries a certificate, the relative duality gap.
+    Minimises
+
+    .. math:: \tfrac12 |w|^2 + C \sum_i s_i (1 - m_i)_+
+
+    over margins :math:`m_i = y_i f(x_i)`, where :math:`s_i` is the weight of row i. With
+    ``loss="squared_hinge"`` the last factor is :math:`(1 - m_i)_+^2`. The decision function has an
+    unregularised intercept, as in LIBSVM and scikit-learn's SVC, or none, as in the DC-SVM paper
+    (equation 1). Every model carries a certificate, the relative duality gap.
 
     For K classes, there is ``n_outputs = 1`` binary problem if K = 2. Else there are
     ``K (K - 1) / 2``, one for each pair with its second class as the positive one, or K, one
