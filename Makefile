@@ -14,6 +14,9 @@ SEED ?= 0
 VERSIONS ?= oldest scikit-learn-1.7 scikit-learn-1.8 newest
 # Runs a command in a network namespace of its own, where the system allows that.
 OFFLINE := $(shell unshare --map-root-user --net true 2> /dev/null && echo unshare --map-root-user --net)
+# The same, but with this computer's own address, where the server of the tutorial listens.
+OFFLINE_SITE := $(if $(shell unshare --map-root-user --net ip link set lo up 2> /dev/null && echo yes),unshare \
+	--map-root-user --net sh -c 'ip link set lo up && exec "$$@"' sh)
 # What make docs takes from npm.
 KATEX := 0.16.22
 MERMAID := 11.17.2
@@ -131,7 +134,7 @@ doctest: $(VENV)/.ready-bench  ## run the examples in docstrings, README.md and 
 
 docs: $(VENV)/.ready-docs $(VENV)/.ready-bench build/docs-assets/.ready  ## build the site into build/docs, and check its links
 	@rm -rf docs/api/generated  # of what is documented no more
-	@$(OFFLINE) $(VENV)/bin/sphinx-build -q -E -W --keep-going -n -d build/doctrees -j auto docs build/docs
+	@$(OFFLINE_SITE) $(VENV)/bin/sphinx-build -q -E -W --keep-going -n -d build/doctrees -j auto docs build/docs
 	@$(PY) .ci/links.py build/docs
 
 docs-screenshots: docs  ## take pictures of the site's pages into build/screenshots, with Chromium

@@ -14,6 +14,7 @@ from pathlib import Path
 
 PAGES = (
     *("index", "get-started", "guide/index", "guide/classify", "guide/tune", "guide/files", "guide/sites", "network"),
+    *("certificates", "odm", "faq", "gallery/plot_tutorial", "gallery/plot_certificate", "gallery/plot_odm"),
     *("scaling", "defaults", "gallery/index", "gallery/plot_margins", "gallery/plot_boundaries", "api/index"),
     *("api/generated/dimargin.ODMClassifier", "benchmarks", "compare", "algorithms", "architecture", "security"),
     *("contributing", "changelog"),

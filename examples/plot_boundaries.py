@@ -16,8 +16,8 @@ from dimargin import CoreSetSVMClassifier, LinearODMClassifier, ODMClassifier, S
 X, y = load_iris(return_X_y=True)
 X, y = MinMaxScaler().fit_transform(X[:, 2:]), y == 1
 machines = {
-    "ODMClassifier()": ODMClassifier(),
     "SVMClassifier(C=10)": SVMClassifier(C=10.0),
+    "ODMClassifier()": ODMClassifier(),
     "CoreSetSVMClassifier(C=10)": CoreSetSVMClassifier(C=10.0, random_state=0),
     "LinearODMClassifier()": LinearODMClassifier(random_state=0),
 }
