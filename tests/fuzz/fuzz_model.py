@@ -111,7 +111,7 @@ def _columns():
         [
             ("numbers", SimpleImputer(add_indicator=True), ["a"]),
             ("categories", OneHotEncoder(handle_unknown="ignore"), ["b"]),
-            ("dates", CalendarFeatures(), ["c"]),
+            ("dates", make_pipeline(CalendarFeatures(), MinMaxScaler()), ["c"]),
         ]
     )
 

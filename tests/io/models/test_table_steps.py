@@ -8,7 +8,14 @@ import sklearn
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, OneHotEncoder, QuantileTransformer, StandardScaler
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MaxAbsScaler,
+    MinMaxScaler,
+    OneHotEncoder,
+    QuantileTransformer,
+    StandardScaler,
+)
 from tampering import refuse, tampered
 
 import dimargin as dm
@@ -61,6 +68,15 @@ PIPELINES = {
     "first dropped": [transformer(OneHotEncoder(drop="first", sparse_output=False))],
     "binary": [transformer(OneHotEncoder(drop="if_binary"))],
     "quantiles": [transformer(), QuantileTransformer(n_quantiles=20, output_distribution="normal")],
+    "pipelines inside": [
+        ColumnTransformer(
+            [
+                ("numbers", make_pipeline(SimpleImputer(), MinMaxScaler()), ["age", "size"]),
+                ("since", make_pipeline(CalendarFeatures(), StandardScaler()), ["since"]),
+                ("job", make_pipeline(OneHotEncoder(handle_unknown="ignore"), MaxAbsScaler()), ["job", "floor"]),
+            ]
+        )
+    ],
     "scaled inside": [ColumnTransformer([("a", MinMaxScaler(), ["size"]), ("b", "passthrough", ["rest", "floor"])])],
 }
 
@@ -115,6 +131,7 @@ def test_what_cannot_be_saved_is_named(step, message, tmp_path):
         [ColumnTransformer([("a", OneHotEncoder(), ["since"]), ("b", CalendarFeatures(), ["since"])])],
         [ColumnTransformer([("a", OneHotEncoder(), ["age"])])],
         [SimpleImputer(), OneHotEncoder(handle_unknown="ignore")],
+        [ColumnTransformer([("a", make_pipeline(make_pipeline(MinMaxScaler())), ["floor"])])],
     ],
 )
 def test_nothing_is_saved_that_cannot_be_loaded(steps, tmp_path):
@@ -181,3 +198,21 @@ def test_lies_are_found(lie, tmp_path):
     tampered(path, lambda header, arrays: None)
     dm.load(path)
     refuse(path, LIES[lie])
+
+
+PIPELINE_LIES = {
+    "no steps": lambda steps, machine: steps.clear(),
+    "a machine": lambda steps, machine: steps[1]["tuple"].__setitem__(1, {"step": machine}),
+    "a step of another width": lambda steps, machine: steps.insert(1, steps[0]),
+    "a text": lambda steps, machine: steps[1]["tuple"].__setitem__(1, "passthrough"),
+}
+
+
+@pytest.mark.parametrize("lie", PIPELINE_LIES)
+def test_lies_about_a_pipeline_of_columns_are_found(lie, tmp_path):
+    frame, y = people()
+    path, scaled = tmp_path / "m", make_pipeline(SimpleImputer(add_indicator=True), MinMaxScaler())
+    numbers = frame[["age", "size"]]
+    dm.save(make_pipeline(scaled, dm.ODMClassifier(lam=1.0)).fit(numbers, y), path)
+    assert dm.load(path).predict(numbers).shape == (ROWS,)
+    refuse(path, lambda h, a: PIPELINE_LIES[lie](h["steps"][0]["parameters"]["steps"]["list"], h["steps"][-1]))

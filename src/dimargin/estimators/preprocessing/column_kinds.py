@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import sklearn
 from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
 from dimargin.estimators.preprocessing.calendar_features import CalendarFeatures
@@ -20,10 +23,16 @@ def numbers_as_they_are() -> FunctionTransformer:
     return FunctionTransformer(validate=True, feature_names_out="one-to-one")
 
 
+def first_step(step: Any) -> Any:
+    """Return the first step of a pipeline, which reads the columns; any other transformer itself."""
+    return step[0] if isinstance(step, Pipeline) else step
+
+
 def columns_of(transformer: ColumnTransformer) -> tuple[list[str], list[str]]:
     """Return the names of the columns that a fitted transformer reads as numbers, and as text."""
     numbers, texts = list[str](), list[str]()
-    for _, step, columns in transformer.transformers_:
+    for _, transformation, columns in transformer.transformers_:
+        step = first_step(transformation)
         if isinstance(step, OneHotEncoder):
             for name, categories in zip(columns, step.categories_, strict=True):
                 (numbers if categories.dtype.kind in "biuf" else texts).append(name)

@@ -10,7 +10,6 @@ import os
 from collections.abc import Mapping
 from dataclasses import fields
 from inspect import signature
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,7 @@ from dimargin.io.models.model_format import ModelFileError, read_raw, write_mode
 from dimargin.io.models.model_values import decode_transform, encode_transform
 from dimargin.io.models.soundness import check_step
 from dimargin.io.models.storable_classes import STORABLE_CLASSES
-from dimargin.io.models.table_steps import TABLE_STEPS, restored, stored, widths
+from dimargin.io.models.table_steps import TABLE_STEPS, check_widths, restored, stored
 from dimargin.kernels.column_statistics import SparseColumns
 from dimargin.kernels.user import UserKernel
 from dimargin.shards.partition import KernelClusters, Split
@@ -56,9 +55,9 @@ def save(model: Any, path: str | os.PathLike[str], notes: Mapping[str, Any] | No
         StandardScaler, MaxAbsScaler, QuantileTransformer,
         `dimargin.estimators.preprocessing.SparseScaler` or
         `dimargin.estimators.preprocessing.FourierFeatures`, and the first step may be a
-        ColumnTransformer of scalers, SimpleImputer, OneHotEncoder and
-        `dimargin.estimators.preprocessing.CalendarFeatures` that was fitted to a data frame. A
-        kernel that is a function cannot be stored.
+        ColumnTransformer of scalers, SimpleImputer, OneHotEncoder,
+        `dimargin.estimators.preprocessing.CalendarFeatures` and pipelines of these that was fitted
+        to a data frame. A kernel that is a function cannot be stored.
     path : path-like
         The file contains the support vectors of a kernel machine or detector, which are training
         rows. So a new file is readable only by its owner (mode 0600); an existing file is replaced
@@ -151,9 +150,7 @@ def _model_of(steps: list[tuple[str, Any]], pipeline: bool) -> Any:
         raise ValueError("the steps before the machine are not scalers of a pipeline")
     if any(type(step).__name__ in TABLE_STEPS for _, step in steps[1:]):
         raise ValueError("a step for tables is not the first step")
-    through = [widths(step) for _, step in steps]
-    if any(given != taken for (_, given), (taken, _) in pairwise(through)):
-        raise ValueError("its steps have different widths")
+    check_widths(step for _, step in steps)
     return Pipeline(steps) if pipeline else steps[0][1]
 
 

@@ -1,4 +1,4 @@
-"""Steps of model files for tables: imputers, encoders, and the ColumnTransformer that joins them.
+"""Steps of model files for tables: imputers, encoders, pipelines of them, and the ColumnTransformer that joins them.
 
 Fitted transformers of scikit-learn have private attributes that differ between its versions. So a
 transformer is stored as its parameters and public attributes, and restored by fitting it to the
@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,19 +19,21 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.compose import ColumnTransformer
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
+from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 from sklearn.utils.validation import check_is_fitted
 
 from dimargin.estimators.preprocessing import CalendarFeatures, FourierFeatures
-from dimargin.estimators.preprocessing.column_kinds import numbers_as_they_are
+from dimargin.estimators.preprocessing.column_kinds import first_step, numbers_as_they_are
 
 TABLE_STEPS: dict[str, type[BaseEstimator]] = {
-    step.__name__: step for step in (ColumnTransformer, SimpleImputer, OneHotEncoder)
+    step.__name__: step for step in (ColumnTransformer, Pipeline, SimpleImputer, OneHotEncoder)
 }
 _STORED_PARAMETERS = {
     "SimpleImputer": ("strategy", "keep_empty_features", "add_indicator"),
     "OneHotEncoder": ("handle_unknown", "drop", "sparse_output"),
     "ColumnTransformer": ("remainder", "sparse_threshold", "verbose_feature_names_out"),
+    "Pipeline": ("steps",),
 }
 _NO_TRANSFORMER = ("passthrough", "drop")  # A ColumnTransformer accepts these words instead of transformers.
 
@@ -38,9 +41,11 @@ _NO_TRANSFORMER = ("passthrough", "drop")  # A ColumnTransformer accepts these w
 def stored(step: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return parameters and attributes of a fitted step; raises TypeError if files cannot store it.
 
-    The parameters of a ColumnTransformer contain its fitted transformers.
+    The parameters of a ColumnTransformer and of a pipeline contain their fitted transformers.
     """
     check_is_fitted(step)
+    if isinstance(step, Pipeline):
+        return _stored_parameters(step), {}
     if not isinstance(step, ColumnTransformer):
         parameters, attributes = (_stored_imputer if isinstance(step, SimpleImputer) else _stored_encoder)(step)
         names = getattr(step, "feature_names_in_", None)
@@ -92,6 +97,7 @@ def restored(kind: str, parameters: dict[str, Any], attributes: dict[str, Any]) 
     """Return the fitted step for values of `stored`; raises ValueError, TypeError or KeyError."""
     makers: dict[str, Callable[..., Any]] = {
         "SimpleImputer": _imputer, "OneHotEncoder": _encoder, "ColumnTransformer": _column_transformer,
+        "Pipeline": _pipeline,
     }  # fmt: skip
     known = {*_STORED_PARAMETERS[kind], *(["transformers"] if kind == "ColumnTransformer" else [])}
     if set(parameters) != known:
@@ -130,6 +136,14 @@ def _encoder(parameters: dict[str, Any], categories_: Any) -> OneHotEncoder:
     return step
 
 
+def _pipeline(parameters: dict[str, Any]) -> Pipeline:
+    steps = [(str(name), step) for name, step in parameters["steps"]]
+    if not (steps and all(_is_transformer(step) for _, step in steps)):
+        raise ValueError("the steps of a pipeline of columns are not transformers")
+    check_widths(step for _, step in steps)
+    return Pipeline(steps)
+
+
 def _check_array(name: str, values: Any, kinds: str, shape: tuple[int, ...]) -> None:
     sound = isinstance(values, np.ndarray) and values.dtype.kind in kinds and values.shape == shape
     if not sound or (values.dtype.kind == "f" and not np.isfinite(values).all()):
@@ -146,7 +160,7 @@ def _column_transformer(parameters: dict[str, Any], feature_names_in_: Any, spar
     for name, inner, columns in transformers:
         if not set(columns) <= set(names) or len(set(columns)) < len(columns):
             raise ValueError(f"the transformer {name!r} has unknown or repeated columns")
-        if name in fitted and not (_is_inner(inner) and _fits(inner, columns)):
+        if name in fitted and not (_is_transformer(first_step(inner)) and _fits(inner, columns)):
             raise ValueError(f"transformer {name!r}: expected a fitted transformer for {len(columns)} columns")
     place = {name: k for k, name in enumerate(names)}
     frozen = [
@@ -180,13 +194,14 @@ def _fits(inner: Any, columns: Sequence[str]) -> bool:
     return bool(inner.n_features_in_ == len(columns) and named.tolist() == columns)
 
 
-def _is_inner(step: Any) -> bool:
+def _is_transformer(step: Any) -> bool:
     return isinstance(step, TransformerMixin) and not isinstance(step, ColumnTransformer)
 
 
 def _smallest_rows(place: Mapping[str, int], transformers: Sequence[tuple[str, Any, list[str]]]) -> NDArray[Any]:
     rows = np.zeros((1, len(place)), dtype=object)
-    for _, inner, columns in transformers:
+    for _, transformer, columns in transformers:
+        inner = first_step(transformer)
         if isinstance(inner, OneHotEncoder):
             for name, categories in zip(columns, inner.categories_, strict=True):
                 rows[0, place[name]] = categories.tolist()[0]
@@ -197,6 +212,15 @@ def _smallest_rows(place: Mapping[str, int], transformers: Sequence[tuple[str, A
 
 def widths(step: Any) -> tuple[int, int]:
     """Return the numbers of input and output columns of a fitted step."""
+    if isinstance(step, Pipeline):
+        return widths(step[0])[0], widths(step[-1])[1]
     changes_width = isinstance(step, (*TABLE_STEPS.values(), CalendarFeatures, FourierFeatures))
     n_out = len(step.get_feature_names_out()) if changes_width else step.n_features_in_
     return step.n_features_in_, n_out
+
+
+def check_widths(steps: Iterable[Any]) -> None:
+    """Raise ValueError unless every fitted step reads as many columns as the one before it returns."""
+    through = [widths(step) for step in steps]
+    if any(given != taken for (_, given), (taken, _) in pairwise(through)):
+        raise ValueError("its steps have different widths")
