@@ -8,7 +8,13 @@ import pytest
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, QuantileTransformer
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MinMaxScaler,
+    OneHotEncoder,
+    QuantileTransformer,
+    StandardScaler,
+)
 from text_files import measured, people, words_of
 
 import dimargin as dm
@@ -26,31 +32,57 @@ def files(tmp_path):
     return tmp_path, train, test
 
 
-@pytest.mark.parametrize("scale", ["minmax", "quantile"])
+SCALERS = {
+    "none": FunctionTransformer(validate=True),
+    "minmax": MinMaxScaler(),
+    "standard": StandardScaler(),
+    "quantile": QuantileTransformer(n_quantiles=120, output_distribution="normal", random_state=0),
+}
+
+
+@pytest.mark.parametrize("scale", SCALERS)
 def test_the_model_is_the_pipeline_of_scikit_learn(dimargin, files, scale):
     folder, train, test = files
-    flags = ("--scale", scale, "--loss", "odm", *ALL)
-    status, _, err = dimargin("train", folder / "train.csv", "--model", folder / "m", *flags)
+    train = ("train", folder / "train.csv", "--model", folder / "m", "--loss", "odm", "--scale", scale, *ALL)
+    status, _, err = dimargin(*train)
     assert status == 0, err
-    assert "2 numbers, the median where one is missing; 1 dates (iso), as 5 columns; 1 categories, as 3 columns" in err
-    steps = ColumnTransformer(
-        [
-            ("numbers", SimpleImputer(strategy="median"), ["age", "size"]),
-            ("dates", CalendarFeatures(), ["since"]),
-            ("categories", OneHotEncoder(handle_unknown="ignore"), ["job"]),
-        ]
-    )
-    quantiles = QuantileTransformer(n_quantiles=120, output_distribution="normal", random_state=0)
-    scaler = MinMaxScaler() if scale == "minmax" else quantiles
-    ours, theirs = dm.load(folder / "m"), make_pipeline(steps, scaler, dm.ODMClassifier())
-    theirs.fit(train.drop(columns=["id", "class"]), train["class"])
+    assert "train.csv: 120 rows, 10 features\n2 numbers, the median where one is missing; 1 dates (iso), as 5" in err
+    ours, theirs = dm.load(folder / "m"), pipeline_of_people(scale, ["job"]).fit(files[1], files[1]["class"])
     assert np.allclose(ours.decision_function(test), theirs.decision_function(test), atol=1e-9)
     assert dimargin("predict", folder / "m", folder / "test.csv", "-o", folder / "labels")[0] == 0
     assert (folder / "labels").read_text().split() == theirs.predict(test).tolist()
     status, out, _ = dimargin("evaluate", folder / "m", folder / "test.csv", "--json")
     assert json.loads(out)["accuracy"] == np.mean(theirs.predict(test) == test["class"])
     assert dimargin("info", folder / "m", "--certify", folder / "train.csv")[0] == 0
-    assert "as 3 columns of 0 and 1" in dimargin("info", folder / "m")[1]
+    shown = words_of(dimargin("info", folder / "m")[1])
+    named = "none" if scale == "none" else type(SCALERS[scale]).__name__
+    assert "as 3 columns of 0 and 1" in shown and f"scaling {named} parameters" in shown
+
+
+def pipeline_of_people(scale, categories):
+    numbers = make_pipeline(SimpleImputer(strategy="median"), SCALERS[scale])
+    dates, encoder = make_pipeline(CalendarFeatures(), SCALERS[scale]), OneHotEncoder(handle_unknown="ignore")
+    steps = [("numbers", numbers, ["age", "size"]), ("dates", dates, ["since"]), ("categories", encoder, categories)]
+    return make_pipeline(ColumnTransformer(steps), dm.ODMClassifier())
+
+
+@pytest.mark.parametrize("scale", ["minmax", "standard", "quantile"])
+def test_many_categories_do_not_change_how_numbers_and_dates_are_scaled(dimargin, files, scale):
+    """The columns of 60 towns make the rows sparse, which a scaler of all columns could not centre."""
+    folder, train, test = files
+    for frame, name in ((train, "train.csv"), (test, "test.csv")):
+        frame["town"] = [f"town {k % 60}" for k in range(len(frame))]
+        frame.to_csv(folder / name, index=False)
+    flags = ("--model", folder / "m", "--loss", "odm", "--scale", scale, *ALL)
+    status, _, err = dimargin("train", folder / "train.csv", *flags)
+    assert status == 0 and "train.csv: 120 rows, 70 features, sparse" in err
+    model, expected = dm.load(folder / "m"), pipeline_of_people(scale, ["job", "town"]).fit(train, train["class"])
+    assert np.allclose(model.decision_function(test), expected.decision_function(test), atol=1e-9)
+    if scale == "minmax":
+        scaled = model[:-1].transform(train).toarray()
+        assert scaled[:, :7].min(axis=0).tolist() == [0] * 7 and np.allclose(scaled[:, :7].max(axis=0), 1)
+    assert dimargin("predict", folder / "m", folder / "test.csv", "-o", folder / "labels")[0] == 0
+    assert (folder / "labels").read_text().split() == expected.predict(test).tolist()
 
 
 def test_tune_takes_them_too(dimargin, files):
@@ -200,7 +232,7 @@ def test_a_number_that_stands_for_a_missing_value(dimargin, tmp_path, kind):
     assert "--missing median for columns with missing values: 'a' (2 of 80)" in dimargin(*train)[2]
     assert dimargin(*train, "--missing", "mean")[0] == 0
     expected = frame.a[frame.a > -999].mean()
-    assert np.isclose(dm.load(tmp_path / "m")[0].named_transformers_["numbers"].statistics_[0], expected)
+    assert np.isclose(dm.load(tmp_path / "m")[0].named_transformers_["numbers"][0].statistics_[0], expected)
 
 
 @pytest.mark.parametrize("text", ["inf", "-Infinity", "1e999"])

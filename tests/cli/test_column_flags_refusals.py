@@ -60,7 +60,7 @@ def test_one_cell_that_is_no_number_is_named(dimargin, tmp_path, odd, kind):
         assert "--categories for" not in err and "names of rows" not in err and "OneHotEncoder" not in err
     assert dimargin(*train, "--na", odd, "--missing", "median")[0] == 0
     model = dm.load(tmp_path / "m")
-    assert dm.load(tmp_path / "m")[0].named_transformers_["numbers"].statistics_[0] == np.median(
+    assert dm.load(tmp_path / "m")[0].named_transformers_["numbers"][0].statistics_[0] == np.median(
         [float(cell) for cell in frame.a if cell != odd]
     )
     assert dimargin("predict", tmp_path / "m", path, "-o", tmp_path / "labels")[0] == 0  # the model knows the text

@@ -32,7 +32,7 @@ from dimargin.cli.shared import (
     plot_option,
     scaled,
 )
-from dimargin.cli.training_rows import describe
+from dimargin.cli.training_rows import describe, scaling_of
 from dimargin.display import MarginDistributionDisplay
 from dimargin.estimators.facts import facts_of
 from dimargin.io.data.mixed import remarks_on_empty_rows
@@ -140,7 +140,6 @@ def _info(
         weights = {} if rows.weights is None else {"sample_weight": rows.weights}
         machine.certify(scaled(trained.scalers, rows.X), rows.y, **weights)
         trained.save()
-    scalers = [type(scaler).__name__ for _, scaler in trained.scalers if scaler is not transformer]
     values = {name: getattr(machine, name) for name in parameters(type(machine))}
     facts = {
         "machine": type(machine).__name__,
@@ -148,7 +147,7 @@ def _info(
         **({} if trained.is_detector else {"classes": machine.classes_.tolist()}),
         "features": int(machine.n_features_in_),
         **({} if transformer is None else {"columns": describe(transformer)}),
-        "scaling": ", ".join(scalers) or "none",
+        "scaling": scaling_of(trained.scalers),
         "parameters": {k: v if isinstance(v, (int, float, str, type(None))) else str(v) for k, v in values.items()},
         "written_by": trained.written_by,
         "privacy": facts_of(machine)["privacy"],

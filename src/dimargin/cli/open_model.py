@@ -19,7 +19,7 @@ from dimargin.cli.column_flags import Reading
 from dimargin.cli.row_columns import RowColumns
 from dimargin.estimators import CoreSetDetector
 from dimargin.estimators.facts import facts_of
-from dimargin.estimators.preprocessing.column_kinds import columns_of
+from dimargin.estimators.preprocessing.column_kinds import columns_of, first_step
 from dimargin.io.data import DataFileError, DataSet
 from dimargin.io.data.chunks import short
 from dimargin.io.data.labels import is_number, known_labels
@@ -227,7 +227,8 @@ class ModelColumns:
     def _check_missing(self, path: Path, rows: MixedData, texts: Sequence[str]) -> None:
         """Raise DataFileError for a missing value in a column that the model does not impute."""
         steps = [] if self.transformer is None else self.transformer.transformers_
-        filled = [name for _, step, names in steps if isinstance(step, SimpleImputer) for name in _stripped(names)]
+        imputed = [names for _, step, names in steps if isinstance(first_step(step), SimpleImputer)]
+        filled = [name for names in imputed for name in _stripped(names)]
         if self.notes.get("missing", True) is not None:  # The model was trained with --missing, or in Python.
             filled += texts
         for name in (name for name in rows.X.column_names if name not in filled):

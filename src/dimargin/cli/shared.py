@@ -120,31 +120,37 @@ def scaled(scalers: list[tuple[str, Any]], X: Any) -> Any:
     return X
 
 
+def dense_scaler(scale: Scale, n_rows: int, seed: int | None = None) -> Any:
+    """Return the unfitted scaler of dense rows, None for `Scale.none`.
+
+    `seed` is for the sample of rows from which quantiles are computed.
+    """
+    if scale is Scale.quantile:
+        n_quantiles = min(1000, n_rows)
+        return QuantileTransformer(n_quantiles=n_quantiles, output_distribution="normal", random_state=seed or 0)
+    return {Scale.none: None, Scale.minmax: MinMaxScaler(), Scale.standard: StandardScaler()}[scale]
+
+
 def fitted_scalers(
     scale: Scale, X: Any, memory_limit: int | None = None, seed: int | None = None
 ) -> list[tuple[str, Any]]:
     """Fit the chosen scaler, and return it as a list of at most one pipeline step.
 
-    Sparse rows stay sparse, so zero must stay zero. `seed` is for the sample of rows from which
-    quantiles are computed. Raises MemoryError if the scaler, which stores numbers for every column,
-    does not fit into memory, and ValueError for quantiles of sparse rows.
+    Sparse rows stay sparse, so zero must stay zero. `seed` is as in `dense_scaler`. Raises
+    MemoryError if the scaler, which stores numbers for every column, does not fit into memory, and
+    ValueError for quantiles of sparse rows.
     """
     if scale is Scale.none:
         return []
+    if not sp.issparse(X):
+        return [("scaler", dense_scaler(scale, X.shape[0], seed).fit(X))]
     if scale is Scale.quantile:
-        if sp.issparse(X):
-            raise ValueError("--scale quantile cannot be used with sparse rows, whose zeros must stay; use minmax")
-        n_quantiles = min(1000, X.shape[0])
-        quantiles = QuantileTransformer(n_quantiles=n_quantiles, output_distribution="normal", random_state=seed or 0)
-        return [("scaler", quantiles.fit(X))]
-    if sp.issparse(X) and X.shape[1] > X.nnz:  # One number per column would take more memory than the rows.
+        raise ValueError("--scale quantile cannot be used with sparse rows, whose zeros must stay; use minmax")
+    if X.shape[1] > X.nnz:  # One number per column would take more memory than the rows.
         return [("scaler", SparseScaler("standard" if scale is Scale.standard else "maxabs").fit(X))]
-    if sp.issparse(X):
-        # During its fit, a scaler has up to eight arrays of one float64 per column.
-        check_memory(8 * 8 * X.shape[1], memory_limit, f"--scale {scale}", "use --scale none")
-    if scale is Scale.standard:
-        return [("scaler", StandardScaler(with_mean=not sp.issparse(X)).fit(X))]
-    return [("scaler", (MaxAbsScaler() if sp.issparse(X) else MinMaxScaler()).fit(X))]
+    # During its fit, a scaler has up to eight arrays of one float64 per column.
+    check_memory(8 * 8 * X.shape[1], memory_limit, f"--scale {scale}", "use --scale none")
+    return [("scaler", (StandardScaler(with_mean=False) if scale is Scale.standard else MaxAbsScaler()).fit(X))]
 
 
 # ---- fits ------------------------------------------------------------------------------------------------------------

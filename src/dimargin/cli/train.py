@@ -20,7 +20,7 @@ from dimargin.cli.estimator_flags import flags, make_machine, strategy_options
 from dimargin.cli.file_flags import data_option, readable
 from dimargin.cli.flags import add_command, existing_file, usage_checked
 from dimargin.cli.open_model import OpenModel
-from dimargin.cli.row_columns import WeightOption, heavy
+from dimargin.cli.row_columns import WeightOption
 from dimargin.cli.searches import SearchDisplay, choice_text, first_search
 from dimargin.cli.shared import (
     DATA,
@@ -32,12 +32,11 @@ from dimargin.cli.shared import (
     Trained,
     check_output,
     fitted,
-    fitted_scalers,
     leave_interrupted,
     scaled,
 )
 from dimargin.cli.terminal import FitDisplay
-from dimargin.cli.training_rows import training_numbers
+from dimargin.cli.training_rows import fitted_steps, read_training_rows, say_training_rows
 from dimargin.estimators import MACHINES
 from dimargin.io.data import DataFileError
 
@@ -197,14 +196,15 @@ def _train_here(
     out: Output,
 ) -> Trained:
     """Train on a file; with `chooses`, also choose between two losses by cross-validation."""
-    rows, X, steps = training_numbers(data, columns, label, weight, None, out)
-    out.say(_plan_of(machine, X.shape[0], np.unique(np.asarray(rows.y), return_counts=True)[1].tolist()))
+    rows, transformer = read_training_rows(data, columns, label, weight)
     seed = machine.random_state if isinstance(machine.random_state, int) else None
-    scalers = fitted_scalers(scale, heavy(X, rows.weights), getattr(machine, "memory_limit", None), seed)
+    steps = fitted_steps(rows, transformer, scale, getattr(machine, "memory_limit", None), seed)
+    say_training_rows(data, rows, steps, out)
+    out.say(_plan_of(machine, rows.X.shape[0], np.unique(np.asarray(rows.y), return_counts=True)[1].tolist()))
     search = first_search(machine, rows.y) if chooses else None
     kind = FitDisplay if search is None else SearchDisplay
     display = kind(out.errors, machine.tol, out.quiet)
-    done = fitted(search or machine, [*steps, *scalers], rows, scaled(scalers, X), display, columns.notes)
+    done = fitted(search or machine, steps, rows, scaled(steps, rows.X), display, columns.notes)
     if search is None:
         return done
     out.say(choice_text(search.best_params_, search.best_score_))

@@ -1,8 +1,9 @@
-"""Training data with texts, dates or missing values, and the step that turns them into numbers."""
+"""Training data with texts, dates or missing values, and the steps that turn them into scaled numbers."""
 
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,14 +11,15 @@ from typing import Any
 import scipy.sparse as sp
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
-from sklearn.preprocessing import OneHotEncoder
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
 from dimargin.cli.column_advice import Problems, are_dates, listed
 from dimargin.cli.column_flags import ColumnChoices
 from dimargin.cli.row_columns import RowColumns, heavy
-from dimargin.cli.shared import Output, scaled
+from dimargin.cli.shared import Output, Scale, dense_scaler, fitted_scalers
 from dimargin.estimators.preprocessing import CalendarFeatures
-from dimargin.estimators.preprocessing.column_kinds import check_version, numbers_as_they_are
+from dimargin.estimators.preprocessing.column_kinds import check_version, first_step, numbers_as_they_are
 from dimargin.io.data import DataFileError, DataSet
 from dimargin.io.data.chunks import check_classes, short
 from dimargin.io.data.mixed import MixedData, OddCellError, as_array, read_mixed
@@ -31,32 +33,61 @@ Steps = list[tuple[str, Any]]
 
 def read_training_rows(
     path: Path, choices: ColumnChoices, label: str | None, weight: str | None = None, group: str | None = None
-) -> tuple[DataSet, Steps]:
+) -> tuple[DataSet, ColumnTransformer | None]:
     """Read training data, with the weights and groups of rows if their columns are given.
 
-    Rows of numbers need no step. Otherwise X is a `pyarrow.Table`, and the only step is a fitted
-    ColumnTransformer, which turns it into numbers. If a column cannot be used, the message of the
+    Rows of numbers have no transformer. Otherwise X is a `pyarrow.Table`, and the unfitted
+    ColumnTransformer turns it into numbers. If a column cannot be used, the message of the
     DataFileError names the flag that helps.
     """
     file, wanted = DataFile(path, choices.options), WantedColumns(label, drop=choices.drop or ())
     row_columns = RowColumns.find(file, wanted, weight, group)
     reader = _Reader(file, replace(wanted, drop=[*wanted.drop, *row_columns.names]), choices)
-    data, steps = reader.table(row_columns) if choices.are_for_tables else (reader.numbers(row_columns), [])
-    check_classes(data.fraction)
-    return data, steps
+    rows, transformer = reader.table(row_columns) if choices.are_for_tables else (reader.numbers(row_columns), None)
+    check_classes(rows.fraction)
+    return rows, transformer
 
 
-def training_numbers(
-    path: Path, choices: ColumnChoices, label: str | None, weight: str | None, group: str | None, out: Output
-) -> tuple[DataSet, Any, Steps]:
-    """Read training data and print a summary of them; their features as numbers are the second value."""
-    rows, steps = read_training_rows(path, choices, label, weight, group)
-    X = scaled(steps, rows.X)
+def fitted_steps(
+    rows: DataSet,
+    transformer: ColumnTransformer | None,
+    scale: Scale,
+    memory_limit: int | None = None,
+    seed: int | None = None,
+) -> Steps:
+    """Fit the steps before a machine; errors are those of `fitted_scalers`.
+
+    In a table, numbers and dates are scaled before the columns of 0 and 1 for categories are
+    attached: these need no scaling, and many of them make the rows sparse, which a scaler could
+    not centre.
+    """
+    X = heavy(rows.X, rows.weights)
+    if transformer is None:
+        return fitted_scalers(scale, X, memory_limit, seed)
+    scaler = dense_scaler(scale, X.num_rows, seed)
+    parts = [
+        (kind, step if kind == "categories" else _followed(step, scaler), names)
+        for kind, step, names in transformer.transformers
+    ]
+    return [("columns", ColumnTransformer(parts).fit(X))]
+
+
+def _followed(step: Any, scaler: Any) -> Any:
+    """Return a transformer with a scaler behind it, None for none."""
+    if scaler is None:
+        return step
+    return scaler if isinstance(step, FunctionTransformer) else make_pipeline(step, scaler)
+
+
+def say_training_rows(path: Path, rows: DataSet, steps: Steps, out: Output) -> None:
+    """Print the remarks on training data, their size, and a summary of their columns."""
     out.warn(rows.remarks)
-    out.say_shape(path, X.shape, sp.issparse(X))
-    if steps:
-        out.say(describe(steps[0][1]))
-    return rows, X, steps
+    step = steps[0][1] if steps else None
+    if not isinstance(step, ColumnTransformer):
+        out.say_shape(path, rows.X.shape, sp.issparse(rows.X))
+        return
+    out.say_shape(path, (rows.X.num_rows, len(step.get_feature_names_out())), step.sparse_output_)
+    out.say(describe(step))
 
 
 @dataclass(frozen=True)
@@ -75,8 +106,8 @@ class _Reader:
             raise DataFileError(f"{error}{self._advice()}") from error
         return row_columns.added(numbers, self.file)
 
-    def table(self, row_columns: RowColumns) -> tuple[DataSet, Steps]:
-        """Read rows with other columns, too, and fit the step that turns them into numbers."""
+    def table(self, row_columns: RowColumns) -> tuple[DataSet, ColumnTransformer | None]:
+        """Read rows with other columns, too, and return the transformer that turns them into numbers."""
         path, choices = self.file.path, self.choices
         try:
             mixed = self._mixed()
@@ -90,7 +121,7 @@ class _Reader:
             raise DataFileError(f"{path}: {problems}")
         rows = row_columns.added(mixed, self.file, bool(choices.decimal_comma))
         if all(column.type == "double" for column in rows.X.columns) and choices.missing is None:
-            return as_array(rows), []
+            return as_array(rows), None
         check_version()
         transformer = self._transformer(rows.X)
         if choices.dates is not None and not any(name == "dates" for name, *_ in transformer.transformers):
@@ -98,7 +129,7 @@ class _Reader:
                 f"{path}: --dates {choices.dates}: no column holds such dates; a column of digits only counts as "
                 "numbers"
             )
-        return rows, [("columns", transformer.fit(heavy(rows.X, rows.weights)))]
+        return rows, transformer
 
     def _mixed(self) -> MixedData:
         choices = self.choices
@@ -148,8 +179,8 @@ class _Reader:
 def describe(transformer: ColumnTransformer) -> str:
     """Return a summary of the columns of a fitted step."""
     parts = []
-    for _, step, names in transformer.transformers_:
-        match step:
+    for _, transformation, names in transformer.transformers_:
+        match step := first_step(transformation):
             case SimpleImputer():
                 what = f"numbers, the {step.strategy.replace('_', ' ')} where one is missing"
             case OneHotEncoder():
@@ -162,3 +193,24 @@ def describe(transformer: ColumnTransformer) -> str:
                 what = "numbers"
         parts.append(f"{len(names)} {what}")
     return "; ".join(parts)
+
+
+def scaling_of(steps: Steps) -> str:
+    """Return the names of the scalers in the steps before a machine, or "none"."""
+    others = (SimpleImputer, OneHotEncoder, CalendarFeatures, FunctionTransformer, str)
+    parts = (part for _, step in steps for part in _parts(step))
+    return ", ".join(dict.fromkeys(type(part).__name__ for part in parts if not isinstance(part, others))) or "none"
+
+
+def _parts(step: Any) -> Iterator[Any]:
+    """Yield the transformers that a step consists of."""
+    match step:
+        case ColumnTransformer():
+            inner = [part for _, part, _ in step.transformers_]
+        case Pipeline():
+            inner = [part for _, part in step.steps]
+        case _:
+            yield step
+            return
+    for part in inner:
+        yield from _parts(part)

@@ -16,7 +16,7 @@ from dimargin.cli.column_flags import ColumnChoices, column_flags
 from dimargin.cli.estimator_flags import DEFAULT_LOSS, flags, make_machine, parameters, read_grid, values_of
 from dimargin.cli.file_flags import data_option
 from dimargin.cli.flags import add_command, usage_checked
-from dimargin.cli.row_columns import GroupOption, WeightOption, heavy
+from dimargin.cli.row_columns import GroupOption, WeightOption
 from dimargin.cli.searches import SearchDisplay
 from dimargin.cli.shared import (
     DataArgument,
@@ -30,12 +30,11 @@ from dimargin.cli.shared import (
     check_plot,
     draw,
     fitted,
-    fitted_scalers,
     leave_interrupted,
     plot_option,
     scaled,
 )
-from dimargin.cli.training_rows import training_numbers
+from dimargin.cli.training_rows import Steps, fitted_steps, read_training_rows, say_training_rows, scaling_of
 from dimargin.display import TuningDisplay
 from dimargin.estimators import MACHINES
 from dimargin.estimators.search import SVMClassifierCV
@@ -89,12 +88,12 @@ def _tune(
         own = {name: given.pop(name) for name in parameters(SVMClassifierCV, _EXCLUDED)}
         machine = make_machine(loss, given | {name: own[name] for name in ("n_jobs", "random_state")}, [])
         search = SVMClassifierCV(machine, None if grid is None else read_grid(grid), **values_of(own))
-    rows, X, steps = training_numbers(data, columns, label, weight, group, out)
-    weighted = heavy(X, rows.weights)
-    scalings = [fitted_scalers(kind, weighted, seed=machine.random_state) for kind in scale or [Scale.minmax]]
-    done = _best_of(scalings, X, search, rows, machine.tol, columns.notes, out)
+    rows, transformer = read_training_rows(data, columns, label, weight, group)
+    scalings = [fitted_steps(rows, transformer, kind, seed=machine.random_state) for kind in scale or [Scale.minmax]]
+    say_training_rows(data, rows, scalings[0], out)
+    done = _best_of(scalings, search, rows, machine.tol, columns.notes, out)
     search = done.machine
-    done = replace(done, machine=search.best_estimator_, scalers=[*steps, *done.scalers])
+    done = replace(done, machine=search.best_estimator_)
     tuned = done.save(model, out)
     draw(lambda: TuningDisplay.from_estimator(search), plot, out, "what was tried is")
     best = {name: _plain(value) for name, value in search.best_params_.items()}
@@ -119,26 +118,24 @@ def _tune(
 
 
 def _best_of(
-    scalings: list[list[tuple[str, Any]]],
-    X: Any,
+    scalings: list[Steps],
     search: SVMClassifierCV,
     rows: DataSet,
     tol: float,
     columns: dict[str, Any],
     out: Output,
 ) -> Trained:
-    """Search with each scaling of X, until interrupted, and return the best result."""
+    """Search with each scaling of the rows, until interrupted, and return the best result."""
     best, best_score = None, -np.inf
-    for scalers in scalings:
+    for steps in scalings:
         one = clone(search)
         if search.max_time is not None:
             one.set_params(max_time=search.max_time / len(scalings))
         display = SearchDisplay(out.errors, tol, out.quiet)
-        done = fitted(one, scalers, rows, scaled(scalers, X), display, columns)
+        done = fitted(one, steps, rows, scaled(steps, rows.X), display, columns)
         score = float(one.best_score_) if one.best_params_ else -np.inf
         if len(scalings) > 1:
-            name = type(scalers[0][1]).__name__ if scalers else "no scaling"
-            out.say(f"{name}: cross-validated score {score:.4f}")
+            out.say(f"{scaling_of(steps).replace('none', 'no scaling')}: cross-validated score {score:.4f}")
         if best is None or score > best_score:
             best, best_score = done, score
         if done.interrupted:
