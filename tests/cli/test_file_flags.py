@@ -49,7 +49,9 @@ def test_every_command_reads_other_encodings_and_formats(dimargin, tmp_path):
     assert dimargin("train", plain, "--model", tmp_path / "m", *HINGE)[0] == 0
     for command in commands(tmp_path, other):
         status, _, err = dimargin(*command)
-        assert status == 1 and "not UTF-8 text; name its encoding, such as cp1252, by --encoding" in err, command
+        assert status == 1 and "not UTF-8 text; name its encoding, such as cp1252 ('größe'), by --encoding" in err, (
+            command
+        )
     for command in commands(tmp_path, other, "--encoding", "cp1252", "--format", "csv"):
         done = dimargin(*command)
         assert done[0] == 0, (command, done)

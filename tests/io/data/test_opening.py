@@ -52,19 +52,49 @@ def test_a_byte_order_mark_names_the_encoding(encoding, text, written):
 
 
 def test_letters_of_another_encoding_are_named_with_what_helps(written):
-    helps = "not UTF-8 text; name its encoding, such as cp1252, by --encoding, or encoding= in Python"
+    helps = "not UTF-8 text; name its encoding, such as cp1252 ({!r}), by --encoding, or encoding= in Python".format
     path = written("t.csv", TEXT.encode("latin-1"))
-    assert fault(path) == f"FILE, line 1: the name of a column, 'gr\ufffd\ufffde', is {helps}"
-    path = written("t.csv", TEXT.replace("gr\u00f6\u00dfe", "a").encode("latin-1"))
-    assert fault(path) == f"FILE, line 2: {helps}"
+    name, word = "gr\u00f6\u00dfe", "caf\u00e9"
+    assert fault(path) == f"FILE, line 1: the name of a column, 'gr\ufffd\ufffde', is {helps(name)}"
+    path = written("t.csv", TEXT.replace(name, "a").encode("latin-1"))
+    assert fault(path) == f"FILE, line 2: {helps(word)}"
     with pytest.raises(DataFileError, match="line 2: not UTF-8 text; name its encoding"):
         read_mixed(path)
 
 
-def test_an_encoding_that_does_not_fit_or_is_none(written):
-    path = written("t.csv", "a,y\n1,\x81\n2,x\n".encode("latin-1"))
-    assert "codec can't decode byte 0x81" in fault(path, encoding="cp1252")
-    assert "--encoding, in Python encoding=, names the encoding" in fault(path, encoding="cp1252")
+@pytest.mark.parametrize("ends", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize(
+    ("encoding", "odd"),
+    [("cp1252", b"\x81"), ("shift-jis", b"\xff"), ("utf-16-le", b"\0\xd8\0\xd8"), ("utf-16-be", b"\xd8\0\xd8\0")],
+)
+def test_bytes_that_are_not_in_the_given_encoding_are_named_with_their_line(encoding, odd, ends, written):
+    """Also far into a file, of which the beginning has been read before."""
+    n, lines = 5000, [f"{k},x" for k in range(5000)]
+    content = ends.join(["a,y", *lines, ""]).encode(encoding) + odd + f"{ends}7,z{ends}".encode(encoding)
+    said = fault(written("t.csv", content), encoding=encoding)
+    assert said.startswith(f"FILE, line {n + 2}: 0x") and f" is not {encoding} text (" in said
+    assert said.endswith("; name another encoding by --encoding, or encoding= in Python")
+
+
+@pytest.mark.parametrize(("encoding", "said"), [("utf-16-le", "utf-16-le"), ("utf-16-be", "utf-16-be")])
+def test_utf_16_without_a_mark_is_recognised(encoding, said, written):
+    path = written("t.csv", TEXT.encode(encoding))
+    assert fault(path) == f"FILE, line 1: a NUL byte; expected text. For UTF-16, use --encoding {said}"
+    assert read_data(path, encoding=said).X.shape == (400, 2)
+
+
+@pytest.mark.parametrize(("mark", "other"), [("utf-8-sig", "cp1252"), ("utf-16", "utf-8"), ("utf-32", "utf-16")])
+def test_a_byte_order_mark_that_contradicts_the_given_encoding_is_refused(mark, other, written):
+    path = written("t.csv", TEXT.encode(mark))
+    said = f"begins with the byte order mark of {mark[:6].rstrip('-').upper()}, but encoding {other!r} was given"
+    assert said in fault(path, encoding=other) and "leave --encoding out" in fault(path, encoding=other)
+    if other != "utf-16":
+        with pytest.raises(DataFileError, match=said):
+            GrowingFile(path, encoding=other).read()
+
+
+def test_what_is_not_an_encoding_is_named(written):
+    path = written("t.csv", TEXT)
     for wrong in ("no-such", "rot13", "base64", "zlib"):
         with pytest.raises(ValueError, match=f"encoding must name a text encoding, .* got '{wrong}'"):
             read_data(path, encoding=wrong)
@@ -72,7 +102,7 @@ def test_an_encoding_that_does_not_fit_or_is_none(written):
 
 def test_utf16_that_is_cut_within_a_letter(written):
     path = written("t.csv", "a,y\n1,x\n2,z\n".encode("utf-16")[:-1])
-    assert "truncated data" in fault(path)
+    assert "FILE, line 3: 0x0a is not utf-16 text (truncated data)" in fault(path)
 
 
 # ---- other kinds of files --------------------------------------------------------------------------------------------

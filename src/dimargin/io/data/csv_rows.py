@@ -11,7 +11,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from dimargin.io.data.chunks import Chunk
+from dimargin.io.data.chunks import Chunk, short
 from dimargin.io.data.labels import NOTHING, is_number
 from dimargin.io.data.named_columns import TableColumns, TextLabels, has_break
 
@@ -25,7 +25,6 @@ _ESCAPED_QUOTE = (
     r"""a quote within quotes is written \"; expected "", as written by sed 's/\\"/""/g' FILE """
     'or by write.table of R with qmethod = "double"'
 )
-NOT_UTF8 = "not UTF-8 text; name its encoding, such as cp1252, by --encoding, or encoding= in Python"
 
 
 def is_remark(line: str) -> bool:
@@ -41,6 +40,17 @@ def is_missing(text: str) -> bool:
 def is_utf8(text: str) -> bool:
     """Return whether text that was decoded with "surrogateescape" was UTF-8."""
     return not any("\udc80" <= letter <= "\udcff" for letter in text)
+
+
+def encoded(text: str) -> bytes:
+    """Return the bytes of a text from a file, including those that are not UTF-8."""
+    return text.encode(errors="surrogateescape")
+
+
+def not_utf8(text: str) -> str:
+    """Return a message on text that is not UTF-8, with its letters if it is in the most common other encoding."""
+    letters = short(repr(encoded(text).decode("cp1252", errors="replace")))
+    return f"not UTF-8 text; name its encoding, such as cp1252 ({letters}), by --encoding, or encoding= in Python"
 
 
 def delimited(lines: bytes, delimiter: str, quotes: bool | None = None) -> bytes:
@@ -62,7 +72,7 @@ def delimited_line(line: str, delimiter: str, quotes: bool | None = None) -> str
     """Return a line with exactly one delimiter between two fields, like `delimited`."""
     if delimiter != BLANKS:
         return line
-    return delimited(line.encode(errors="surrogateescape"), delimiter, quotes).decode(errors="surrogateescape")
+    return delimited(encoded(line), delimiter, quotes).decode(errors="surrogateescape")
 
 
 def lines_of(block: bytes) -> Iterable[str]:

@@ -21,16 +21,17 @@ from numpy.typing import NDArray
 from dimargin.io.data.chunks import CHUNK, Chunk, Chunks, DataFileError, DataSet, no_rows, short
 from dimargin.io.data.csv_rows import (
     MAX_COLUMNS,
-    NOT_UTF8,
     UNCLOSED,
     CsvReader,
     chunk_of,
     delimited,
     delimited_line,
+    encoded,
     is_utf8,
     lines_of,
+    not_utf8,
 )
-from dimargin.io.data.first_lines import encoded, first_row, holds_names, n_before_table, names_of, rows_below
+from dimargin.io.data.first_lines import first_row, holds_names, n_before_table, names_of, rows_below
 from dimargin.io.data.labels import is_number, missing_label
 from dimargin.io.data.lines import LONGEST_LINE, blocks_of_lines
 from dimargin.io.data.named_columns import FoundLabels, TableColumns, TextLabels, WantedColumns, has_break, matrix
@@ -390,6 +391,6 @@ class CsvLayout:
                 what = f"is {short(row[index])!r}" if row[index] else "is missing"
                 what += "; a finite number expected" + _QUOTE_HINT * has_break(row[index])
                 return f"column {short(self.names[index])!r} {what}"
-        if not all(map(is_utf8, row if label is None or not indices else [row[label]])):
-            return NOT_UTF8
-        return None
+        read = row if label is None or not indices else [row[label]]
+        odd = next((text for text in read if not is_utf8(text)), None)
+        return None if odd is None else not_utf8(odd)

@@ -10,22 +10,18 @@ from contextlib import suppress
 from dimargin.io.data.chunks import DataFileError, short
 from dimargin.io.data.csv_rows import (
     BLANKS,
-    NOT_UTF8,
     UNCLOSED,
     CsvReader,
     delimited_line,
+    encoded,
     is_missing,
     is_remark,
     is_utf8,
+    not_utf8,
 )
 from dimargin.io.data.labels import is_number
 from dimargin.io.data.named_columns import WantedColumns, said_of_doubles
 from dimargin.io.data.sniffing import has_names
-
-
-def encoded(text: str) -> bytes:
-    """Return the bytes of a text from a file, including those that are not UTF-8."""
-    return text.encode(errors="surrogateescape")
 
 
 def first_row(lines: Iterable[str], delimiter: str, quotes: bool | None) -> tuple[list[str], int]:
@@ -87,9 +83,10 @@ def names_of(place: str, first: list[str], below: list[list[str]], delimiter: st
     """
     names = [field.strip() for field in first]
     if any("\0" in name for name in names):
-        raise DataFileError(f"{place}: a NUL byte; expected text. For UTF-16, use --encoding utf-16-le")
-    if not_utf8 := next((name for name in names if not is_utf8(name)), None):
-        raise DataFileError(f"{place}: the name of a column, {_shown(not_utf8)}, is {NOT_UTF8}")
+        order = "be" if names[0].startswith("\0") else "le"  # The first byte of a Latin letter in UTF-16-BE is 0.
+        raise DataFileError(f"{place}: a NUL byte; expected text. For UTF-16, use --encoding utf-16-{order}")
+    if odd := next((name for name in names if not is_utf8(name)), None):
+        raise DataFileError(f"{place}: the name of a column, {_shown(odd)}, is {not_utf8(odd)}")
     width = Counter(map(len, below)).most_common(1)[0][0] if below else len(names)
     rows = [row for row in below if len(row) == width]
     if width == len(names) - 1 and not names[-1]:

@@ -134,7 +134,7 @@ class GrowingFile:
             about, done = os.fstat(file.fileno()), self._position.offset
             size = about.st_size
             if opener_of(self.path, file, self._options) is None:
-                _check_text(self.path, file)
+                _check_text(self.path, file, self._options)
                 self._check_last_line(file)
                 lines = self._lines(file, most=size - done, whole=self._is_first and _is_quiet(file, about))
                 file.seek(done)
@@ -197,13 +197,13 @@ def _cannot_grow(path: Path) -> DataFileError:
     )
 
 
-def _check_text(path: Path, file: BinaryIO) -> None:
+def _check_text(path: Path, file: BinaryIO, options: FileOptions) -> None:
     """Raise DataFileError for a kind of file that cannot grow line by line, by its first bytes."""
     file.seek(0)
     start = file.read(len(PARQUET))
     if start == PARQUET:
         raise _cannot_grow(path)
-    FileOptions().check_lines(path, start)
+    options.check_lines(path, start)
 
 
 def _is_quiet(file: BinaryIO, before: os.stat_result) -> bool:

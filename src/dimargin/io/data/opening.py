@@ -100,6 +100,19 @@ class FileOptions:
         given = self.encoding
         return None if given is None or codecs.lookup(given).name in ("utf-8", "utf-8-sig") else given
 
+    def encoding_of(self, path: Path | str, start: bytes) -> str | None:
+        """Return the encoding of text that begins with these bytes, None for UTF-8.
+
+        Raises DataFileError if a byte order mark contradicts the given encoding.
+        """
+        mark = _marked(start)
+        if mark and self.encoding is not None and not codecs.lookup(self.encoding).name.startswith(mark):
+            raise DataFileError(
+                f"{path} begins with the byte order mark of {mark.upper()}, but encoding {self.encoding!r} was given; "
+                "leave --encoding out, in Python encoding="
+            )
+        return self.recoded or (None if mark == "utf-8" else mark)
+
     def utf8(self, lines: bytes) -> bytes:
         """Return complete lines as UTF-8."""
         return lines if self.recoded is None else lines.decode(self.recoded).encode()
@@ -109,7 +122,7 @@ class FileOptions:
 
         `start` is the beginning of the file, perhaps with a byte order mark.
         """
-        encoding = self.recoded or _marked(start)
+        encoding = self.encoding_of(path, start)
         if encoding is not None and "\n".encode(encoding) != b"\n":
             raise DataFileError(
                 f"{path}: text in {encoding} can be read only as a whole on one computer; write it as UTF-8"
@@ -203,9 +216,9 @@ def open_data(path: Path, options: FileOptions | None = None) -> Iterator[Binary
             start = stream.read(_MAX_START_BYTES)
             if stream is not raw:
                 refuse_others(path, start, options, ", decompressed,")
-            encoding = (None if options is None else options.recoded) or _marked(start)
+            encoding = (options or FileOptions()).encoding_of(path, start)
             stream.seek(0)
-            yield stream if encoding is None else io.BufferedReader(_Recoded(stream, encoding))
+            yield stream if encoding is None else io.BufferedReader(_Recoded(path, stream, encoding))
 
 
 def opener_of(path: Path, file: BinaryIO, options: FileOptions | None = None) -> Callable[..., Any] | None:
@@ -238,25 +251,53 @@ def refuse_others(path: Path | str, start: bytes, options: FileOptions | None = 
 
 
 def _marked(start: bytes) -> str | None:
-    """Return the encoding of a byte order mark, None for UTF-8 and without a mark."""
+    """Return the encoding of a byte order mark, None without a mark."""
+    if start.startswith(BOM):
+        return "utf-8"
     if start[:4] in (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE):
         return "utf-32"
     return "utf-16" if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else None
 
 
 class _Recoded(io.RawIOBase):
-    """Stream of text in another encoding, converted to UTF-8."""
+    """Stream of text in another encoding, converted to UTF-8; raises DataFileError for bytes that do not fit."""
 
-    def __init__(self, stream: BinaryIO, encoding: str) -> None:
-        self._text = io.TextIOWrapper(stream, encoding, newline="")
+    def __init__(self, path: Path, stream: BinaryIO, encoding: str) -> None:
+        self._path, self._stream, self._encoding = path, stream, encoding
+        self._decoder = codecs.getincrementaldecoder(encoding)()
+        self._ends, self._rest = dict.fromkeys("\n\r", 0), b""  # Line ends so far, and bytes that did not fit.
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        block = self._text.read(max(1, len(buffer) // 4)).encode()  # A character has at most four bytes.
-        buffer[: len(block)] = block
-        return len(block)
+        while not self._rest:
+            block = self._stream.read(max(1, len(buffer) // 4))  # A character has at most four bytes.
+            self._rest = self._decoded(block).encode()
+            if not block:
+                break
+        part, self._rest = self._rest[: len(buffer)], self._rest[len(buffer) :]
+        buffer[: len(part)] = part
+        return len(part)
+
+    def _decoded(self, block: bytes) -> str:
+        try:
+            text = self._decoder.decode(block, not block)
+        except UnicodeDecodeError as error:
+            self._decoder.errors = "replace"  # The failed call has not changed its state.
+            self._count(self._decoder.decode(block, not block).partition("\ufffd")[0])
+            line = 1 + (self._ends["\n"] or self._ends["\r"])
+            odd = " ".join(f"0x{byte:02x}" for byte in error.object[error.start : error.end][:8])
+            raise DataFileError(
+                f"{self._path}, line {line}: {odd} is not {self._encoding} text ({error.reason}); name another "
+                "encoding by --encoding, or encoding= in Python"
+            ) from error
+        self._count(text)
+        return text
+
+    def _count(self, text: str) -> None:
+        for end in self._ends:
+            self._ends[end] += text.count(end)
 
 
 # ---- streams ---------------------------------------------------------------------------------------------------------
