@@ -20,15 +20,17 @@ accepted, as most are, if it lowers the objective and reduces the slope along th
 curvature condition of Wolfe). Otherwise further passes compute the slopes at several steps.
 
 Features psi with a Gram matrix ``L L'`` of their own have the Hessian
-``I + L^-1 (sum_i c_i psi_i psi_i') L^-T``. Where landmarks are nearly dependent and the loss is
-steep, L^-1 turns the rounding of the sums into negative eigenvalues. The Hessian is then summed
-from ``L^-1 psi_i``, which prevents that at up to twice the cost.
+``I + L^-1 (sum_i c_i psi_i psi_i') L^-T``. It is not formed: the direction of the coefficients
+solves the congruent system with the matrix ``L L' + sum_i c_i psi_i psi_i'``. Where landmarks are
+nearly dependent and the loss is steep, rounding makes this matrix indefinite. The Hessian is then
+summed from ``L^-1 psi_i``, which prevents that at up to twice the cost.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -107,6 +109,9 @@ def _evaluate_with_hessian(shard: Shard, task: tuple[Parameters, Parameters | No
 class _Hessian:
     """Sums of ``c_i phi_i phi_i'``, to which rows are added in large batches.
 
+    Rows whose ``c_i`` is the same for all outputs are added once, to a common sum. These are all
+    rows where a solve starts at zero, and afterwards those whose loss is flat for every output.
+
     All memory is allocated once, since memory freed between chunks may be returned to the system,
     and is expensive to get back. The sums are given up when a limit is reached, which is checked
     before every output, because there may be hundreds of them.
@@ -115,7 +120,8 @@ class _Hessian:
     batch_rows = 1024  # Rows are held until at least this many can be added in one product.
 
     def __init__(self, n_outputs: int, width: int, max_rows: int, limits: Limits) -> None:
-        self.sums, self.given_up, self._limits = np.zeros((n_outputs, width, width)), False, limits
+        self._sums, self._common = np.zeros((n_outputs, width, width)), np.zeros((width, width))
+        self.given_up, self._limits = False, limits
         max_rows += self.batch_rows
         self._held, self._change, self._n_held = np.empty((max_rows, width)), np.empty((n_outputs, max_rows)), 0
         self._scaled, self._product = np.empty((max_rows, width)), np.empty((width, width))
@@ -133,25 +139,31 @@ class _Hessian:
 
     def flush(self) -> None:
         """Add the rows held so far to the sums."""
-        for sums, change in zip(self.sums, self._change[:, : self._n_held], strict=True):
-            self.given_up |= self._limits.reached
-            if self.given_up:
-                break
-            for add, some in ((np.add, change > 0), (np.subtract, change < 0)):
-                rows = np.flatnonzero(some)
-                scaled = np.take(self._held, rows, axis=0, out=self._scaled[: len(rows)], mode="clip")
-                scaled *= np.sqrt(np.abs(change[rows]))[:, None]
-                if len(rows):
-                    # NumPy does half the work for a matrix times its own transpose.
-                    add(sums, np.matmul(scaled.T, scaled, out=self._product), out=sums)
+        change = self._change[:, : self._n_held]
+        is_common = (change == change[0]).all(axis=0)
+        self._add_to(self._common, np.where(is_common, change[0], 0.0))
+        for sums, own in zip(self._sums, np.where(is_common, 0.0, change), strict=True):
+            self._add_to(sums, own)
         self._n_held = 0
+
+    def _add_to(self, sums: Floats, change: Floats) -> None:
+        self.given_up |= self._limits.reached
+        for add, some in ((np.add, change > 0), (np.subtract, change < 0)):
+            rows = np.flatnonzero(some)
+            if self.given_up or not len(rows):
+                continue
+            scaled = np.take(self._held, rows, axis=0, out=self._scaled[: len(rows)], mode="clip")
+            scaled *= np.sqrt(np.abs(change[rows]))[:, None]
+            # NumPy does half the work for a matrix times its own transpose.
+            add(sums, np.matmul(scaled.T, scaled, out=self._product), out=sums)
 
     def packed(self) -> Floats:
         """Return the sums as LAPACK's packed triangles, one row per output."""
         self.flush()
-        packed = np.zeros((len(self.sums), self.sums.shape[1] * (self.sums.shape[1] + 1) // 2))
-        for own, one in zip(packed, self.sums if not self.given_up else (), strict=False):
-            own[:] = dtrttp(one.T)[0]
+        common = dtrttp(self._common.T)[0]
+        packed = np.zeros((len(self._sums), len(common)))
+        for own, one in zip(packed, self._sums if not self.given_up else (), strict=False):
+            np.add(dtrttp(one.T)[0], common, out=own)
         return packed
 
 
@@ -240,7 +252,10 @@ class Newton(PrimalSolver[State]):
             wide=True,
         )
         state.hessian_at = None if given_up[0] else parameters
-        state.hessian = np.zeros_like(state.hessian) if given_up[0] else state.hessian + change
+        if given_up[0]:
+            state.hessian[:] = 0.0
+        else:
+            state.hessian += change
         return self.certified(state, tuple(sums))
 
     def step(self, state: State) -> None:
@@ -274,19 +289,29 @@ class Newton(PrimalSolver[State]):
         state.move_to(iterate + steps[:, None] * direction)
 
     def _by_hessian(self, state: State) -> Floats:
-        directions, m, width = np.zeros_like(state.gradient), self.n_features, self.n_features + self.intercept
-        for q, (packed, slope) in enumerate(zip(state.hessian, state.gradient, strict=True)):
-            upper = np.triu(dtpttr(width, packed)[0])
-            hessian = upper + np.triu(upper, 1).T
-            if self.factor is not None and not state.of_weights:
-                hessian[:m] = self.weights(hessian[:m].T).T
-                hessian[:, :m] = self.weights(hessian[:, :m])
+        """Return the Newton directions; the systems for coefficients need no product with ``L^-1``."""
+        m, width, factor = self.n_features, self.n_features + self.intercept, None if state.of_weights else self.factor
+        directions, slopes = np.zeros_like(state.gradient), state.gradient[:, :width].copy()
+        if factor is not None:
+            slopes[:, :m] = slopes[:, :m] @ factor.T
+        for direction, packed, slope in zip(directions, state.hessian, slopes, strict=True):
+            hessian = dtpttr(width, packed)[0]  # Only its upper triangle is used.
             trace = hessian.trace()
-            hessian[range(m), range(m)] += 1.0
+            if factor is None:
+                hessian[range(m), range(m)] += 1.0
+            else:
+                hessian[:m, :m] += self._gram
             hessian[m:, m:] += self.intercept_ridge * (1.0 + trace)
-            tries = 20 if self.factor is None or state.of_weights else 1
-            directions[q, :width] = -_solve_positive(hessian, slope[:width], 1e-14 * trace, tries)
+            direction[:width] = -_solve_positive(hessian, slope, 1e-14 * trace, tries=20 if factor is None else 1)
+        if factor is not None:
+            directions[:, :m] = directions[:, :m] @ factor
         return directions
+
+    @cached_property
+    def _gram(self) -> Floats:
+        """Gram matrix of the features, ``L L'``."""
+        assert self.factor is not None
+        return self.factor @ self.factor.T
 
     def _by_conjugate_gradients(self, state: State) -> Floats:
         """Solve for the directions of all outputs as one system; cut short, they still descend."""
@@ -368,7 +393,7 @@ def _solve_positive(matrix: Floats, right: Floats, ridge: float, tries: int) -> 
     ridge = max(ridge, np.finfo(float).eps * float(np.abs(matrix).max(initial=0.0)))
     for _ in range(tries):
         try:
-            return np.asarray(cho_solve(cho_factor(matrix, lower=True, check_finite=False), right, check_finite=False))
+            return np.asarray(cho_solve(cho_factor(matrix, check_finite=False), right, check_finite=False))
         except LinAlgError:
             matrix = matrix + np.diag(np.full(len(matrix), ridge))
             ridge *= 10

@@ -87,10 +87,10 @@ class Landmark(Strategy):
         """Return the bytes of Hessians, as packed triangles and full matrices, and of the rows added to them.
 
         There are triangles for the last Hessian, for the partial sums of a tree, and two for each
-        thread; and full matrices for a linear system and for each thread.
+        thread; and full matrices for a linear system, and one per output and two more for each thread.
         """
         m, depth = min(shape.n_landmarks or self.max_landmarks, n_rows), n_shards_for(n_rows).bit_length()
-        triangles, whole = n_outputs * (1 + depth + 2 * n_threads), 4 + (n_outputs + 1) * n_threads
+        triangles, whole = n_outputs * (1 + depth + 2 * n_threads), 4 + (n_outputs + 2) * n_threads
         return 8 * m * (m * (-(-triangles // 2) + whole) + 3 * 1024 * n_threads)
 
     def train(self, training: Training) -> Outcome:
