@@ -244,7 +244,10 @@ def test_members_learn_and_others_stay_alone(tmp_path, started, rows):
     others = [unlisted, plain]
     wait_for(lambda: min(site.status()["steps"] for site in (north, east)) > 20, "steps of the members")
     wait_for(lambda: all(told(site, "waiting for others") for site in others), "the others' complaint")
-    assert north.status()["sites"] == {"north": 143, "east": 142} and not north.status()["refused"]
+    wait_for(lambda: north.status()["refused"] and len(unlisted.status()["refused"]) == 2, "refusals at both ends")
+    assert north.status()["sites"] == {"north": 143, "east": 142}
+    assert set(north.status()["refused"]) == {"south"} and set(unlisted.status()["refused"]) == {"north", "east"}
+    assert [entry["about"] for entry in told(north, "refused")] == ["south"]
     assert all(site.status()["steps"] == 0 and not site.status()["neighbours"] for site in others)
     assert end([north, east, *others]) == [0] * 4
 

@@ -9,7 +9,7 @@ from contract_transport import Counting, Number, Site
 from waiting import wait_for
 from wired_sites import Running, Wire
 
-from dimargin.gossip.links import Failed, LinkError, Neighbours, Received, Trouble
+from dimargin.gossip.links import Failed, LinkError, Neighbours, Received, Refused, Trouble
 from dimargin.gossip.live import LiveSite
 from dimargin.gossip.messages import MessageError, encode
 from dimargin.gossip.program import Send, Wake
@@ -134,6 +134,14 @@ def test_trouble_of_the_link_is_told_as_long_as_it_lasts():
         wait_for(lambda: not running.site.status()["trouble"])
     assert running.facts("trouble") == [{"with": "link", "reason": "no descriptor is free"}]
     assert running.facts("trouble over") == [{"with": "link"}]
+
+
+def test_sites_that_the_link_refuses_are_logged_once_and_shown_while_they_are_there():
+    with Running(Counting("a")) as running:
+        for reasons in ({"b": "why"}, {"b": "why", "c": "why not"}, {"c": "why not"}):
+            running.wire.deliver(Refused(reasons))
+            wait_for(lambda reasons=reasons: running.site.status()["refused"] == reasons)
+    assert running.facts("refused") == [{"site": "b", "reason": "why"}, {"site": "c", "reason": "why not"}]
 
 
 def test_a_link_that_has_failed_ends_the_run_and_what_was_learnt_is_kept(tmp_path):

@@ -10,7 +10,7 @@ from waiting import free_port, wait_for
 from zenoh_swarm import MARK, SWARM, publish, router, zenoh
 
 from dimargin.gossip import zenoh_link
-from dimargin.gossip.links import LinkError, Trouble
+from dimargin.gossip.links import LinkError, Refused, Trouble
 from dimargin.gossip.tls_certificates import Tls
 from dimargin.gossip.zenoh_link import ZenohLink
 from dimargin.gossip.zenoh_settings import SessionSettings
@@ -118,6 +118,24 @@ def test_who_has_a_certificate_but_is_not_listed_gets_nothing(members, authority
     assert all("mallory" not in members.neighbours(name) for name in ALLOWED)
     assert all(link.src.startswith("tls/") for link in session.info.links())
     del token
+
+
+def test_a_member_that_one_end_does_not_list_is_reported_at_both_ends(swarm, authority):
+    def reported(name):
+        return [event.reasons for event in swarm.heard[name] if isinstance(event, Refused)]
+
+    alice = swarm.join("alice", tls=tls_of(authority, "alice", ["bob"]))
+    swarm.join("bob", tls=tls_of(authority, "bob"), connect=alice.listening)
+    carol = swarm.join("carol", tls=tls_of(authority, "carol"), connect=alice.listening)
+    wait_for(lambda: reported("alice") and reported("carol"))
+    assert reported("alice") == [{"carol": "its certificate is valid, but this site's --allow does not list it"}]
+    ((name, reason),) = reported("carol")[0].items()
+    assert name == "alice" and "its --allow may not list this site" in reason
+    swarm.met("bob", "carol")
+    swarm.met("alice", "bob")
+    assert not reported("bob") and len(reported("carol")) == 1
+    carol.close()
+    wait_for(lambda: reported("alice")[-1] == {})
 
 
 @pytest.mark.slow_after(1)

@@ -44,7 +44,14 @@ class Trouble:
     reason: str
 
 
-Event = Received | Neighbours | Failed | Trouble
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Event with the connected sites that exchange no messages with this one, and why, after each change."""
+
+    reasons: dict[str, str]
+
+
+Event = Received | Neighbours | Failed | Trouble | Refused
 
 
 class Link(ABC):

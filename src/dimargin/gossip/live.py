@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from dimargin.gossip.limits import LIMITS
-from dimargin.gossip.links import Event, Failed, Link, Neighbours, Received, Trouble
+from dimargin.gossip.links import Event, Failed, Link, Neighbours, Received, Refused, Trouble
 from dimargin.gossip.messages import MessageError, UnsoundError, decoder, encode
 from dimargin.gossip.program import Action, Report, Send, SiteProgram, Stop, Wake
 from dimargin.gossip.queues import Allowance, Inbox, Outbox, Timers
@@ -48,10 +48,10 @@ class LiveSite:
         Returns seconds, which never go back.
     log : callable, optional
         Called with every report: what happened, and a dictionary of facts. This class reports
-        "started", "undecodable", "broken" (the program has failed at a message; with the kind of
-        the error and its place), "withheld", "flooded", "held back", "lines left out", "trouble",
-        "trouble over" and "stopped". Reports about messages are made for the first and every
-        hundredth message.
+        "started", "refused" (the link exchanges no messages with a connected site), "undecodable",
+        "broken" (the program has failed at a message; with the kind of the error and its place),
+        "withheld", "flooded", "held back", "lines left out", "trouble", "trouble over" and
+        "stopped". Reports about messages are made for the first and every hundredth message.
     bandwidth : float, optional
         Bytes that may be sent per second, on average. Above it, only the newest message to each
         neighbour waits; older ones are dropped and counted.
@@ -90,6 +90,7 @@ class LiveSite:
         self._announced: tuple[str, ...] = ()
         self._began = clock()
         self._trouble: dict[str, str] = {}  # Reason by the troubled part, "state" or "link".
+        self._refused: dict[str, str] = {}  # Reasons why the link exchanges no messages with a site.
         self._finished: str | None = None
         self._flooded = 0
         self._withheld: dict[str, tuple[float, str]] = {}  # Time and reason of the last withheld message, by receiver.
@@ -142,11 +143,11 @@ class LiveSite:
             The `site`, `seconds` of its clock, its `incarnation` (how often it has resumed from its
             state), why it has `finished` or None, its `neighbours`, the number of messages
             `flooded` (dropped since they came too fast) and `waiting` (held back), why messages to
-            a neighbour were `withheld` in the last minute, `trouble` with the state or the link if
-            there is any, facts of the `link`, and `traffic` by the other site's name:
-            `messages_in`, `bytes_in`, `messages_out`, `bytes_out`, the number of messages `lost` on
-            the way here, `dropped` on this side and `undecodable`, and how many seconds ago the
-            other site was `heard`, or None.
+            a neighbour were `withheld` in the last minute, why the link has `refused` connected
+            sites, `trouble` with the state or the link if there is any, facts of the `link`, and
+            `traffic` by the other site's name: `messages_in`, `bytes_in`, `messages_out`,
+            `bytes_out`, the number of messages `lost` on the way here, `dropped` on this side and
+            `undecodable`, and how many seconds ago the other site was `heard`, or None.
         """
         link, now = self._link.status(), self._now()
         # A learner resends what neighbours have not received: older reasons may no longer hold.
@@ -163,6 +164,7 @@ class LiveSite:
             "flooded": self._inbox.flooded,
             "waiting": len(self._outbox),
             "withheld": {name: why for name, (when, why) in list(self._withheld.items()) if now - when < 60.0},
+            "refused": self._refused,
             "trouble": "; ".join(list(self._trouble.values())),
             "traffic": traffic,
             "link": link,
@@ -200,6 +202,10 @@ class LiveSite:
             self._carry_out(self._program.neighbours_changed(self._now(), event.names))
         elif isinstance(event, Trouble):
             self._report_trouble("link", event.reason)
+        elif isinstance(event, Refused):
+            for name in sorted(event.reasons.keys() - self._refused.keys()):
+                self._log_limited("refused", {"site": name, "reason": event.reasons[name]})
+            self._refused = event.reasons
         elif isinstance(event, Failed):
             self._save(sync=True)
             raise event.error

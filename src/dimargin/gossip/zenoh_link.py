@@ -13,7 +13,8 @@ Behaviour of Zenoh 1.10 over loopback, nearly all of it tested in `tests/gossip/
 * With TLS, a peer without a valid certificate of the authority, or one that speaks plain TCP, gets
   no connection in either direction. A peer that has a certificate but is not in `allowed` gets a
   connection, over which Zenoh sends addresses of sites and nothing else: it receives nothing, is
-  nobody's neighbour, and what it sends is dropped.
+  nobody's neighbour, and what it sends is dropped. Both ends of the connection know the common name
+  in the other's certificate (`auth_identifier`), so both can report this.
 * With TLS, access control at the receiving site drops messages and signs of life that a member
   sends in another member's name, and its subscriptions to messages for others. Names are the
   certificates' common names.
@@ -38,7 +39,7 @@ from typing import Any
 
 from dimargin.gossip.known_sites import KnownSites
 from dimargin.gossip.limits import LIMITS
-from dimargin.gossip.links import Event, Failed, Link, LinkError, Neighbours, Received, Trouble
+from dimargin.gossip.links import Event, Failed, Link, LinkError, Neighbours, Received, Refused, Trouble
 from dimargin.gossip.shortage import Shortage
 from dimargin.gossip.tls_certificates import Tls, check_certificate
 from dimargin.gossip.zenoh_sender import ROUND, Sender
@@ -112,6 +113,8 @@ class ZenohLink(Link):
         self._entities: list[Any] = []
         self._changing = threading.Lock()
         self._trouble = ""
+        self._without_life: dict[str, float] = {}  # Connected sites without a sign of life, and since when.
+        self._apart: dict[str, str] = {}  # Connected sites that exchange no messages, and why.
         self._closed = threading.Event()
 
     def open(self, deliver: Callable[[Event], None]) -> None:
@@ -237,6 +240,7 @@ class ZenohLink(Link):
                 if self._closed.is_set():
                     return
                 now = time.monotonic()
+                self._report_refused(now)
                 silent = {peer: silent.get(peer, now) for peer in self._silent_peers()}
                 is_deaf = any(now - since > 1.5 * self._lease for since in silent.values())
                 needs_descriptors = self._settings.tls is not None and bool(self._listen)
@@ -256,6 +260,28 @@ class ZenohLink(Link):
         if trouble != self._trouble:
             self._trouble = trouble
             self._deliver(Trouble(trouble))
+
+    def _report_refused(self, now: float) -> None:
+        """Report sites with valid certificates that are not allowed, here or, by their silence, at their end."""
+        tls = self._settings.tls
+        if tls is None or self._session is None:
+            return
+        names = {link.auth_identifier for link in self._session.info.links()} - {None, self.name, tls.router}
+        with self._lock:
+            silent = sorted(name for name in names if not self._sites.alive.get(name))
+        self._without_life = {name: self._without_life.get(name, now) for name in silent}
+        apart = {}
+        for name, since in self._without_life.items():
+            if name not in tls.allowed:
+                apart[name] = "its certificate is valid, but this site's --allow does not list it"
+            elif now - since > 1.5 * self._lease:
+                apart[name] = (
+                    "it is connected, but shows no sign of life: its --allow may not list this site, or its --swarm "
+                    "is another one"
+                )
+        if apart != self._apart:
+            self._apart = apart
+            self._deliver(Refused(apart))
 
     def _silent_peers(self) -> set[str]:
         if self._session is None:

@@ -36,7 +36,7 @@ class SessionSettings:
     handshake_seconds: ClassVar[float] = 3600.0  # Most seconds of a TLS handshake, for the reason in `zenoh_link`.
 
     def __post_init__(self) -> None:
-        tls, router, protocol = self.tls, self.router, self.protocol
+        tls, router = self.tls, self.router
         allowed = () if tls is None else tls.allowed
         _check_names(name=(self.name,), swarm=(self.swarm,), neighbours=self.neighbours or (), allowed=allowed)
         if not 0 < self.lease <= 3600:
@@ -49,9 +49,9 @@ class SessionSettings:
             raise ValueError("with a router and tls, tls.router must be the name in the router's certificate")
         if tls is not None and not set(allowed) - {self.name} and not router:
             raise ValueError(f"tls.allowed must name another site than {self.name}")
-        for address in (*self.addresses, *self.connect):
-            if not re.fullmatch(protocol + r"/[^\s#?]+:\d+", address) or int(address.rpartition(":")[2]) > 65535:
-                raise ValueError(f"expected an address such as {protocol}/192.0.2.1:7447, got {address!r}")
+        for name, addresses in (("listen", self.addresses), ("connect", self.connect)):
+            for address in addresses:
+                _check_address(name, address, self.protocol)
 
     @property
     def protocol(self) -> str:
@@ -100,6 +100,17 @@ def _check_names(**names: Collection[str]) -> None:
                     f"{what} must begin with a letter or digit and have only letters, digits, dots, hyphens and "
                     f"underscores, got {text!r}"
                 )
+
+
+def _check_address(name: str, address: str, protocol: str) -> None:
+    """Raise ValueError for an address that is not one, or whose protocol needs, or excludes, certificates."""
+    is_address = re.fullmatch(r"(tcp|tls)/[^\s#?]+:\d+", address) and int(address.rpartition(":")[2]) <= 65535
+    if not is_address:
+        raise ValueError(f"{name}: expected an address such as {protocol}/192.0.2.1:7447, got {address!r}")
+    if address.startswith("tls/") and protocol == "tcp":
+        raise ValueError(f"{name}: {address!r} needs --certificate, --key, --authority and --allow (tls in Python)")
+    if address.startswith("tcp/") and protocol == "tls":
+        raise ValueError(f"{name}: {address!r} is not encrypted; with a certificate, addresses begin with 'tls/'")
 
 
 def with_free_port(address: str) -> str:

@@ -173,7 +173,7 @@ def test_a_disk_that_fails_ends_nothing(tmp_path, flowers, monkeypatch):
     assert SiteFolder(tmp_path / "a").read_status()["trouble"] == ""
 
 
-def test_the_status_has_all_trouble(tmp_path, flowers, monkeypatch):
+def test_the_status_has_all_trouble_and_refusals(tmp_path, flowers, monkeypatch):
     write_csv(tmp_path / "a.csv", *flowers)
     site = Simulator(sites(tmp_path, "a"), make_graph("complete", 1))
     site.run(until=5)
@@ -181,13 +181,16 @@ def test_the_status_has_all_trouble(tmp_path, flowers, monkeypatch):
 
     class Live:
         def status(self):
-            return {"trouble": "no descriptor is free", "withheld": {"b": "it is too long"}, "traffic": {}}
+            troubles = {"trouble": "no descriptor is free", "withheld": {"b": "it is too long"}}
+            return {"traffic": {}, "refused": {"c": "its --allow", "d": "its --allow"}, **troubles}
 
     program.live = Live()
     monkeypatch.setattr(program, "_trouble", "line 7 is bad")
     monkeypatch.setattr(program, "_unwritten", {"model.dimargin": "the disk is full"})
     program.similar_labels = {"Yes": "'Yes' and 'yes' differ in case"}
+    program.neighbourhood.refuse("d", "its schema")
     program.write_status()
+    assert SiteFolder(tmp_path / "a").read_status()["refused"] == {"c": "its --allow", "d": "its schema"}
     assert SiteFolder(tmp_path / "a").read_status()["trouble"].split("; ") == [
         "line 7 is bad", "the disk is full", "no descriptor is free", "a message to b is withheld: it is too long",
         "'Yes' and 'yes' differ in case",

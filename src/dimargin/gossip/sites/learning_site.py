@@ -139,12 +139,14 @@ class LearningSite(Agreement):
         trouble = "" if self.learner is None else self.learner.trouble
         with_files = self._trouble, *self._unwritten.values()
         all_trouble = *with_files, trouble, network.get("trouble"), _withheld(network), *self.similar_labels.values()
+        own = self.status()
         facts = {
             "site": self.name,
             "program": self.options.program,
             "shares": self.shares,
             "rows_shared": 0,
-            **self.status(),
+            **own,
+            "refused": {**network.get("refused", {}), **own["refused"]},
             "bytes_in": sum(one["bytes_in"] for one in traffic),
             "bytes_out": sum(one["bytes_out"] for one in traffic),
             "process": os.getpid(),
