@@ -228,6 +228,14 @@ def test_limits_give_the_best_so_far(rows):
         assert monitored.fit(*rows).status_ == "stopped" and monitored.n_iter_ == 1
 
 
+@pytest.mark.filterwarnings("error::sklearn.exceptions.ConvergenceWarning")
+def test_a_gap_within_the_tolerance_is_converged_although_a_limit_ended_the_run(rows):
+    alone = quick().fit(*rows)
+    cut = quick(max_iter=alone.n_iter_ - 50).fit(*rows)
+    assert cut.n_iter_ == alone.n_iter_ - 50  # the sites' rule, by which they end alone, was not met
+    assert cut.duality_gap_ <= cut.tol and cut.status_ == "converged"
+
+
 def test_verbose_tells(rows, capsys):
     quick(verbose=2).fit(*rows)
     lines = capsys.readouterr().out.splitlines()

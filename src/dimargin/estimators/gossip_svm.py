@@ -155,9 +155,9 @@ class GossipSVMClassifier(LinearMarginClassifier):
         ``(objective_ - dual_objective_) / objective_`` of the worst output, including rounding.
     certificate_ : {"global"}
     status_ : {"converged", "above_tol", "max_iter", "max_time", "stopped", "precision"}
-        "converged": `duality_gap_` is within `tol`. "above_tol": the stopping rule of the sites was
-        met, but `duality_gap_` is larger. "precision": the rule was met, but the rounding error of
-        the objective may exceed a share of `tol`.
+        "converged": `duality_gap_` is within `tol`, whether or not the sites have met their
+        stopping rule. "above_tol": they have met it, but `duality_gap_` is larger. "precision":
+        they have met it, but the rounding error of the objective may exceed a share of `tol`.
     n_iter_ : int
         Number of rounds.
     history_ : list of dict
@@ -252,7 +252,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
         Warns
         -----
         ConvergenceWarning
-            If the sites did not meet their stopping rule; ``status_`` holds the reason.
+            If a limit ended the run, and the tolerance was not reached; ``status_`` holds the reason.
         """
         return self._fit(X, y)
 
@@ -415,8 +415,8 @@ class GossipSVMClassifier(LinearMarginClassifier):
         objectives, status = hinge_certificate(rows, consensus, primal, run.dual_objective()), run.status
         if status in ("converged", "max_iter"):
             objectives = objectives.better(self._objectives(run.X, run.signs, consensus, deadline))
-        if status == "max_iter" and self.algorithm != "gadget" and objectives.worst_gap <= self.tol:
-            status = "converged"  # Most other algorithms have no stopping rule.
+        if status in ("max_iter", "max_time") and objectives.worst_gap <= self.tol:
+            status = "converged"  # The sites, which do not know this gap, would have continued.
         if status == "converged" and (objectives.rounding > self.tol).any():
             status = "precision"
         each, intercepts = self._split(run.weights())
