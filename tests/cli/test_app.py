@@ -263,7 +263,7 @@ FAILURES = {
     "unknown labels": ("evaluate old.dimargin one.csv", "one.csv"),
     "memory": (f"{TRAIN} --memory-limit 1000", "memory_limit"),
     "other rows to resume": ("train shorter.csv --model m --resume old.dimargin", "shorter.csv"),
-    "other rows to certify": ("info old.dimargin --certify shorter.csv", "not the rows"),
+    "other rows to certify": ("info old.dimargin --certify shorter.csv", "a certificate needs all 300 rows"),
     "no label to evaluate": ("evaluate old.dimargin bare.csv", "bare.csv"),
     "picture of an unknown kind": ("evaluate old.dimargin train.csv --plot p.abc", "abc"),
 }

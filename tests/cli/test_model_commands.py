@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dimargin import load
+from dimargin import load, save
 
 N = 40
 LABELS = {
@@ -109,6 +109,24 @@ def test_labels_that_the_model_does_not_know_are_named(dimargin, tmp_path):
         for command in (("evaluate", model, other), ("info", model, "--certify", other)):
             status, _, error = dimargin(*command)
             assert status == 1 and f"the model knows the classes ['007', '10'], not {named}" in error.replace("\n", " ")
+
+
+def test_some_of_the_training_rows_give_no_certificate(dimargin, tmp_path):
+    """A linear machine holds no rows: by the number of rows in the file, or at all sites."""
+    rows = table(["no", "yes"])
+    whole, part = written(rows, tmp_path / "whole.csv"), written(rows[:10], tmp_path / "part.csv")
+    model = trained(dimargin, tmp_path, whole, "--loss", "linear_odm")
+    before = model.read_bytes()
+    status, _, error = dimargin("info", model, "--certify", part)
+    assert status == 1 and "part.csv has 10 rows" in error and "a certificate needs all 40 rows" in error
+    assert model.read_bytes() == before and dimargin("info", model, "--certify", whole)[0] == 0
+    of_site, counts = tmp_path / "site", {"north": 30, "south": 10}
+    save(load(model), of_site, {"label": "label", "schema": {"sites": counts}})
+    status, _, error = dimargin("info", of_site, "--certify", part)
+    assert status == 1 and "a certificate needs all 40 rows of 2 sites together" in error.replace("\n", " ")
+    assert dimargin("info", of_site, "--certify", whole)[0] == 0
+    save(load(model), of_site, {"label": "label", "schema": "of another program", "rows": "40"})
+    assert dimargin("info", of_site, "--certify", whole)[0] == 0
 
 
 @pytest.mark.parametrize(

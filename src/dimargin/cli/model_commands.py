@@ -118,7 +118,7 @@ def _evaluate(
 def _info(
     model: ModelArgument,
     certify: Annotated[
-        Path | None, data_option(help="Training data, from which the global certificate is computed and stored.")
+        Path | None, data_option(help="All training data, from which the global certificate is computed and stored.")
     ] = None,
     label: LabelOption = None,
     as_json: JsonOption = False,
@@ -136,6 +136,7 @@ def _info(
     if certify is not None:
         trained.refuse_detector("keeps the certificate of its fit; only classifiers can be certified")
         rows = trained.read_labelled(certify, label, reading, trained.notes.get("weight"))
+        trained.check_all_rows(certify, rows)
         # The argument is left out without weights, since some machines do not accept it.
         weights = {} if rows.weights is None else {"sample_weight": rows.weights}
         machine.certify(scaled(trained.scalers, rows.X), rows.y, **weights)

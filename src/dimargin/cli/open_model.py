@@ -100,6 +100,18 @@ class OpenModel:
             raise DataFileError(f"{path}: the model knows the classes {classes.tolist()}, not {unknown}")
         return replace(data, y=labels)
 
+    def check_all_rows(self, path: Path, data: DataSet) -> None:
+        """Raise DataFileError unless a file has as many rows as the model was trained on, if that is known."""
+        schema, n_rows = self.notes.get("schema"), data.X.shape[0]
+        sites = schema.get("sites") if isinstance(schema, dict) else None  # The number of rows of each site.
+        counts: list[Any] = list(sites.values()) if isinstance(sites, dict) else [self.notes.get("rows")]
+        if all(isinstance(count, int) for count in counts) and sum(counts) != n_rows:
+            where = f" of {len(counts)} sites together" if sites else ""
+            raise DataFileError(
+                f"{path} has {n_rows} rows, which are not the rows that the model was trained on; a certificate needs "
+                f"all {sum(counts)} rows{where}"
+            )
+
     def scores(self, data: DataSet) -> dict[str, Any]:
         """Return the accuracies and the confusion matrix on data of `read_labelled`."""
         classes = self.machine.classes_

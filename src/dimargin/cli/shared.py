@@ -220,7 +220,7 @@ def fitted(
         given = {name: values for name, values in optional.items() if values is not None}
         _, seconds, complaints = timed(lambda: machine.fit(X, rows.y, **given))
     interrupted = display.interrupted.is_set()
-    notes = how_read(rows, columns)
+    notes = how_read(rows, columns) | {"rows": X.shape[0]}
     return Trained(machine, scalers, notes, rows.feature_names, X.shape, seconds, complaints, interrupted)
 
 
