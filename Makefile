@@ -184,7 +184,7 @@ wheel: sdist  ## build a wheel from that alone, without a network, and try every
 		"$$tmp/bin/python" -m pip install --quiet --disable-pip-version-check --only-binary :all: dist/dimargin-*.whl && \
 		cp .ci/smoke.py .ci/smoke_core.py .ci/smoke_bench.py "$$tmp" && cd "$$tmp" && \
 		PATH="$$tmp/bin" python smoke_core.py && PATH="$$tmp/bin" python smoke.py && \
-		"$$tmp/bin/python" -m pip install --quiet --disable-pip-version-check --find-links "$(CURDIR)/dist" "$(CURDIR)/bench" && \
+		"$$tmp/bin/python" -m pip install --quiet --disable-pip-version-check --find-links "$(CURDIR)/dist" "$(CURDIR)/bench[experiments]" && \
 		PATH="$$tmp/bin" python smoke_bench.py
 	@ls dist/dimargin-*.whl
 

@@ -11,6 +11,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from dimargin.cli.flags import existing_file, usage_checked
 from dimargin.cli.shared import LabelOption, Output, QuietOption, leave_interrupted
+from dimargin.estimators.sites import PACKAGES
+from dimargin.system.extras import require
 from dimargin_bench.experiments import EXPERIMENTS, experiment
 from dimargin_bench.experiments.declarations import Cell
 from dimargin_bench.experiments.experiment_run import CELLS, Options, Watcher, run_experiment
@@ -91,6 +93,7 @@ def _bench(
     left out.
     """
     out = Output(False, quiet)
+    require("dimargin bench", "matplotlib", *PACKAGES)
     with usage_checked():
         chosen = experiment(name)
         options = Options(quick, data or (), label, part or (), only or (), limit, jobs, retry, rows)

@@ -4,13 +4,17 @@ import bz2
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 from file_server import file_server
 
+from dimargin.system.extras import EXTRA_OF
 from dimargin_bench.datasets.catalogue import CATALOGUE, Entry, PublicFile
 
 CONTENT = bz2.compress(b"+1 1:74 2:85 3:123\n-1 1:207 2:215\n")
@@ -51,6 +55,16 @@ def test_from_missing_to_fetched(dimargin, server, cache):
     assert dimargin("datasets", "path", "toy") == (0, f"{cache / 'toy.bz2'}\n{cache / 'toy.t'}\n", "")
     assert "cache, unverified (fetched" in line_of("toy", dimargin("datasets", "list")[1])
     assert dimargin("datasets", "fetch", "toy", "--quiet") == (0, "", "") and len(server.requests) == 2
+
+
+def test_the_packages_of_the_experiments_are_not_needed(dimargin, server, cache, monkeypatch):
+    for package in EXTRA_OF:
+        monkeypatch.setitem(sys.modules, package, None)
+    assert dimargin("datasets", "fetch", "toy")[0] == 0 and (cache / "toy.bz2").read_bytes() == CONTENT
+    status, _, error = dimargin("bench", "dcsvm")
+    assert status == 2 and 'dimargin bench needs the extra "report"' in error
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    assert [re.match(r"[\w-]+", needed)[0] for needed in project["dependencies"]] == ["dimargin", "pooch"]
 
 
 def test_the_list_says_where_each_file_is(dimargin, server, tmp_path, monkeypatch):
