@@ -229,7 +229,10 @@ def test_a_number_that_stands_for_a_missing_value(dimargin, tmp_path, kind):
     frame.loc[[3, 9], "a"] = -999.0
     frame.to_csv(path, index=False) if kind == "csv" else frame.to_parquet(path, index=False)
     train = ("train", path, "--model", tmp_path / "m", "--loss", "hinge", "--na", "-999")
-    assert "--missing median for columns with missing values: 'a' (2 of 80)" in dimargin(*train)[2]
+    said = (
+        "1 of 2 columns cannot be used as features as they are. What helps: --missing median for columns with missing"
+    )
+    assert f"{path}: {said} values: 'a' (2 of 80)" in dimargin(*train)[2]
     assert dimargin(*train, "--missing", "mean")[0] == 0
     expected = frame.a[frame.a > -999].mean()
     assert np.isclose(dm.load(tmp_path / "m")[0].named_transformers_["numbers"][0].statistics_[0], expected)

@@ -59,6 +59,12 @@ class Problems:
                 helps = f"a file without {rows.place(problem.row)}, a line of texts,"
             self._found.setdefault((helps, problem.kind), []).append(f"{short(name)!r} ({problem.example})")
 
+    @property
+    def summary(self) -> str:
+        """How many columns need other flags."""
+        n_found, n_columns = sum(map(len, self._found.values())), self._rows.X.num_columns
+        return f"{n_found} of {n_columns} columns cannot be used as features as they are"
+
     def __bool__(self) -> bool:
         return bool(self._found)
 

@@ -118,7 +118,7 @@ class _Reader:
             raise DataFileError(f"{path} has no feature {short(absent[0])!r} to encode: {listed(mixed.X.column_names)}")
         problems = Problems(mixed, choices)
         if problems:
-            raise DataFileError(f"{path}: {problems}")
+            raise DataFileError(f"{path}: {problems.summary}. {problems}")
         rows = row_columns.added(mixed, self.file, bool(choices.decimal_comma))
         if all(column.type == "double" for column in rows.X.columns) and choices.missing is None:
             return as_array(rows), None
