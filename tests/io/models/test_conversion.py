@@ -137,7 +137,7 @@ def test_every_format_version_keeps_loading():
 def test_what_cannot_be_saved_is_named(make, tmp_path):
     X, y = moons(40)
     with pytest.raises(
-        TypeError, match=r"cannot save a model of type (SVC|RobustScaler); supported types are ODMClassifier, "
+        TypeError, match=r"cannot save a model of type (SVC|RobustScaler); supported types are SVMClassifier, "
     ):
         dm.save(make().fit(X, y), tmp_path / "m")
     assert not list(tmp_path.iterdir())
