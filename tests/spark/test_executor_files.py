@@ -244,7 +244,7 @@ def test_weights_of_classes_are_those_of_the_labels():
     assert numbers._weights_of_indices({1: 3.0}) == {0: 1.0, 1: 3.0}
     codes = FileRows(None, 3, 1, False, np.array(["007", "10"]), None, None, None, None)
     assert codes._weights_of_indices({10: 3.0}) == {0: 1.0, 1: 3.0}
-    with pytest.raises(ValueError, match="are not in class_weight"):
+    with pytest.raises(ValueError, match=r"class_weight has \['sausage'\], but the classes are \['eggs'"):
         rows._weights_of_indices({"sausage": 1.0})
 
 

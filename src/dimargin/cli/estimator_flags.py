@@ -38,7 +38,7 @@ def flags(
 ) -> list[inspect.Parameter]:
     """Return one optional keyword, None by default, for every parameter of any of these classes."""
     undescribed = {
-        "class_weight": """"balanced", or JSON with the weights of classes, such as '{"spam": 2}'.""",
+        "class_weight": """"balanced", or weights of classes, such as 0=1,1=3, or JSON such as '{"spam": 2}'.""",
         "random_state": "Seed of the random numbers.",
     }
     found: dict[str, inspect.Parameter] = {}
@@ -153,20 +153,27 @@ def _rounds(text: str) -> int | float:
 
 
 def _class_weight(text: str) -> Any:
-    """Parse a JSON object of weights by label; return other texts ("balanced") unchanged."""
-    if not text.lstrip().startswith("{"):
+    """Parse weights by label, as LABEL=WEIGHT or as a JSON object; return "balanced" unchanged."""
+    if text == "balanced":
         return text
     try:
-        return _by_label(json.loads(text))
+        if text.lstrip().startswith("{"):
+            return _by_label(json.loads(text, object_pairs_hook=list))
+        pairs = (part.rpartition("=") for part in text.split(","))
+        return _by_label([(label.strip(), weight) for label, _, weight in pairs])
     except (ValueError, TypeError) as error:
         raise ValueError(
-            f"--class-weight must be 'balanced' or JSON such as '{{\"spam\": 2}}', got {text!r}"
+            "--class-weight must be 'balanced', weights of different labels such as 0=1,1=3, or JSON such as "
+            f"'{{\"spam\": 2}}', got {text!r}"
         ) from error
 
 
-def _by_label(weights: dict[str, Any]) -> dict[Any, float]:
-    """Convert the keys of a JSON object of weights to labels."""
-    return dict(zip(label_values(list(weights)).tolist(), map(float, weights.values()), strict=True))
+def _by_label(weights: Sequence[tuple[str, Any]]) -> dict[Any, float]:
+    """Return weights by label; raises ValueError for a label that is empty or has two weights."""
+    labels = label_values([label for label, _ in weights]).tolist()
+    if "" in labels or len(set(labels)) < len(labels):
+        raise ValueError("labels must be different texts")
+    return dict(zip(labels, (float(weight) for _, weight in weights), strict=True))
 
 
 def read_grid(text: str) -> Any:
@@ -177,7 +184,7 @@ def read_grid(text: str) -> Any:
         raise ValueError(f"--grid must be JSON such as '{{\"gamma\": [0.5, 2]}}', got {text!r}: {error}") from error
     for part in grid if isinstance(grid, list) else [grid]:
         if isinstance(part, dict) and isinstance(part.get("class_weight"), list):
-            part["class_weight"] = [_by_label(w) if isinstance(w, dict) else w for w in part["class_weight"]]
+            part["class_weight"] = [_by_label([*w.items()]) if isinstance(w, dict) else w for w in part["class_weight"]]
     return grid
 
 

@@ -106,9 +106,13 @@ def known_labels(labels: NDArray[Any], classes: NDArray[Any]) -> tuple[NDArray[A
 
 
 def keyed_by_class(weights: dict[Any, Any], classes: NDArray[Any]) -> dict[Any, Any]:
-    """Return weights of labels with the matching classes as keys, or unchanged if a label matches none."""
+    """Return weights of labels with the matching classes as keys; raises ValueError unless these are different ones."""
     names, unknown = known_labels(np.array([*weights], dtype=object), classes)
-    return weights if unknown else dict(zip(names.tolist(), weights.values(), strict=True))
+    if unknown:
+        raise ValueError(f"class_weight has {short(str(unknown))}, but the classes are {short(str(classes.tolist()))}")
+    if len(set(names.tolist())) < len(weights):
+        raise ValueError(f"class_weight has two weights for one class: {weights}")
+    return dict(zip(names.tolist(), weights.values(), strict=True))
 
 
 class _ClassIndex:
