@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from dimargin.problems.one_vs_rest import codes_of
 from dimargin.spark.arrow import features_of, in_batch, lists_of, names_by
 from dimargin.spark.columns import FEATURES, ID, Columns, quoted
+from dimargin.spark.engine.jobs import check_local_python
 from dimargin.spark.shipping import Parcel, arrived
 from dimargin.system.arrays import Floats
 
@@ -33,6 +34,8 @@ def with_predictions(
     ------
     ValueError
         If the dataset already has a column of one of these names.
+    RuntimeError
+        If Spark would run its tasks by a Python of this computer that has not this environment.
     """
     for param, name in (("rawPredictionCol", raw), ("predictionCol", prediction)):
         if name in dataset.columns:
@@ -51,6 +54,7 @@ def with_predictions(
     # A struct that is used twice (and sent once) stays a separate projection. Otherwise Arrow
     # functions may read the columnar batches of a file directly, as in Spark 4.3, and then they
     # refuse vectors in any column.
+    check_local_python(dataset.sparkSession)
     rows = F.struct(columns.features_in(dataset.schema).alias(FEATURES), *columns.id_in(dataset.schema))
     asked = dataset.select("*", rows.alias(_ROWS))
     answered = asked.select("*", _predictor(parcel, columns)(_ROWS, _ROWS).alias(_ANSWERS))

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
+from functools import lru_cache
 from importlib.metadata import version
 from threading import Lock, Thread
 from typing import Any, TypeVar, cast
@@ -195,12 +199,41 @@ class Jobs:
         return self._memory
 
     def _environment_check(self) -> Callable[[], int]:
-        """Return the action of `check`; raises RuntimeError if Spark is too old for it."""
+        """Return the action of `check`; raises RuntimeError if Spark is too old, or tasks lack this environment."""
         # Spark 4.1 introduced repartitionById.
         if tuple(int(number) for number in self.spark.version.split(".")[:2]) < (4, 1):
             raise RuntimeError(f"Spark {self.spark.version} is too old: dimargin needs 4.1 or newer")
+        check_local_python(self.spark)
         frame = self.spark.range(256).mapInArrow(_environment(), "dimargin string, python string, memory long")
         return lambda: _min_memory(frame)
+
+
+def check_local_python(spark: SparkSession) -> None:
+    """Raise RuntimeError if tasks run on this computer, by a Python that differs from this one in its versions.
+
+    Without an activated environment, Spark takes the python3 of PATH, and its own message has a
+    hundred lines.
+    """
+    context = getattr(spark, "sparkContext", None)
+    if context is None or not context.master.startswith("local"):
+        return
+    python = shutil.which(context.pythonExec) or context.pythonExec
+    if os.path.abspath(python) != os.path.abspath(sys.executable):
+        _check_versions(python)
+
+
+@lru_cache
+def _check_versions(python: str) -> None:
+    asked = "import sys, pyarrow, importlib.metadata as m; print(m.version('dimargin'), sys.version_info[:2])"
+    done = subprocess.run([python, "-c", asked], capture_output=True, text=True, check=False)
+    if done.stdout.strip() == f"{version('dimargin')} {sys.version_info[:2]}":
+        return
+    missing = re.search(r"No (?:module named|package metadata was found for) '?(\w+)", done.stderr)
+    what = f"has no {missing[1]}" if missing else "has another version of dimargin or of Python"
+    raise RuntimeError(
+        f"Spark runs tasks by {python}, which {what}; activate the environment of {sys.executable}, or set "
+        "PYSPARK_PYTHON to that path, before the session starts"
+    )
 
 
 def first_line(error: Exception) -> str:
