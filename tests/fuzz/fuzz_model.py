@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 import typer.main
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -103,7 +104,13 @@ def _fitted():
         make_pipeline(SparseScaler(), dm.SVMClassifier(kernel="linear")).fit(far, y),
         dm.CoreSetSVDD(kernel="linear").fit(far),
         make_pipeline(_columns(), dm.LinearODMClassifier(max_iter=1)).fit(_table(X), y),
+        make_pipeline(MinMaxScaler(), _calibrated("sigmoid")).fit(X, y),
+        _calibrated("isotonic").fit(X, three),
     ]
+
+
+def _calibrated(method):
+    return CalibratedClassifierCV(dm.LinearODMClassifier(max_iter=1), method=method, cv=2, ensemble=method != "sigmoid")
 
 
 def _columns():

@@ -106,18 +106,22 @@ class Sample:
         Without a scorer, it is the accuracy weighted by `weights`, which are those of all rows.
         """
         truth = self.data.classes[self.data.y[self.test]]
-        machine, given = _DecisionValueClassifier(self.data.classes), values[0] if len(values) == 1 else values.T
+        machine, given = DecisionValueClassifier(self.data.classes), values[0] if len(values) == 1 else values.T
         if scorer is None:
             return float(np.average(machine.predict(given) == truth, weights=weights[self.test]))
         return float(scorer(machine, given, truth))
 
 
-class _DecisionValueClassifier(ClassifierMixin, BaseEstimator):
-    """Classifier for scikit-learn's scorers, which takes decision values in place of rows."""
+class DecisionValueClassifier(ClassifierMixin, BaseEstimator):
+    """Classifier for scikit-learn's scorers and calibration, which takes decision values in place of rows."""
 
     def __init__(self, classes: NDArray[Any]) -> None:
         self.classes = classes
         self.classes_ = classes
+
+    def fit(self, values: Floats, y: Any, sample_weight: Any = None) -> DecisionValueClassifier:
+        """Do nothing, because the decision values are those of a trained machine."""
+        return self
 
     def decision_function(self, values: Floats) -> Floats:
         """Return the given decision values."""

@@ -17,6 +17,7 @@ import numpy as np
 import sklearn
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
@@ -26,6 +27,7 @@ from dimargin.estimators import (
 )
 from dimargin.estimators.wide_attributes import kept_of
 from dimargin.io.data.chunks import short
+from dimargin.io.models import calibrated_steps
 from dimargin.io.models.algorithms import algorithm_class
 from dimargin.io.models.model_format import ModelFileError, read_raw, write_model
 from dimargin.io.models.model_values import decode_transform, encode_transform
@@ -50,9 +52,11 @@ def save(model: Any, path: str | os.PathLike[str], notes: Mapping[str, Any] | No
 
     Parameters
     ----------
-    model : one of the classifiers or outlier detectors, or Pipeline
-        The fitted model. The steps of a pipeline before the machine may be MinMaxScaler,
-        StandardScaler, MaxAbsScaler, QuantileTransformer,
+    model : one of the classifiers or outlier detectors, or Pipeline, or CalibratedClassifierCV
+        The fitted model. A CalibratedClassifierCV of a classifier of this package, or of a pipeline
+        that ends with one, may also be the last step of a pipeline; if its `cv` is a splitter, only
+        the number of folds is stored. The steps of a pipeline before
+        the machine may be MinMaxScaler, StandardScaler, MaxAbsScaler, QuantileTransformer,
         `dimargin.estimators.preprocessing.SparseScaler` or
         `dimargin.estimators.preprocessing.FourierFeatures`, and the first step may be a
         ColumnTransformer of scalers, SimpleImputer, OneHotEncoder,
@@ -143,7 +147,8 @@ def _check_notes(header: Mapping[str, Any]) -> None:
 
 
 def _model_of(steps: list[tuple[str, Any]], pipeline: bool) -> Any:
-    machines = [isinstance(step, (MarginClassifier, CoreSetDetector)) for _, step in steps]
+    kinds = (MarginClassifier, CoreSetDetector, CalibratedClassifierCV)
+    machines = [isinstance(step, kinds) for _, step in steps]
     if not any(machines[-1:]):
         raise ValueError("the last step is not a machine")
     if any(machines[:-1]) or (len(steps) > 1 and not pipeline):
@@ -155,16 +160,17 @@ def _model_of(steps: list[tuple[str, Any]], pipeline: bool) -> Any:
 
 
 def _check_loadable(steps: list[tuple[str, Any]], pipeline: bool) -> None:
-    """Raise TypeError for steps for tables that `load` would refuse."""
+    """Raise TypeError for steps for tables, or calibrated classifiers, that `load` would refuse."""
     try:
         for _, step in steps:
-            if type(step).__name__ in TABLE_STEPS:
+            if type(step).__name__ in (*TABLE_STEPS, CalibratedClassifierCV.__name__):
                 arrays: Arrays = {}
                 _decode_step(_encode_other(step, "step", arrays)["step"], arrays)
         if len(steps) > 1:
             _model_of(steps, pipeline)
     except (ValueError, KeyError) as error:
-        raise TypeError(f"the pipeline cannot be saved: {error}") from error
+        what = "pipeline" if pipeline else "model"
+        raise TypeError(f"the {what} cannot be saved: {error}") from error
 
 
 def _plain_step(name: str, step: Any) -> Step:
@@ -177,15 +183,17 @@ def _plain_step(name: str, step: Any) -> Step:
     check_is_fitted(step)
     if kind in TABLE_STEPS:
         return Step(name, kind, *stored(step))
+    if isinstance(step, CalibratedClassifierCV):
+        return Step(name, kind, *calibrated_steps.stored(step))
     absent, names = object(), STORABLE_CLASSES[kind][1] + _COMMON_ATTRS
     own = {name: value for name in names if (value := kept_of(step, name, absent)) is not absent}
     return Step(name, kind, step.get_params(deep=False), own)
 
 
 def _decode_step(step: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> BaseEstimator:
-    if step["class"] in TABLE_STEPS:
+    if step["class"] in (*TABLE_STEPS, CalibratedClassifierCV.__name__):
         parts = (_decode_parts(step[part], arrays) for part in ("parameters", "attributes"))
-        estimator = restored(step["class"], *parts)
+        estimator = restored(step["class"], *parts) if step["class"] in TABLE_STEPS else _decode_calibrated(*parts)
         check_step(estimator)
         return estimator
     make, attributes, check = STORABLE_CLASSES[step["class"]]
@@ -201,6 +209,11 @@ def _decode_step(step: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) ->
     check_step(estimator)
     check(estimator)
     return estimator
+
+
+def _decode_calibrated(parameters: dict[str, Any], attributes: dict[str, Any]) -> CalibratedClassifierCV:
+    members = [_model_of(member["steps"], bool(member["pipeline"])) for member in attributes["members"]]
+    return calibrated_steps.restored(parameters, attributes, members)
 
 
 def _known_parameters(make: type[BaseEstimator], parameters: dict[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from sklearn.base import BaseEstimator
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, QuantileTransformer, StandardScaler
 
 from dimargin.estimators import (
@@ -70,7 +71,7 @@ def _storable_classes() -> dict[str, tuple[type[BaseEstimator], tuple[str, ...],
         CalendarFeatures: (("days_", "has_times_"), check_calendar),
         FourierFeatures: (("frequencies_",), check_fourier),
         SparseScaler: (("columns_", "scale_"), check_sparse_scaler),
-        **{step: ((), check_step) for step in TABLE_STEPS.values()},
+        **{step: ((), check_step) for step in (*TABLE_STEPS.values(), CalibratedClassifierCV)},
     }
     return {kind.__name__: (kind, *about) for kind, about in classes.items()}
 
