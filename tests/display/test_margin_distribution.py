@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from matplotlib.colors import same_color
 from matplotlib.path import Path
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_iris, make_moons
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
@@ -148,6 +149,18 @@ def test_the_machine_inside_a_search_over_a_pipeline_names_curve_and_band():
     display = from_estimator(search, X, Y)
     assert band(display)[1] == pytest.approx(0.6)
     assert legend(display)[0].startswith("ODMClassifier: mean")
+
+
+def test_margins_of_a_calibrated_machine_are_its_own():
+    calibrated = CalibratedClassifierCV(ODMClassifier(random_state=0), ensemble=False)
+    model = make_pipeline(MinMaxScaler(), calibrated).fit(X, Y)
+    machine = model[-1].calibrated_classifiers_[0].estimator
+    ours, own = from_estimator(model, X, Y), from_estimator(machine, model[0].transform(X), Y)
+    np.testing.assert_array_equal(ours.margins[0], own.margins[0])
+    assert legend(ours) == legend(own) and band(ours) == band(own)
+    folds = make_pipeline(MinMaxScaler(), calibrated.set_params(ensemble=True)).fit(X, Y)
+    with pytest.raises(TypeError, match="must have a decision_function; CalibratedClassifierCV has none"):
+        from_estimator(folds, X, Y)
 
 
 def test_machines_share_axes():

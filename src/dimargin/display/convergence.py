@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dimargin.display.gap_axis import end_of_axis, set_ticks
 from dimargin.display.style import ABOVE, GREY, MARKERS, panels_on, spans_a_power_of_ten
-from dimargin.display.unwrap import innermost
+from dimargin.display.unwrap import innermost, uncalibrated
 from dimargin.estimators.callbacks import LevelScores
 from dimargin.system.arrays import Floats
 
@@ -245,7 +245,7 @@ class ConvergenceDisplay:
         check_matplotlib_support(f"{cls.__name__}.from_estimator")
         _check_x(x)
         check_is_fitted(estimator)
-        inner = innermost(estimator)
+        inner = innermost(uncalibrated(estimator))
         history: list[dict[str, Any]] | None = getattr(inner, "history_", None)
         if history is None:
             raise TypeError(f"estimator must have a history_; {type(inner).__name__} has none")

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dimargin.display.margin_values import WeightedMargins, margins_of
 from dimargin.display.style import below
-from dimargin.display.unwrap import innermost
+from dimargin.display.unwrap import innermost, uncalibrated
 from dimargin.estimators.input_checks import sample_weights
 from dimargin.system.arrays import Floats
 
@@ -177,7 +177,8 @@ class MarginDistributionDisplay:
         ----------
         estimator : fitted classifier with a ``decision_function``
             Any such classifier, for example scikit-learn's `SVC`, or a pipeline or search around
-            one. The band is shaded if it has two classes and a parameter `theta`.
+            one. The band is shaded if it has two classes and a parameter `theta`. The margins of a
+            `CalibratedClassifierCV` with ``ensemble=False`` are those of its machine.
         X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
             Training rows.
         y : array-like of shape (n_samples,)
@@ -201,6 +202,7 @@ class MarginDistributionDisplay:
         """
         check_matplotlib_support(f"{cls.__name__}.from_estimator")
         check_is_fitted(estimator)
+        estimator = uncalibrated(estimator)
         inner = innermost(estimator)
         decide = getattr(estimator, "decision_function", None)
         if decide is None:

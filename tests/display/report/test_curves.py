@@ -47,7 +47,7 @@ def test_groups_of_a_calibrated_model_are_as_often_right_as_they_say():
     assert found.is_probability and len(found.score) == 10
     assert found.score == pytest.approx(np.arange(10) / 10 + 0.05, abs=0.01)
     assert ((found.low <= found.score) & (found.score <= found.high)).sum() >= 9
-    assert found.brier == pytest.approx(1 / 6, abs=0.005)  # the mean of p (1 - p)
+    assert found.scores["brier_score"] == pytest.approx(1 / 6, abs=0.005)  # the mean of p (1 - p)
 
 
 def test_groups_of_several_classes_are_those_that_are_right():
@@ -55,7 +55,7 @@ def test_groups_of_several_classes_are_those_that_are_right():
     true = np.arange(n) % 3
     values = rng.normal(size=(n, 3)) + 2 * np.eye(3)[true]
     found = reliability(answers(values, true))
-    assert not found.is_probability and found.brier is None
+    assert not found.is_probability and found.scores == {}
     assert found.share.mean() == pytest.approx((values.argmax(axis=1) == true).mean())
     assert found.share[0] < 0.6 and found.share[-1] > 0.95 and (np.diff(found.score) > 0).all()
     assert reliability(answers(values[:39], true[:39])) is None and reliability(answers(values[:40], true[:40]))

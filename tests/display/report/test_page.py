@@ -19,6 +19,7 @@ from sklearn.metrics import (
     balanced_accuracy_score,
     brier_score_loss,
     confusion_matrix,
+    log_loss,
     precision_recall_fscore_support,
     roc_auc_score,
 )
@@ -193,8 +194,31 @@ def test_probabilities_are_compared_with_frequencies(tmp_path):
     page = Page(tmp_path / "page.html")
     brier = brier_score_loss(y_test == "spam", model.predict_proba(X_test)[:, 1])
     assert page.texts["brier"] == f"{brier:.3f}" and "probability of spam" in page.source
+    assert page.texts["log-loss"] == f"{log_loss(y_test, model.predict_proba(X_test)):.3f}"
+    assert 0 < float(page.texts["calibration-error"]) < 0.1 and "<svg" in page.source.partition('id="brier"')[2]
     assert page.texts["accuracy"] == percent(model.score(X_test, y_test))
     assert page.texts["size"] and "<dt>lam" not in page.source and "The model has no certificate" not in page.source
+
+
+def test_a_pipeline_that_ends_with_probabilities_has_the_facts_of_its_machine(tmp_path):
+    (X, y), (X_test, y_test) = moons(200, 0), moons(400, 1)
+    machine = CalibratedClassifierCV(dm.SVMClassifier(random_state=0), ensemble=False)
+    model = make_pipeline(MinMaxScaler(), machine).fit(X, y)
+    write_report(tmp_path / "page.html", model, X_test, y_test)
+    page = Page(tmp_path / "page.html")
+    inside = model[-1].calibrated_classifiers_[0].estimator
+    assert page.texts["size"] == str(len(inside.support_)) and "SVMClassifier, evaluated on" in page.source
+    assert "at most" in page.texts["certificate"] and "MinMaxScaler" in page.source
+    write_report(tmp_path / "own.html", model, X, y)
+    assert "The model was trained on these rows" in (tmp_path / "own.html").read_text()
+
+
+def test_the_average_of_the_machines_of_folds_has_no_certificate(tmp_path):
+    (X, y), (X_test, y_test) = moons(200, 0), moons(400, 1)
+    model = CalibratedClassifierCV(dm.SVMClassifier(random_state=0), cv=3, ensemble=True).fit(X, y)
+    write_report(tmp_path / "page.html", model, X_test, y_test)
+    page = Page(tmp_path / "page.html")
+    assert "averages the probabilities of 3 machines" in page.texts["certificate"] and page.texts["brier"]
 
 
 HOSTILE = "<script>alert(1)</script>&amp;\"'><img src=x onerror=alert(1)>\u202e\x01$\\frac{$"

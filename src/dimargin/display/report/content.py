@@ -14,7 +14,7 @@ from dimargin.display.report.curves import ClassCurves, Reliability, class_curve
 from dimargin.display.report.importances import Budget, importances
 from dimargin.display.report.predictions import Predictions, interval, predictions_of
 from dimargin.display.report.words import bound, plain
-from dimargin.display.unwrap import innermost
+from dimargin.display.unwrap import innermost, uncalibrated
 from dimargin.estimators import CoreSetDetector
 
 _MAX_TABLE_CLASSES = 100
@@ -22,7 +22,7 @@ _MAX_TABLE_CLASSES = 100
 
 def content_of(model: Any, X: Any, y: Any, names: Callable[[int], str], random_state: int) -> dict[str, Any]:
     """Return the variables of the template; parameters and errors are those of `write_report`."""
-    fitted = model_facts.uncalibrated(model)
+    fitted = uncalibrated(model)
     machine = innermost(fitted)
     certificate = model_facts.certificate_of(fitted)
     has_levels, no_history = model_facts.history_of(machine)
@@ -50,7 +50,7 @@ def content_of(model: Any, X: Any, y: Any, names: Callable[[int], str], random_s
 
 def _of_classes(model: Any, X: Any, y: Any, names: Callable[[int], str], random_state: int) -> dict[str, Any]:
     found = predictions_of(model, X, y)
-    is_training, relation = model_facts.relation_to_training(model_facts.uncalibrated(model), X)
+    is_training, relation = model_facts.relation_to_training(uncalibrated(model), X)
     column_importances = importances(model, X, y, random_state)
     curves, calibration = class_curves(found), reliability(found)
     theta = figures.theta_of(model, found)
@@ -149,7 +149,7 @@ def _calibration_figure(found: Predictions, groups: Reliability) -> str:
 
 def _speed(model: Any, X: Any) -> str:
     """Return a sentence about what the time of a prediction depends on."""
-    machine = innermost(model_facts.uncalibrated(model))
+    machine = innermost(uncalibrated(model))
     what = (
         f"Every prediction computes kernel values with {len(machine.support_):,} support vectors"
         if hasattr(machine, "support_")

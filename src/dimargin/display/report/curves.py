@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import auc, average_precision_score, precision_recall_curve, roc_curve
 
+from dimargin.display.probability_scores import Groups, predicted_outcomes, probability_scores
 from dimargin.display.report.predictions import Predictions, interval
 from dimargin.system.arrays import Floats
 
@@ -25,7 +26,7 @@ class ClassCurves:
 
 @dataclass(frozen=True)
 class Reliability:
-    """Observed frequencies of predictions in groups of equal size, sorted by score.
+    """Observed frequencies of predictions in groups of about equal size, sorted by score.
 
     Attributes
     ----------
@@ -35,8 +36,8 @@ class Reliability:
         95% interval of the observed frequency.
     is_probability : bool
         Whether scores are probabilities (which frequencies should match) or decision values.
-    brier : float or None
-        Brier score; with more than two classes, squared distances are summed over the classes.
+    scores : dict of str to float
+        Values of `probability_scores`, empty without probabilities.
     """
 
     score: Floats
@@ -44,7 +45,7 @@ class Reliability:
     low: Floats
     high: Floats
     is_probability: bool
-    brier: float | None
+    scores: dict[str, float]
 
 
 def thinned(x: Floats, y: Floats, points: int = 400) -> tuple[Floats, Floats]:
@@ -85,25 +86,22 @@ def reliability(found: Predictions) -> Reliability | None:
     With two classes, the frequency is that of the second class; with more, that of correct
     predictions.
     """
-    n_groups = min(10, found.n_rows // 20)
-    if n_groups < 2:
+    if found.n_rows < 40:
         return None
-    two = len(found.classes) == 2
+    two, scores = len(found.classes) == 2, dict[str, float]()
     if found.probabilities is None:
         score, came_true = found.values if two else found.certainty, found.true == (1 if two else found.predicted)
-        brier = None
     else:
-        score = found.probabilities[:, 1] if two else found.probabilities.max(axis=1)
-        came_true = found.true == (1 if two else found.probabilities.argmax(axis=1))
-        distance = found.probabilities - (found.true[:, None] == np.arange(len(found.classes)))
-        brier = float((distance**2).sum(axis=1).mean()) / (2 if two else 1)
-    groups = np.array_split(np.argsort(score, kind="stable"), n_groups)
-    bounds: Any = np.array([interval(came_true[group].sum(), len(group)) for group in groups])
+        score, came_true = predicted_outcomes(found.true, found.probabilities)
+        scores = probability_scores(found.true, found.probabilities, np.arange(len(found.classes)))
+    groups = Groups.of(score, came_true)
+    counts = np.rint(groups.share * groups.weight)
+    bounds: Any = np.array([interval(*pair) for pair in zip(counts, groups.weight, strict=True)])
     return Reliability(
-        score=np.array([score[group].mean() for group in groups]),
-        share=np.array([came_true[group].mean() for group in groups]),
+        score=groups.score,
+        share=groups.share,
         low=bounds[:, 0],
         high=bounds[:, 1],
         is_probability=found.probabilities is not None,
-        brier=brier,
+        scores=scores,
     )

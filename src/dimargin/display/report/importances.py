@@ -14,8 +14,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 
 from dimargin.display.report.data_frames import is_table, with_columns_from
-from dimargin.display.report.model_facts import uncalibrated
-from dimargin.display.unwrap import innermost
+from dimargin.display.unwrap import innermost, uncalibrated
 from dimargin.estimators.wide_attributes import kept_of, on
 from dimargin.kernels.column_statistics import narrowed, on_columns, stored_columns
 from dimargin.system.arrays import Floats, Indices
@@ -126,7 +125,7 @@ def _most_varying_columns(model: Any, rows: Any, n_columns: int) -> Indices:
     mean = np.asarray(inside.mean(axis=0)).ravel()
     squares = inside.multiply(inside).mean(axis=0) if sp.issparse(inside) else (inside**2).mean(axis=0)
     variance = np.asarray(squares).ravel() - mean**2
-    coefficients = kept_of(innermost(model), "coef_", None)
+    coefficients = kept_of(innermost(uncalibrated(model)), "coef_", None)
     if coefficients is not None:
         variance = variance * (on(coefficients, occurring) ** 2).sum(axis=0)
     return np.sort(occurring[np.argsort(-variance, kind="stable")[:n_columns]])

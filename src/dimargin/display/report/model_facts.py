@@ -57,12 +57,6 @@ class Certificate:
         return self.gap is not None and self.tol is not None and self.gap >= 10 * self.tol
 
 
-def uncalibrated(model: Any) -> Any:
-    """Return the single model inside a `CalibratedClassifierCV`, else the model itself."""
-    inside = getattr(model, "calibrated_classifiers_", [])
-    return inside[0].estimator if len(inside) == 1 else model
-
-
 def certificate_of(model: Any) -> Certificate:
     """Return the certificate of a model with its explanation."""
     machine = innermost(model)
@@ -72,6 +66,12 @@ def certificate_of(model: Any) -> Certificate:
     meaning = _SCOPE_MEANINGS.get(scope or "")
     if gap is None or meaning is None:
         meaning = "The model has no certificate: there is no bound on its distance from the optimal objective."
+        if hasattr(machine, "calibrated_classifiers_"):
+            meaning = (
+                f"The model averages the probabilities of {len(machine.calibrated_classifiers_)} machines, each of "
+                "which was trained without one fold of the rows. Each has a certificate for its own rows; their "
+                "average has none."
+            )
         return Certificate(None, None, status, tol, meaning, ending)
     gap = float(gap)
     advice = machine.advice() if isinstance(machine, MarginClassifier) else ""
