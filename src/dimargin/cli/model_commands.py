@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 import sys
 import time
@@ -9,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from numpy.typing import NDArray
 from rich.table import Column, Table
 
 from dimargin.cli.brief_help import Application
@@ -36,6 +39,7 @@ from dimargin.cli.training_rows import describe, scaling_of
 from dimargin.display import MarginDistributionDisplay
 from dimargin.estimators.facts import facts_of
 from dimargin.io.data.mixed import remarks_on_empty_rows
+from dimargin.system.arrays import Floats
 from dimargin.system.printing import printable
 from dimargin.system.writing import write_file
 
@@ -45,6 +49,14 @@ def _predict(
     data: DataArgument,
     output: Annotated[Path | None, typer.Option("--output", "-o", dir_okay=False, help="File for the labels.")] = None,
     decision_values: Annotated[bool, typer.Option(help="Append decision values to each label, after tabs.")] = False,
+    probabilities: Annotated[
+        bool,
+        typer.Option(
+            "--probabilities",
+            help="Write CSV instead, with the label and a column for the probability of each class, or Parquet if "
+            "--output ends with .parquet.",
+        ),
+    ] = False,
     label: LabelOption = None,
     weight: WeightOption = None,
     quiet: QuietOption = False,
@@ -53,29 +65,74 @@ def _predict(
     """Write one predicted label per line; outlier detectors write 1 for inliers, -1 for outliers.
 
     Example: dimargin predict spam.dimargin new.csv --output labels.txt
+
+    With --probabilities, labels are those of the highest probability, for a model that was trained
+    with this flag.
     """
     out = Output(False, quiet)
     with usage_checked():
         if output is not None:
             check_output("--output", output, model, data)
+        if decision_values and probabilities:
+            raise ValueError("--decision-values and --probabilities cannot be used together")
         reading = Reading.of(given)
     opened = OpenModel.load(model)
+    decide = opened.single("--decision-values").decision_function if decision_values else None
+    if probabilities and not opened.has_probabilities:
+        opened.refuse_detector("has no probabilities")
+        raise ValueError(
+            f"{model} has no probabilities; add them by dimargin train TRAINING_DATA --resume {model} --model {model} "
+            "--probabilities"
+        )
     rows, trained = opened.read(data, label, reading, needs_label=False, weight=weight), opened.estimator
     out.warn(remarks_on_empty_rows(data, rows))
     began = time.perf_counter()
-    # Line breaks in labels are escaped, so that every label takes one line.
-    names = map(str, trained.predict(rows.X).tolist())
-    lines = [re.sub("[\r\n]", lambda found: printable(found[0]), name) for name in names]
+    shares = trained.predict_proba(rows.X) if probabilities else None
+    labels = trained.predict(rows.X) if shares is None else trained.classes_[shares.argmax(axis=1)]
     seconds = time.perf_counter() - began
-    if decision_values:
-        values = trained.decision_function(rows.X).reshape(len(lines), -1)
-        lines = ["\t".join([name, *(f"{v:.9g}" for v in row)]) for name, row in zip(lines, values, strict=True)]
-    text = "\n".join(lines) + "\n"
-    if output is None:
-        sys.stdout.write(printable(text, keep="\n\t") if sys.stdout.isatty() else text)
+    if shares is not None and output is not None and output.suffix == ".parquet":
+        write_file(output, _parquet(labels, shares, trained.classes_))
     else:
-        write_file(output, text.encode())
-    out.say(f"{len(lines)} rows in {seconds:.3g} s, {len(lines) / max(seconds, 1e-9):.3g} rows per second")
+        values = None if decide is None else decide(rows.X).reshape(len(labels), -1)
+        text = _lines(labels, values) if shares is None else _csv(labels, shares, trained.classes_)
+        if output is None:
+            sys.stdout.write(printable(text, keep="\n\t") if sys.stdout.isatty() else text)
+        else:
+            write_file(output, text.encode())
+    out.say(f"{len(labels)} rows in {seconds:.3g} s, {len(labels) / max(seconds, 1e-9):.3g} rows per second")
+
+
+def _names(labels: NDArray[Any]) -> list[str]:
+    """Return the texts of labels, with line breaks escaped, so that every label takes one line."""
+    return [re.sub("[\r\n]", lambda found: printable(found[0]), name) for name in map(str, labels.tolist())]
+
+
+def _lines(labels: NDArray[Any], values: Floats | None) -> str:
+    """Return one line per row: the label, and decision values after tabs."""
+    lines = _names(labels)
+    if values is not None:
+        lines = ["\t".join([name, *(f"{v:.9g}" for v in row)]) for name, row in zip(lines, values, strict=True)]
+    return "\n".join(lines) + "\n"
+
+
+def _csv(labels: NDArray[Any], shares: Floats, classes: NDArray[Any]) -> str:
+    """Return CSV with the label and the probability of each class, in full precision."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["label", *_names(classes)])
+    writer.writerows([name, *row] for name, row in zip(_names(labels), shares.tolist(), strict=True))
+    return text.getvalue()
+
+
+def _parquet(labels: NDArray[Any], shares: Floats, classes: NDArray[Any]) -> bytes:
+    """Return the columns of `_csv` as Parquet, whose labels keep their type."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    content = io.BytesIO()
+    columns = [pa.array(values) for values in (labels.tolist(), *shares.T)]
+    parquet.write_table(pa.Table.from_arrays(columns, ["label", *_names(classes)]), content)
+    return content.getvalue()
 
 
 def _evaluate(
@@ -98,6 +155,8 @@ def _evaluate(
         reading = Reading.of(given)
     trained = OpenModel.load(model)
     trained.refuse_detector("has no accuracy; dimargin predict finds the outliers")
+    if plot is not None:
+        trained.single("--plot")
     rows = trained.read_labelled(data, label, reading, weight)
     facts = trained.scores(rows)
     display = MarginDistributionDisplay.from_estimator
@@ -135,6 +194,7 @@ def _info(
     machine, transformer = trained.machine, trained.transformer
     if certify is not None:
         trained.refuse_detector("keeps the certificate of its fit; only classifiers can be certified")
+        trained.single("--certify")
         rows = trained.read_labelled(certify, label, reading, trained.notes.get("weight"))
         trained.check_all_rows(certify, rows)
         # The argument is left out without weights, since some machines do not accept it.
@@ -144,6 +204,7 @@ def _info(
     values = {name: getattr(machine, name) for name in parameters(type(machine))}
     facts = {
         "machine": type(machine).__name__,
+        **({} if trained.calibration is None else {"probabilities": trained.calibration}),
         **trained.certificate(),
         **({} if trained.is_detector else {"classes": machine.classes_.tolist()}),
         "features": int(machine.n_features_in_),

@@ -6,6 +6,7 @@ import shlex
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from sklearn.pipeline import Pipeline
 
 from dimargin.cli.column_flags import Reading
 from dimargin.cli.row_columns import RowColumns
+from dimargin.display.probability_scores import probability_scores
+from dimargin.display.unwrap import members
 from dimargin.estimators import CoreSetDetector
 from dimargin.estimators.facts import facts_of
 from dimargin.estimators.preprocessing.column_kinds import columns_of, first_step
@@ -35,7 +38,7 @@ class OpenModel:
     """Model of a file."""
 
     path: Path
-    estimator: Any  # A machine or a detector, or a pipeline that ends with one.
+    estimator: Any  # A machine, a CalibratedClassifierCV or a detector, or a pipeline that ends with one.
     notes: dict[str, Any]  # What `train` stored about the training file, from `how_read`.
     written_by: str = ""  # Version of the library that wrote the file.
 
@@ -50,15 +53,43 @@ class OpenModel:
         """Write the model to its file."""
         save(self.estimator, self.path, self.notes)
 
+    @cached_property
+    def members(self) -> list[Any]:
+        """Return the model without its calibration; a `CalibratedClassifierCV` may have one for each fold."""
+        return members(self.estimator)
+
     @property
     def machine(self) -> Any:
-        """Return the machine, which may be the last step of a pipeline."""
-        return self.estimator[-1] if isinstance(self.estimator, Pipeline) else self.estimator
+        """Return the machine, or that of the first fold."""
+        return _last(self.members[0])
 
     @property
     def scalers(self) -> list[tuple[str, Any]]:
         """Return the steps of a pipeline before its machine."""
-        return self.estimator.steps[:-1] if isinstance(self.estimator, Pipeline) else []
+        first = self.members[0]
+        return first.steps[:-1] if isinstance(first, Pipeline) else []
+
+    @property
+    def calibration(self) -> str | None:
+        """Return the method by which the probabilities were calibrated, or None without probabilities."""
+        return getattr(_last(self.estimator), "method", None) if self.has_probabilities else None
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Return whether the model predicts probabilities."""
+        return hasattr(self.estimator, "predict_proba")
+
+    def single(self, what: str) -> Any:
+        """Return the model without its calibration.
+
+        Raises ValueError if it has machines of several folds; `what` ends the message.
+        """
+        if len(self.members) > 1:
+            raise ValueError(
+                f"{self.path} holds {len(self.members)} machines, of the folds of a CalibratedClassifierCV with "
+                f"ensemble=True; {what} needs ensemble=False"
+            )
+        return self.members[0]
 
     @property
     def transformer(self) -> ColumnTransformer | None:
@@ -116,7 +147,8 @@ class OpenModel:
         """Return the accuracies and the confusion matrix on data of `read_labelled`."""
         classes = self.machine.classes_
         began = time.perf_counter()
-        predicted = self.estimator.predict(data.X)
+        probabilities = self.estimator.predict_proba(data.X) if self.has_probabilities else None
+        predicted = self.estimator.predict(data.X) if probabilities is None else classes[probabilities.argmax(axis=1)]
         seconds = time.perf_counter() - began
         confusion = confusion_matrix(data.y, predicted, labels=classes, sample_weight=data.weights)
         present = confusion.sum(axis=1) > 0
@@ -124,6 +156,7 @@ class OpenModel:
             "rows": len(predicted),
             "accuracy": float(np.average(predicted == data.y, weights=data.weights)),
             "balanced_accuracy": float((np.diag(confusion)[present] / confusion.sum(axis=1)[present]).mean()),
+            **({} if probabilities is None else probability_scores(data.y, probabilities, classes, data.weights)),
             "rows_per_second": round(len(predicted) / max(seconds, 1e-9)),
             "classes": classes.tolist(),
             "confusion": confusion.tolist(),
@@ -137,8 +170,15 @@ class OpenModel:
         return {"validation": {name: value for name, value in found.items() if name not in ("classes", "confusion")}}
 
     def certificate(self) -> dict[str, Any]:
-        """Return the stored parts of the machine's certificate, and the facts about its size."""
-        machine = self.machine
+        """Return the stored parts of the machine's certificate, and the facts about its size.
+
+        The machines of several folds have lists of them.
+        """
+        found = [self._certificate_of(_last(model)) for model in self.members]
+        return found[0] if len(found) == 1 else {name: [facts.get(name) for facts in found] for name in found[0]}
+
+    @staticmethod
+    def _certificate_of(machine: Any) -> dict[str, Any]:
         attributes = {
             "status": "status_",
             "relative_duality_gap": "duality_gap_",
@@ -153,6 +193,10 @@ class OpenModel:
             },
             **{name: value for name, value in facts_of(machine).items() if name != "privacy"},
         }
+
+
+def _last(model: Any) -> Any:
+    return model[-1] if isinstance(model, Pipeline) else model
 
 
 def how_read(rows: Any, columns: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -168,14 +168,17 @@ class Trained:
     seconds: float  # Duration of the fit.
     complaints: list[str]  # Warnings of the fit.
     interrupted: bool = False  # Whether Ctrl-C ended the fit.
+    calibrated: Any = None  # The machine with probabilities, as a CalibratedClassifierCV, if it has some.
+    calibration_seconds: float = 0.0
 
     def save(self, path: Path | None, out: Output) -> OpenModel:
         """Return the machine with its scalers as a model, saved unless `path` is None, and print the warnings."""
-        steps = [*self.scalers, ("machine", self.machine)]
+        last = self.machine if self.calibrated is None else self.calibrated
+        steps = [*self.scalers, ("machine", last)]
         if self.feature_names is not None and not isinstance(steps[0][1], ColumnTransformer):
-            for _, step in steps:  # A ColumnTransformer would have set the names itself.
+            for step in (*(step for _, step in steps), self.machine):  # A ColumnTransformer would have set them itself.
                 step.feature_names_in_ = np.array(self.feature_names, dtype=object)
-        model = OpenModel(path or Path(), Pipeline(steps) if self.scalers else self.machine, self.notes)
+        model = OpenModel(path or Path(), Pipeline(steps) if self.scalers else last, self.notes)
         if path is not None:
             model.save()
         out.warn(self.complaints)
@@ -189,6 +192,7 @@ class Trained:
             "features": self.shape[1],
             "classes": self.machine.classes_.tolist(),
             "seconds": self.seconds,
+            **({} if self.calibrated is None else {"calibration_seconds": self.calibration_seconds}),
         }
 
 

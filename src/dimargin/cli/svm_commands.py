@@ -80,9 +80,8 @@ ProbabilityOption = Annotated[
     str | None,
     _refused(
         "-b",
-        "probability estimates are not supported; calibrate the machine instead: from sklearn.calibration import "
-        "CalibratedClassifierCV; CalibratedClassifierCV(SVMClassifier(fit_intercept=True), ensemble=False)"
-        ".fit(X, y).predict_proba(X_test)",
+        "probability estimates are not supported; dimargin train --probabilities and dimargin predict "
+        "--probabilities are calibrated",
         "0",
     ),
 ]
@@ -319,6 +318,11 @@ def export(
         check_output("OUTPUT", output, model)
     trained = OpenModel.load(model)
     trained.refuse_detector("cannot be written as a LIBSVM classifier")
+    if trained.has_probabilities:
+        raise ValueError(
+            f"{model} predicts by calibrated probabilities, which a LIBSVM model of dimargin cannot hold: train it "
+            "without --probabilities"
+        )
     if isinstance(trained.estimator, Pipeline):
         raise ValueError(
             f"{model} scales rows or encodes columns, which a LIBSVM model cannot: train it with --scale none and "

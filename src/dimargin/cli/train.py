@@ -20,6 +20,7 @@ from dimargin.cli.estimator_flags import flags, make_machine, strategy_options
 from dimargin.cli.file_flags import data_option, readable
 from dimargin.cli.flags import add_command, existing_file, usage_checked
 from dimargin.cli.open_model import OpenModel
+from dimargin.cli.probabilities import CalibrationOption, ProbabilitiesOption, chosen_method, with_probabilities
 from dimargin.cli.row_columns import WeightOption
 from dimargin.cli.searches import SearchDisplay, choice_text, first_search
 from dimargin.cli.shared import (
@@ -71,6 +72,8 @@ def _train(
             help=f"Option of the strategy or solver; may be repeated. {strategy_options()}",
         ),
     ] = None,
+    probabilities: ProbabilitiesOption = False,
+    calibration: CalibrationOption = None,
     validate: Annotated[
         Path | None,
         data_option(help="Data to score the trained model on; with any engine, this computer reads it."),
@@ -121,6 +124,11 @@ def _train(
         columns = ColumnChoices.of(given)
         if engine == "spark":
             spark_engine.check_flags(given, previous, data)
+            if probabilities or calibration is not None:
+                raise ValueError(
+                    f"{'--probabilities' if probabilities else '--calibration'} cannot be used with --engine spark; "
+                    "where the rows fit into memory, --resume adds probabilities to the model"
+                )
             if columns.first is not None:
                 raise ValueError(
                     f"{columns.first} cannot be used with --engine spark; pyspark.ml.feature has transformers"
@@ -135,11 +143,13 @@ def _train(
             _check_file(data)
         if previous is not None:
             previous.refuse_detector("dimargin train cannot resume")
+            previous.single("--resume")
             if scale is not None:
                 raise ValueError(f"--scale {scale} cannot be used with --resume: the model keeps its scaling")
             if columns.first is not None:
                 raise ValueError(f"{columns.first} cannot be used with --resume: the model keeps its choice of columns")
         check_output("--model", model, data, validate)
+        method = chosen_method(probabilities, calibration, previous)
         if previous is not None:
             previous.machine.set_params(max_time=None)  # The limit of a previous run does not apply.
         resumed = None if previous is None else previous.machine
@@ -153,11 +163,13 @@ def _train(
         elif previous is None:
             chooses = loss is None and given["C"] is None
             done = _train_here(
-                machine, readable(context, Path(data)), label, weight, columns, scale or Scale.minmax, chooses, out
-            )
+                machine, readable(context, Path(data)), label, weight, columns, scale or Scale.minmax, chooses, method,
+                out,
+            )  # fmt: skip
         else:
             weight = weight or previous.notes.get("weight")
-            done = _resume(machine, readable(context, Path(data)), label, weight, columns.reading, previous, out)
+            path = readable(context, Path(data))
+            done = _resume(machine, path, label, weight, columns.reading, previous, method, out)
     except KeyboardInterrupt:
         print("dimargin: interrupted, nothing was saved", file=sys.stderr)
         raise
@@ -170,7 +182,8 @@ def _train(
     }
     out.result(facts)
     if done.interrupted:
-        leave_interrupted(out, f"the best model so far is in {model}; resume with --resume {model}")
+        lost, flags = (", without probabilities", f" --probabilities --calibration {method}") if method else ("", "")
+        leave_interrupted(out, f"the best model so far is in {model}{lost}; resume with --resume {model}{flags}")
 
 
 def _check_file(data: str) -> None:
@@ -193,22 +206,31 @@ def _train_here(
     columns: ColumnChoices,
     scale: Scale,
     chooses: bool,
+    method: str | None,
     out: Output,
 ) -> Trained:
-    """Train on a file; with `chooses`, also choose between two losses by cross-validation."""
+    """Train on a file, and calibrate by `method`, unless that is None.
+
+    With `chooses`, a cross-validation chooses between two losses before.
+    """
     rows, transformer = read_training_rows(data, columns, label, weight)
     seed = machine.random_state if isinstance(machine.random_state, int) else None
     steps = fitted_steps(rows, transformer, scale, getattr(machine, "memory_limit", None), seed)
     say_training_rows(data, rows, steps, out)
     out.say(_plan_of(machine, rows.X.shape[0], np.unique(np.asarray(rows.y), return_counts=True)[1].tolist()))
-    search = first_search(machine, rows.y) if chooses else None
-    kind = FitDisplay if search is None else SearchDisplay
-    display = kind(out.errors, machine.tol, out.quiet)
-    done = fitted(search or machine, steps, rows, scaled(steps, rows.X), display, columns.notes)
-    if search is None:
-        return done
-    out.say(choice_text(search.best_params_, search.best_score_))
-    return replace(done, machine=search.best_estimator_)
+    X = scaled(steps, rows.X)
+
+    def fit() -> Trained:
+        search = first_search(machine, rows.y) if chooses else None
+        kind = FitDisplay if search is None else SearchDisplay
+        display = kind(out.errors, machine.tol, out.quiet)
+        done = fitted(search or machine, steps, rows, X, display, columns.notes)
+        if search is None:
+            return done
+        out.say(choice_text(search.best_params_, search.best_score_))
+        return replace(done, machine=search.best_estimator_)
+
+    return with_probabilities(method, machine, X, rows, fit, out)
 
 
 def _plan_of(machine: Any, n_rows: int, class_counts: list[int]) -> str:
@@ -228,6 +250,7 @@ def _resume(
     weight: str | None,
     reading: Reading,
     previous: OpenModel,
+    method: str | None,
     out: Output,
 ) -> Trained:
     rows = previous.read_labelled(data, label, reading, weight)
@@ -235,16 +258,20 @@ def _resume(
     X = scaled(previous.scalers, rows.X)
     if not machine.can_resume_on(X):
         raise DataFileError(f"{data} does not hold the rows that the model to resume was trained on")
-    machine.set_params(warm_start=True)
-    done = fitted(machine, previous.scalers, rows, X, FitDisplay(out.errors, machine.tol, out.quiet))
-    machine.set_params(warm_start=False)
-    return replace(done, notes=previous.notes)
+
+    def fit() -> Trained:
+        machine.set_params(warm_start=True)
+        done = fitted(machine, previous.scalers, rows, X, FitDisplay(out.errors, machine.tol, out.quiet))
+        machine.set_params(warm_start=False)
+        return replace(done, notes=previous.notes)
+
+    return with_probabilities(method, machine, X, rows, fit, out)
 
 
 def register(app: Application) -> None:
     """Add the command, whose flags include the parameters of all machines."""
     common = (
-        "model", "loss", "label", "weight", "scale", "validate", "resume", "engine", "missing",
+        "model", "loss", "label", "weight", "scale", "probabilities", "validate", "resume", "engine", "missing",
         "categories", "kernel", "gamma", "C", "lam", "strategy", "tol", "max_time",
         "class_weight", "memory_limit", "n_jobs", "random_state", "as_json", "quiet",
     )  # fmt: skip
