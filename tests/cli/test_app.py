@@ -71,7 +71,7 @@ def test_what_many_classes_have_is_summed_up(dimargin, tmp_path):
     assert len(json.loads(dimargin("info", model, "--json")[1])["objective"]) == 1770
     _, out, err = dimargin("evaluate", model, rows)
     assert len(out.splitlines()) < 10
-    assert "The confusion matrix of 60 classes is in the output of --json." in err
+    assert "The scores by class and the confusion matrix of 60 classes are in the output of --json." in err
     assert np.shape(json.loads(dimargin("evaluate", model, rows, "--json")[1])["confusion"]) == (60, 60)
 
 

@@ -8,6 +8,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.metrics import precision_recall_fscore_support, roc_auc_score
 
 from dimargin import load, save
 
@@ -151,3 +152,34 @@ def test_predictions_need_no_labels_and_scores_do(name, text, dimargin, tmp_path
         status, _, error = dimargin(*command)
         places = (f"{name}, line ", f"{name}, row 0: ", "which column holds the labels", "no label column 'label'")
         assert status == 1 and any(place in error.replace("\n", " ") for place in places), error
+
+
+@pytest.mark.parametrize("labels", [["ham", "spam"], [0, 1, 2]])
+def test_scores_by_class(labels, dimargin, tmp_path):
+    rng = np.random.default_rng(1)
+    rows = table(labels, 90).assign(w=rng.integers(0, 3, 90))
+    rows[["a", "b"]] += rng.normal(0, 3, (90, 2))
+    data = written(rows, tmp_path / "rows.csv")
+    model = trained(dimargin, tmp_path, data, "--C", 1, "--weight", "w")
+    status, out, error = dimargin("evaluate", model, data, "--weight", "w", "--json")
+    assert status == 0, error
+    found, machine = json.loads(out), load(model)
+    predicted, values = machine.predict(rows[["a", "b"]]), machine.decision_function(rows[["a", "b"]])
+    given = {"sample_weight": rows["w"]}
+    expected = precision_recall_fscore_support(rows["label"], predicted, labels=labels, **given)
+    for name, scores in zip(("precision", "recall", "f1"), expected, strict=False):
+        np.testing.assert_allclose(found[name], scores)
+    last = values if values.ndim == 1 else values[:, -1]
+    assert found["auc"][-1] == pytest.approx(roc_auc_score(rows["label"] == labels[-1], last, **given))
+    shown = dimargin("evaluate", model, data, "--weight", "w")[1]
+    cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in shown.splitlines()]
+    weights = rows["w"].groupby(rows["label"]).sum()
+    for k, label in enumerate(labels):
+        scores = [f"{found[name][k]:.4g}" for name in ("precision", "recall", "f1", "auc")]
+        assert [str(label), str(weights[label]), *scores] in cells
+    written(rows[rows["label"] == labels[0]], tmp_path / "one.csv")
+    one = evaluated(dimargin, model, tmp_path / "one.csv")
+    assert one["recall"][1:] == [None] * (len(labels) - 1) and one["auc"] == [None] * len(labels)
+    assert dimargin("evaluate", model, tmp_path / "one.csv")[1].count("-") >= len(labels)
+    status, out, _ = dimargin("train", data, "--model", model, "--C", 1, "--validate", data, "--json")
+    assert [*json.loads(out)["validation"]] == ["rows", "accuracy", "balanced_accuracy", "rows_per_second"]

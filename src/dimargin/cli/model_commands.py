@@ -148,6 +148,10 @@ def _evaluate(
     """Score a model on labelled data.
 
     Example: dimargin evaluate spam.dimargin test.csv --plot margins.png
+
+    Precision, recall, F1 and AUC (the area under the ROC curve) are those of each class against all
+    others; a dash (null in JSON) means undefined, such as the precision of a class that is never
+    predicted.
     """
     out = Output(as_json, quiet)
     with usage_checked():
@@ -159,19 +163,24 @@ def _evaluate(
         trained.single("--plot")
     rows = trained.read_labelled(data, label, reading, weight)
     facts = trained.scores(rows)
+    by_class = trained.scores_by_class(rows, facts["confusion"])
     display = MarginDistributionDisplay.from_estimator
     draw(lambda: display(trained.estimator, rows.X, rows.y), plot, out, "margin distribution")
     if as_json or quiet:
-        return out.result(facts)
+        return out.result(facts | by_class)
     classes, confusion = facts.pop("classes"), facts.pop("confusion")
     out.result(facts)
     if len(classes) > MANY_VALUES:
-        out.say(f"The confusion matrix of {len(classes)} classes is in the output of --json.")
+        out.say(f"The scores by class and the confusion matrix of {len(classes)} classes are in the output of --json.")
         return
-    table = Table(*(Column(name, overflow="fold") for name in ("true \\ predicted", *map(printable, classes))))
-    for name, counts in zip(classes, confusion, strict=True):
-        table.add_row(printable(name), *(f"{count:.15g}" for count in counts))
-    out.console.print(table)
+    names = [*map(printable, classes)]
+    scores = Table(Column("class", overflow="fold"), "rows", "precision", "recall", "F1", "AUC")
+    for name, counts, *values in zip(names, confusion, *by_class.values(), strict=True):
+        scores.add_row(name, f"{sum(counts):.15g}", *("-" if value is None else f"{value:.4g}" for value in values))
+    table = Table(*(Column(name, overflow="fold") for name in ("true \\ predicted", *names)))
+    for name, counts in zip(names, confusion, strict=True):
+        table.add_row(name, *(f"{count:.15g}" for count in counts))
+    out.console.print(scores, table)
 
 
 def _info(

@@ -18,6 +18,7 @@ from sklearn.pipeline import Pipeline
 
 from dimargin.cli.column_flags import Reading
 from dimargin.cli.row_columns import RowColumns
+from dimargin.display.class_scores import class_scores
 from dimargin.display.probability_scores import probability_scores
 from dimargin.display.unwrap import members
 from dimargin.estimators import CoreSetDetector
@@ -161,6 +162,11 @@ class OpenModel:
             "classes": classes.tolist(),
             "confusion": confusion.tolist(),
         }
+
+    def scores_by_class(self, data: DataSet, confusion: Any) -> dict[str, list[float | None]]:
+        """Return the scores of every class, in the order of the classes, with the confusion matrix of `scores`."""
+        decide = getattr(self.estimator, "decision_function", None) or self.estimator.predict_proba
+        return class_scores(np.asarray(data.y), decide(data.X), self.machine.classes_, confusion, data.weights)
 
     def validation(self, path: Path | None, label: str | None, reading: Reading) -> dict[str, dict[str, Any]]:
         """Return the scores on validation data as facts; empty without such data."""
