@@ -2,6 +2,7 @@
 
 import io
 import json
+import logging
 import os
 import sys
 import warnings
@@ -9,6 +10,7 @@ from pathlib import Path
 from threading import Event
 
 import numpy as np
+import pandas as pd
 import pytest
 from rich.console import Console
 from rich.progress import Progress
@@ -44,6 +46,22 @@ def test_the_bar_moves_by_the_logarithm_of_the_gap_and_never_back(shown):
         display.level_begin(0, None)
         display.check({"relative_gap": 0.3})
         assert shown[-1] == 0
+
+
+@pytest.mark.parametrize("flags", [(), ("--json",), ("--quiet",)])
+def test_what_a_verbose_machine_logs_is_on_standard_error(flags, dimargin, tmp_path):
+    """As of a model that was saved so in Python and is resumed here."""
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    frame = pd.DataFrame(X, columns=["a", "b"]).assign(y=np.where(X.sum(axis=1) > 0, "yes", "no"))
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    dm.save(dm.SVMClassifier(verbose=1, tol=0.1).fit(frame[["a", "b"]], frame["y"]), tmp_path / "m")
+    before = logging.getLogger("dimargin").handlers[:]
+    train = ("train", tmp_path / "t.csv", "--model", tmp_path / "m2", "--resume", tmp_path / "m", "--tol", 1e-4, *flags)
+    status, out, err = dimargin(*train)
+    assert status == 0 and "relative gap" not in out
+    assert err.count("level 0: 1 partition, ") == ("--quiet" not in flags)
+    assert "--json" not in flags or json.loads(out)["rows"] == 60
+    assert logging.getLogger("dimargin").handlers == before
 
 
 def test_messages_of_spark_that_cannot_be_shown_are_taken_nevertheless():
@@ -91,7 +109,7 @@ def test_labels_are_shown_and_not_obeyed(dimargin, evil, monkeypatch):
     status, out, err = dimargin("info", folder / "m.dimargin")
     assert status == 0 and f"{SHOWN}, {MARKUP}, two\\nlines" in out and not obeyed(out + err)
     status, out, err = dimargin("evaluate", folder / "m.dimargin", folder / "rows.csv")
-    assert status == 0 and out.count(SHOWN) == out.count(MARKUP) == 2 and not obeyed(out + err)
+    assert status == 0 and out.count(SHOWN) == out.count(MARKUP) == 3 and not obeyed(out + err)
     assert "two\\nlines" in out
 
 

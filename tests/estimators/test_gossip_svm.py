@@ -236,9 +236,9 @@ def test_a_gap_within_the_tolerance_is_converged_although_a_limit_ended_the_run(
     assert cut.duality_gap_ <= cut.tol and cut.status_ == "converged"
 
 
-def test_verbose_tells(rows, capsys):
+def test_verbose_tells(rows, caplog):
     quick(verbose=2).fit(*rows)
-    lines = capsys.readouterr().out.splitlines()
+    lines = caplog.messages
     assert len(lines) > 5 and "relative gap" in lines[0] and "5 partitions" in lines[-1]
 
 

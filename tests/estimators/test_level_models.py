@@ -135,10 +135,10 @@ def test_a_callback_stops_at_a_level_with_its_router():
     assert_array_equal(machine.decision_function(X_TEST), asked.decision_function(X_TEST))
 
 
-def test_verbose_prints_a_line_a_level(capsys):
+def test_verbose_logs_a_line_a_level(caplog):
     SVMClassifier(**EARLY | {"stop_level": 0}, verbose=1).fit(X, Y)
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split(":")[0] for line in lines] == [f"[dimargin] level {level}" for level in (2, 1, 0)]
+    lines = caplog.messages
+    assert [line.split(":")[0] for line in lines] == [f"level {level}" for level in (2, 1, 0)]
     assert ["worst partition" in line for line in lines] == [True, True, False]
 
 

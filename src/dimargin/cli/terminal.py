@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from rich.text import Text
 
 from dimargin.estimators.fit_progress import GapWay, Monitor
 from dimargin.system.printing import printable
+from dimargin.system.progress_lines import LOGGER
 
 
 class PlainConsole(Console):
@@ -50,12 +52,15 @@ class FitDisplay(Monitor):
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Show progress and handle Ctrl-C meanwhile."""
+        """Show progress and what a verbose machine logs, and handle Ctrl-C meanwhile."""
         before = signal.signal(signal.SIGINT, self._interrupt)
+        handler = _DisplayHandler(self)
+        LOGGER.addHandler(handler)
         try:
             with self._progress:
                 yield
         finally:
+            LOGGER.removeHandler(handler)
             # After a first Ctrl-C the handler stays, since a second one may stop the saving of the
             # model; after a second one Ctrl-C stays ignored.
             if not self.interrupted.is_set():
@@ -107,7 +112,24 @@ class FitDisplay(Monitor):
     def say(self, text: str) -> None:
         """Print a line above the bar."""
         if not self._progress.disable:
+            self.log(text)
+
+    def log(self, text: str) -> None:
+        """Print a line above the bar, or in the log if there is no terminal."""
+        if not self._quiet:
             self._console.print(text, highlight=False)
+
+
+class _DisplayHandler(logging.Handler):
+    """Handler that prints what a verbose machine logs by the display of its fit."""
+
+    def __init__(self, display: FitDisplay) -> None:
+        super().__init__()
+        self._display = display
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print a record."""
+        self._display.log(self.format(record))
 
 
 class JobDisplay(FitDisplay):
@@ -150,5 +172,4 @@ class JobDisplay(FitDisplay):
 
     def say(self, text: str) -> None:
         """Print a line above the bar, or in the log if there is no terminal."""
-        if not self._quiet:
-            self._console.print(text, highlight=False)
+        self.log(text)

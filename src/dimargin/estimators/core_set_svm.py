@@ -61,7 +61,7 @@ class CoreSetSVMClassifier(KernelMarginClassifier):
         As in `SVMClassifier`.
     %(n_jobs, random_state)s
     verbose : int, default=0
-        1 prints one line at the end, 2 one line per round.
+        1 logs one line at the end, 2 one line per round, as `SVMClassifier` does.
     n_sites : int, default=1
         With more than one (extra `peers`), the rows are split over the sites of a simulated
         network, which agree on the core-set and send no other rows (the consensus of the core-set

@@ -1,4 +1,4 @@
-"""Progress reports of a strategy to scikit-learn's callbacks and to the terminal.
+"""Progress reports of a strategy to scikit-learn's callbacks and by logging.
 
 The task tree of a fit is ``fit`` / ``level l`` / one task for each partition. A level with more
 than a thousand partitions, such as all pairs of fifty classes, has a thousand tasks ``partitions``
@@ -20,7 +20,7 @@ from typing import Any
 
 from dimargin.strategies import Progress
 from dimargin.system.arrays import Floats
-from dimargin.system.progress_lines import print_progress
+from dimargin.system.progress_lines import log_progress
 
 _MAX_LEVEL_TASKS = 1000
 
@@ -157,7 +157,7 @@ class CallbackProgress(Progress):
     def check(self, entry: dict[str, Any]) -> bool:
         """Report a check of the gap."""
         if self._estimator.verbose > 1:
-            print_progress(f"[dimargin]   {entry['seconds']:8.2f} s  relative gap {entry['relative_gap']:.2e}")
+            log_progress(f"  {entry['seconds']:8.2f} s  relative gap {entry['relative_gap']:.2e}")
         done = min(int(self._way.update(entry["relative_gap"]) * _MAX_LEVEL_TASKS), _MAX_LEVEL_TASKS - 1)
         stop = False
         while self._steps + 1 < done:
@@ -174,8 +174,8 @@ class CallbackProgress(Progress):
             part = "pair" if "pairs" in entry else "partition"
             what = f"{entry['rows']} rows" if "rows" in entry else f"{parts} {part}{'s' if parts > 1 else ''}"
             scope = f"worst {part}" if parts > 1 else entry["scope"]
-            print_progress(
-                f"[dimargin] level {entry['level']}: {what}, {entry['seconds']:.2f} s, "
+            log_progress(
+                f"level {entry['level']}: {what}, {entry['seconds']:.2f} s, "
                 f"relative gap {entry['relative_gap']:.2e} ({scope})"
             )
         if self._further is not None:

@@ -131,7 +131,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
     random_state : int, RandomState or None, default=None
         Seed of the assignment of rows, the network and the batches.
     verbose : int, default=0
-        1 prints one line at the end, 2 also one line per entry of the history.
+        1 logs one line at the end, 2 also one line per entry of the history, as `SVMClassifier` does.
 
     Attributes
     ----------

@@ -87,8 +87,9 @@ class KernelMarginClassifier(KernelPrediction):
     warm_start : bool, default=False
         Start from the coefficients of the previous fit, which must have used the same rows.
     verbose : int, default=0
-        1 prints one line per level, 2 also one line per check of the gap. scikit-learn's
-        `ProgressBar` callback shows progress bars.
+        1 logs one line per level, 2 also one line per check of the gap, by the logger "dimargin";
+        the lines are printed if no handler is set up. scikit-learn's `ProgressBar` callback shows
+        progress bars.
 
     Attributes
     ----------

@@ -85,7 +85,7 @@ class LinearODMClassifier(LinearMarginClassifier):
         Start from the previous coefficients; classes and features must be those of that fit.
     %(n_jobs, random_state)s
     verbose : int, default=0
-        1 prints one line at the end of a solve, 2 also one line per step.
+        1 logs one line at the end of a solve, 2 also one line per step, as `SVMClassifier` does.
 
     Attributes
     ----------

@@ -87,7 +87,7 @@ class MachineSearch(
         Number of threads; the result does not depend on it.
     random_state : int, RandomState or None, default=None
     verbose : int, default=0
-        1 prints one line per round.
+        1 logs one line per round, as `SVMClassifier` does.
 
     Attributes
     ----------

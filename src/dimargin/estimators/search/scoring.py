@@ -26,7 +26,7 @@ from dimargin.solvers import Limits
 from dimargin.strategies import Landmark
 from dimargin.strategies.linear_newton import forms_hessian
 from dimargin.system.arrays import Floats, Indices
-from dimargin.system.progress_lines import print_progress
+from dimargin.system.progress_lines import log_progress
 
 KERNEL = ("kernel", "gamma", "degree", "coef0")
 SHARED = (*KERNEL, "class_weight", "loss", "fit_intercept")
@@ -44,7 +44,7 @@ def round_text(entry: Mapping[str, Any]) -> str:
 
 @dataclass
 class Report:
-    """Progress reports of a search to scikit-learn's callbacks, a front end and the terminal."""
+    """Progress reports of a search to scikit-learn's callbacks, to a front end and by logging."""
 
     context: Any
     hooks: dict[str, Any]
@@ -69,9 +69,7 @@ class Report:
     def end(self, entry: dict[str, Any]) -> None:
         """Report the end of the round, and interrupt the search if a listener requests it."""
         if self.verbose:
-            print_progress(
-                f"[dimargin] {round_text(entry)}, {entry['seconds']:.2f} s, best score {entry['best_score']:.4f}"
-            )
+            log_progress(f"{round_text(entry)}, {entry['seconds']:.2f} s, best score {entry['best_score']:.4f}")
         stop = self._round.call_on_fit_task_end(**self.hooks)
         if stop | self.monitor.level_end(entry, lambda: None):
             self.monitor.interrupted.set()
