@@ -296,8 +296,9 @@ def test_quiet_and_no_terminal(dimargin, csv, tmp_path):
 
 def test_a_time_limit_gives_a_model_and_a_warning(dimargin, tmp_path):
     csv = write_moons(tmp_path / "many.csv", 6000)
-    status, out, err = dimargin("train", csv, "-m", tmp_path / "m", "--max-time", 0.05, "--tol", 1e-7, "--json")
-    assert status == 0 and json.loads(out)["status"] == "max_time" and "warning: SVMClassifier stopped" in err
+    flags = ["--loss", "odm", "--max-time", 0.05, "--tol", 1e-7, "--json"]
+    status, out, err = dimargin("train", csv, "-m", tmp_path / "m", *flags)
+    assert status == 0 and json.loads(out)["status"] == "max_time" and "warning: ODMClassifier stopped" in err
 
 
 def test_resume_goes_on(dimargin, tmp_path):
