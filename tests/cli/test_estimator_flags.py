@@ -10,7 +10,7 @@ from text_files import words_of
 import dimargin as dm
 
 SVM = ("--loss", "hinge", "--C", 1, "--scale", "none", "--random-state", 0)
-LABELS = {  # in the file, as classes, the flag, and its value
+LABELS = {  # Texts of the file, their classes, the flag, and its value.
     "numbers": (["0", "1"], [0, 1], "0=1,1=3", {0: 1.0, 1: 3.0}),
     "signed": (["+1", "-1"], [1, -1], " -1 = 2.5 ", {-1: 2.5}),
     "texts": (["ham", "a=b"], ["ham", "a=b"], "a=b=3", {"a=b": 3.0}),
