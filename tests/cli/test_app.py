@@ -368,7 +368,7 @@ def test_ctrl_c_saves_the_best_model(long_work, tmp_path, strategy):
     assert process.returncode == 1 and "Interrupted" in err and "Traceback" not in err, err
     assert time.monotonic() - began < 30
     machine = dm.load(model)[-1]
-    assert machine.status_ == "stopped" and 0 < machine.duality_gap_ <= 1 + 1e-9
+    assert machine.status_ == "interrupted" and 0 < machine.duality_gap_ <= 1 + 1e-9
 
 
 @pytest.mark.slow

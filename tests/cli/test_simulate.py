@@ -291,4 +291,4 @@ def test_ctrl_c_gives_what_the_sites_know(dimargin, tmp_path, monkeypatch):
         signal.signal(signal.SIGINT, before)
     assert status == 1 and "Interrupted: these are the results so far" in err, err
     facts = json.loads(out)
-    assert facts["status"] == "stopped" and dm.load(model)[-1].n_iter_ == facts["rounds"] > 1
+    assert facts["status"] == "interrupted" and dm.load(model)[-1].n_iter_ == facts["rounds"] > 1

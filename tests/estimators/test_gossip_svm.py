@@ -225,7 +225,7 @@ def test_limits_give_the_best_so_far(rows):
     monitored, monitor = small(), Monitor()
     monitor.interrupted.set()
     with observed(monitored, monitor):
-        assert monitored.fit(*rows).status_ == "stopped" and monitored.n_iter_ == 1
+        assert monitored.fit(*rows).status_ == "interrupted" and monitored.n_iter_ == 1
 
 
 @pytest.mark.filterwarnings("error::sklearn.exceptions.ConvergenceWarning")

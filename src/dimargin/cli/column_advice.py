@@ -61,7 +61,7 @@ class Problems:
 
     @property
     def summary(self) -> str:
-        """How many columns need other flags."""
+        """Clause on the number of columns that need other flags."""
         n_found, n_columns = sum(map(len, self._found.values())), self._rows.X.num_columns
         return f"{n_found} of {n_columns} columns cannot be used as features as they are"
 

@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.exceptions import ConvergenceWarning
 
 from dimargin.estimators.diagram import CertificateDiagram
+from dimargin.estimators.fit_progress import interruptible, interruption
 from dimargin.estimators.input_checks import (
     check_limits,
     check_number,
@@ -131,7 +132,7 @@ class CoreSetDetector(PlainNumbers, CertificateDiagram, KernelEstimator, Outlier
     duality_gap_ : float
         ``(objective_ - dual_objective_) / objective_``, over all rows.
     certificate_ : {"global"}
-    status_ : {"converged", "above_tol", "max_iter", "max_time", "precision"}
+    status_ : {"converged", "above_tol", "max_iter", "max_time", "interrupted", "precision"}
         "converged": `duality_gap_` is within `tol`. "above_tol": it is not, but every row is within
         ``1 + epsilon`` times the radius, as requested. Other values: why the fit ended.
     history_ : list of dict
@@ -171,6 +172,8 @@ class CoreSetDetector(PlainNumbers, CertificateDiagram, KernelEstimator, Outlier
         ------
         ValueError, TypeError
             If a parameter or value is out of range; the message names the parameter, row or column.
+        KeyboardInterrupt
+            After Ctrl-C, as in `SVMClassifier`: the estimator holds the best core-set so far.
 
         Warns
         -----
@@ -183,8 +186,14 @@ class CoreSetDetector(PlainNumbers, CertificateDiagram, KernelEstimator, Outlier
             rows, n_given = self._rows(X, sample_weight)
             deadline = None if self.max_time is None else began + self.max_time
             limits = Limits(tol=self.tol, max_iter=int(self.max_iter), deadline=deadline)
-            found = self._solve(rows, limits) if self.n_sites == 1 else self._agree(rows, limits)
-            set_attributes(self, self._attributes(rows, found, n_given))
+            with interruptible(self, limits.interrupted) as interrupted:
+                found = self._solve(rows, limits) if self.n_sites == 1 else self._agree(rows, limits)
+            attributes = self._attributes(rows, found, n_given)
+            if interrupted.is_set() and attributes["status_"] == "stopped":
+                attributes["status_"] = "interrupted"
+            set_attributes(self, attributes)
+        if interrupted.is_set():
+            raise interruption(self)
         if self.status_ not in ("converged", "above_tol"):
             reason = (
                 found.result.reason

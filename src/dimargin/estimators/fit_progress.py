@@ -13,9 +13,12 @@ returns True at a level or check stops the fit.
 from __future__ import annotations
 
 import math
+import signal
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from threading import Event
+from contextlib import contextmanager, suppress
+from multiprocessing import parent_process
+from threading import Event, current_thread, main_thread
 from typing import Any
 
 from dimargin.strategies import Progress
@@ -87,6 +90,52 @@ def observed(
     finally:
         for name in given:
             vars(estimator).pop(name)
+
+
+@contextmanager
+def interruptible(estimator: Any, interrupted: Event) -> Iterator[Event]:
+    """Let the first Ctrl-C end the fit in the block; the second one raises KeyboardInterrupt.
+
+    Nothing changes where a front end follows the fit, where the program has a handler of its own,
+    and in other threads and processes than the main ones.
+
+    Parameters
+    ----------
+    estimator : estimator being fitted
+    interrupted : threading.Event
+        Set to end the fit with the best model so far.
+
+    Yields
+    ------
+    threading.Event
+        Set if Ctrl-C was pressed in the block.
+    """
+    pressed, before = Event(), signal.getsignal(signal.SIGINT)
+    is_main = current_thread() is main_thread() and parent_process() is None
+    if not is_main or before is not signal.default_int_handler or "_monitor" in vars(estimator):
+        yield pressed
+        return
+
+    def end(number: int, frame: Any) -> None:
+        signal.signal(signal.SIGINT, before)
+        pressed.set()
+        interrupted.set()
+        with suppress(RuntimeError, OSError, ValueError):  # The interrupted code may be printing itself.
+            print("Stopping with the best model so far. Interrupt again to stop without it.", file=sys.stderr)
+
+    signal.signal(signal.SIGINT, end)
+    try:
+        yield pressed
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def interruption(estimator: Any) -> KeyboardInterrupt:
+    """Return the error that ends an interrupted fit, after it has set ``status_`` and all other attributes."""
+    return KeyboardInterrupt(
+        f"{type(estimator).__name__} keeps the best model so far, with a relative duality gap of "
+        f"{estimator.duality_gap_:.2e} ({estimator.certificate_})"
+    )
 
 
 def monitor_of(estimator: Any) -> Monitor:

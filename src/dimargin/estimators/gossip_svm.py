@@ -154,7 +154,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
     duality_gap_ : float
         ``(objective_ - dual_objective_) / objective_`` of the worst output, including rounding.
     certificate_ : {"global"}
-    status_ : {"converged", "above_tol", "max_iter", "max_time", "stopped", "precision"}
+    status_ : {"converged", "above_tol", "max_iter", "max_time", "stopped", "interrupted", "precision"}
         "converged": `duality_gap_` is within `tol`, whether or not the sites have met their
         stopping rule. "above_tol": they have met it, but `duality_gap_` is larger. "precision":
         they have met it, but the rounding error of the objective may exceed a share of `tol`.

@@ -18,7 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from dimargin.estimators.diagram import CertificateDiagram
 from dimargin.estimators.fit_plan import DataSize, FitPlan
-from dimargin.estimators.fit_progress import CallbackProgress, monitor_of
+from dimargin.estimators.fit_progress import CallbackProgress, interruptible, interruption, monitor_of
 from dimargin.estimators.input_checks import check_limits, check_number, check_objectives
 from dimargin.estimators.sklearn_callbacks import CallbackSupportMixin, with_callbacks
 from dimargin.estimators.wide_attributes import set_attributes
@@ -84,11 +84,11 @@ class MarginClassifier(PlainNumbers, CertificateDiagram, CallbackSupportMixin, C
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only when X had column names.
-    status_ : {"converged", "above_tol", "max_iter", "max_time", "stopped", "precision"}
+    status_ : {"converged", "above_tol", "max_iter", "max_time", "stopped", "interrupted", "precision"}
         "converged": `duality_gap_` of the problem that `certificate_` names is within `tol`.
         "above_tol": it is not, although the fit ended by its own rule, for example after `certify`
         has found that the global gap of a model with landmarks or partitions is larger. Other
-        values: why the fit ended.
+        values: why the fit ended, "stopped" by a callback, or "interrupted" by Ctrl-C.
     """
 
     tol: float
@@ -122,6 +122,10 @@ class MarginClassifier(PlainNumbers, CertificateDiagram, CallbackSupportMixin, C
             If a parameter or value is out of range; the message names the parameter, row or column.
         MemoryError
             Before training, if the memory or the `memory_limit` of a kernel machine is too small.
+        KeyboardInterrupt
+            After Ctrl-C, once the estimator holds the best model so far, with its gap and
+            ``status_`` "interrupted". A second Ctrl-C stops immediately, and the estimator is as
+            it was before.
 
         Warns
         -----
@@ -144,9 +148,14 @@ class MarginClassifier(PlainNumbers, CertificateDiagram, CallbackSupportMixin, C
             progress = CallbackProgress(self, context, hooks, fit.model_attributes, monitor)
             deadline = None if self.max_time is None else began + self.max_time
             limits = Limits(self.tol, self.max_iter, deadline, interrupted=monitor.interrupted)
-            attributes, reason = fit.train(limits, progress)
+            with interruptible(self, monitor.interrupted) as interrupted:
+                attributes, reason = fit.train(limits, progress)
+            if monitor.interrupted.is_set() and attributes["status_"] == "stopped":
+                attributes["status_"] = "interrupted"
             set_attributes(self, attributes)
             context.call_on_fit_task_end(estimator=self, **hooks, reconstruction_attributes=attributes)
+        if interrupted.is_set():
+            raise interruption(self)
         warn_unless_converged(self, reason, stacklevel=5)
         return self
 

@@ -22,6 +22,7 @@ _STATUS_MEANINGS = {
     "max_iter": "the limit on passes over the rows was reached before the tolerance",
     "precision": "the remaining gap is within rounding error, so further progress cannot be measured",
     "stopped": "it was stopped before it reached the tolerance",
+    "interrupted": "it was interrupted before it reached the tolerance",
 }
 _SCOPE_MEANINGS = {
     "global": "The optimal objective on the same training rows, with these parameters, is at most {gap} below the "

@@ -1,0 +1,128 @@
+"""Ctrl-C during a fit in Python: the best model so far is kept, and the program is interrupted."""
+
+import io
+import signal
+import sys
+import threading
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.datasets import make_classification
+from sklearn.metrics.pairwise import rbf_kernel
+
+import dimargin as dm
+
+X, Y = make_classification(600, 6, n_informative=4, flip_y=0.2, random_state=0)
+THREE = Y + (X[:, 0] > 1)
+HARD = {"tol": 1e-9, "random_state": 0, "verbose": 2}
+MACHINES = {
+    "exact": dm.SVMClassifier(C=100.0, **HARD),
+    "tree": dm.ODMClassifier(strategy="diodm", n_levels=1, lam=1e6, **HARD),
+    "one against the rest": dm.ODMClassifier(multi_class="one_vs_rest", lam=1e6, **HARD),
+    "landmark": dm.ODMClassifier(strategy="landmark", n_landmarks=30, lam=1e6, **HARD),
+    "linear": dm.LinearODMClassifier(solver="svrg", lam=1e6, **HARD),
+    "core-set": dm.CoreSetSVMClassifier(C=100.0, **HARD),
+    "sites": dm.GossipSVMClassifier(n_sites=3, **HARD),
+}
+
+
+class Pressing(io.StringIO):
+    """Standard output on which the first line about a check of the gap presses Ctrl-C."""
+
+    def __init__(self, times=1):
+        super().__init__()
+        self.times, self.handlers = times, set()
+
+    def write(self, text):
+        self.handlers.add(signal.getsignal(signal.SIGINT))
+        while "relative gap" in text and self.times:
+            self.times -= 1
+            signal.raise_signal(signal.SIGINT)
+        return super().write(text)
+
+
+@pytest.fixture(autouse=True)
+def handler():
+    """Python's own handler, in which a test may run without it: shells ignore Ctrl-C in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def unfitted(name, **parameters):
+    machine = MACHINES[name]
+    return type(machine)(**machine.get_params() | parameters)
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_the_best_model_is_kept_with_its_gap(name, monkeypatch, capsys):
+    machine, labels = unfitted(name), THREE if name == "one against the rest" else Y
+    monkeypatch.setattr(sys, "stdout", Pressing())
+    with pytest.raises(KeyboardInterrupt, match=f"^{type(machine).__name__} keeps the best model so far, with a"):
+        machine.fit(X, labels)
+    assert machine.status_ == "interrupted" and machine.duality_gap_ > machine.tol
+    assert_allclose(machine.duality_gap_, max(1 - np.ravel(machine.dual_objective_) / np.ravel(machine.objective_)))
+    assert machine.predict(X).shape == (600,)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert capsys.readouterr().err == ("Stopping with the best model so far. Interrupt again to stop without it.\n")
+
+
+def test_a_warm_start_resumes_from_it(monkeypatch):
+    machine = unfitted("exact", warm_start=True, verbose=0)
+    whole = unfitted("exact", verbose=0).fit(X, Y)
+    monkeypatch.setattr(sys, "stdout", Pressing())
+    with pytest.raises(KeyboardInterrupt):
+        machine.set_params(verbose=2).fit(X, Y)
+    gap = machine.duality_gap_
+    machine.set_params(verbose=0).fit(X, Y)
+    assert machine.status_ == "converged" and machine.history_[0]["relative_gap"] == pytest.approx(gap, rel=1e-3)
+    assert_allclose(machine.objective_, whole.objective_, rtol=1e-8)
+
+
+def test_a_second_ctrl_c_interrupts_at_once_and_changes_nothing(monkeypatch):
+    machine = unfitted("exact")
+    before = dict(vars(machine))
+    monkeypatch.setattr(sys, "stdout", Pressing(times=2))
+    with pytest.raises(KeyboardInterrupt) as caught:
+        machine.fit(X, Y)
+    assert not str(caught.value) and vars(machine) == before
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_handlers_of_the_program_and_other_threads_are_left_alone(monkeypatch):
+    machine, out = unfitted("exact", max_iter=3), Pressing(times=0)
+    monkeypatch.setattr(sys, "stdout", out)
+    pressed = []
+
+    def own(number, frame):
+        pressed.append(number)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        thread = threading.Thread(target=machine.fit, args=(X, Y))
+        thread.start()
+        thread.join()
+        assert out.handlers == {signal.default_int_handler}
+        signal.signal(signal.SIGINT, own)
+        out.handlers.clear()
+        out.times = 1
+        assert machine.fit(X, Y).status_ == "max_iter"
+    assert out.handlers == {own} and pressed == [signal.SIGINT]
+
+
+def test_detectors_keep_their_core_set():
+    calls = []
+
+    def kernel(A, B):
+        calls.append(len(A))
+        if len(calls) == 8:
+            signal.raise_signal(signal.SIGINT)
+        return rbf_kernel(A, B, gamma=0.5)
+
+    detector = dm.OneClassCoreSetSVM(kernel=kernel, C=0.05, tol=1e-9, random_state=0)
+    with pytest.raises(KeyboardInterrupt, match="keeps the best model so far"):
+        detector.fit(X)
+    assert detector.status_ == "interrupted" and detector.duality_gap_ > 1e-9
+    assert set(detector.predict(X)) <= {-1, 1}
