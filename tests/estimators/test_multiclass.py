@@ -227,7 +227,7 @@ def test_probabilities_and_margins():
     dm.ConvergenceDisplay.from_estimator(machine)
 
 
-def test_progress_is_told_pair_by_pair(capsys):
+def test_progress_is_told_pair_by_pair(caplog):
     pytest.importorskip("sklearn.callback", reason="scikit-learn has callbacks since version 1.9")
 
     class Heard(Monitor):
@@ -247,7 +247,7 @@ def test_progress_is_told_pair_by_pair(capsys):
         machine.set_callbacks(scores).fit(*rows())
     assert scores.scores_ == [{"level": 0, "score": machine.score(*rows())}]
     assert heard.levels == [(0, 6)] and sorted(heard.ended) == list(range(6))
-    assert "level 0: 6 pairs, " in capsys.readouterr().out
+    assert "level 0: 6 pairs, " in caplog.text
     assert machine.history_[0]["partitions"] == 6 and 0 < machine.history_[0]["relative_gap"] <= machine.duality_gap_
 
 

@@ -53,8 +53,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
     program as ``dimargin site`` on a simulated network and certifies the result, because it has the
     rows of all sites. With one site, ``gradient="local", step_size="pegasos"`` is Pegasos.
 
-    For K classes there are ``n_outputs = 1`` binary problems if K = 2, else K, one against the
-    rest.
+    For K classes there are ``n_outputs = 1`` problems if K = 2, else K, one against the rest.
 
     Parameters
     ----------
@@ -131,7 +130,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
     random_state : int, RandomState or None, default=None
         Seed of the assignment of rows, the network and the batches.
     verbose : int, default=0
-        1 logs one line at the end, 2 also one line per entry of the history, as `SVMClassifier` does.
+        1 logs one line at the end, 2 also one line per entry of the history.
 
     Attributes
     ----------
@@ -155,9 +154,8 @@ class GossipSVMClassifier(LinearMarginClassifier):
         ``(objective_ - dual_objective_) / objective_`` of the worst output, including rounding.
     certificate_ : {"global"}
     status_ : {"converged", "above_tol", "max_iter", "max_time", "stopped", "interrupted", "precision"}
-        "converged": `duality_gap_` is within `tol`, whether or not the sites have met their
-        stopping rule. "above_tol": they have met it, but `duality_gap_` is larger. "precision":
-        they have met it, but the rounding error of the objective may exceed a share of `tol`.
+        "converged": `duality_gap_` is within `tol`. "above_tol": the sites have met their stopping
+        rule, but the gap is larger. "precision": rounding errors may exceed a share of `tol`.
     n_iter_ : int
         Number of rounds.
     history_ : list of dict
