@@ -1,8 +1,7 @@
 """Ctrl-C during a fit in Python: the best model so far is kept, and the program is interrupted."""
 
-import io
+import logging
 import signal
-import sys
 import threading
 import warnings
 
@@ -28,19 +27,27 @@ MACHINES = {
 }
 
 
-class Pressing(io.StringIO):
-    """Standard output on which the first line about a check of the gap presses Ctrl-C."""
+class Pressing(logging.Handler):
+    """Handler of the lines of verbose fits that presses Ctrl-C at the first line about a check of the gap."""
 
     def __init__(self, times=1):
         super().__init__()
         self.times, self.handlers = times, set()
 
-    def write(self, text):
+    def emit(self, record):
         self.handlers.add(signal.getsignal(signal.SIGINT))
-        while "relative gap" in text and self.times:
+        while "relative gap" in record.getMessage() and self.times:
             self.times -= 1
             signal.raise_signal(signal.SIGINT)
-        return super().write(text)
+
+
+@pytest.fixture
+def pressing():
+    """A handler that presses once, or as often as its `times` say."""
+    logger, found = logging.getLogger("dimargin"), Pressing()
+    logger.addHandler(found)
+    yield found
+    logger.removeHandler(found)
 
 
 @pytest.fixture(autouse=True)
@@ -57,9 +64,8 @@ def unfitted(name, **parameters):
 
 
 @pytest.mark.parametrize("name", MACHINES)
-def test_the_best_model_is_kept_with_its_gap(name, monkeypatch, capsys):
+def test_the_best_model_is_kept_with_its_gap(name, pressing, capsys):
     machine, labels = unfitted(name), THREE if name == "one against the rest" else Y
-    monkeypatch.setattr(sys, "stdout", Pressing())
     with pytest.raises(KeyboardInterrupt, match=f"^{type(machine).__name__} keeps the best model so far, with a"):
         machine.fit(X, labels)
     assert machine.status_ == "interrupted" and machine.duality_gap_ > machine.tol
@@ -69,10 +75,9 @@ def test_the_best_model_is_kept_with_its_gap(name, monkeypatch, capsys):
     assert capsys.readouterr().err == ("Stopping with the best model so far. Interrupt again to stop without it.\n")
 
 
-def test_a_warm_start_resumes_from_it(monkeypatch):
+def test_a_warm_start_resumes_from_it(pressing):
     machine = unfitted("exact", warm_start=True, verbose=0)
     whole = unfitted("exact", verbose=0).fit(X, Y)
-    monkeypatch.setattr(sys, "stdout", Pressing())
     with pytest.raises(KeyboardInterrupt):
         machine.set_params(verbose=2).fit(X, Y)
     gap = machine.duality_gap_
@@ -81,20 +86,17 @@ def test_a_warm_start_resumes_from_it(monkeypatch):
     assert_allclose(machine.objective_, whole.objective_, rtol=1e-8)
 
 
-def test_a_second_ctrl_c_interrupts_at_once_and_changes_nothing(monkeypatch):
-    machine = unfitted("exact")
+def test_a_second_ctrl_c_interrupts_at_once_and_changes_nothing(pressing):
+    machine, pressing.times = unfitted("exact"), 2
     before = dict(vars(machine))
-    monkeypatch.setattr(sys, "stdout", Pressing(times=2))
     with pytest.raises(KeyboardInterrupt) as caught:
         machine.fit(X, Y)
     assert not str(caught.value) and vars(machine) == before
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_handlers_of_the_program_and_other_threads_are_left_alone(monkeypatch):
-    machine, out = unfitted("exact", max_iter=3), Pressing(times=0)
-    monkeypatch.setattr(sys, "stdout", out)
-    pressed = []
+def test_handlers_of_the_program_and_other_threads_are_left_alone(pressing):
+    machine, pressing.times, pressed = unfitted("exact", max_iter=3), 0, []
 
     def own(number, frame):
         pressed.append(number)
@@ -104,12 +106,12 @@ def test_handlers_of_the_program_and_other_threads_are_left_alone(monkeypatch):
         thread = threading.Thread(target=machine.fit, args=(X, Y))
         thread.start()
         thread.join()
-        assert out.handlers == {signal.default_int_handler}
+        assert pressing.handlers == {signal.default_int_handler}
         signal.signal(signal.SIGINT, own)
-        out.handlers.clear()
-        out.times = 1
+        pressing.handlers.clear()
+        pressing.times = 1
         assert machine.fit(X, Y).status_ == "max_iter"
-    assert out.handlers == {own} and pressed == [signal.SIGINT]
+    assert pressing.handlers == {own} and pressed == [signal.SIGINT]
 
 
 def test_detectors_keep_their_core_set():
