@@ -41,6 +41,7 @@ COMMANDS = {
     ],
     "predict": [("predict csv.dimargin test.csv --output labels.txt", None)],
     "report": [("report people.dimargin people.csv --output report.html", None)],
+    "doctor": [("doctor", None), ("doctor --json", None)],
     "info": [("info csv.dimargin", None), ("info libsvm.dimargin --certify train.libsvm", None)],
     "tune": [("tune train.csv --label class --model t --grid '{\"gamma\": [1, 4]}' --cv 2", None)],
     "svm-scale": [("svm-scale -s ranges train.libsvm", None)],

@@ -41,6 +41,9 @@ COMMANDS = {
     ),
     "svm-scale": Command("dimargin.cli.svm_commands", "Scale LIBSVM text and write it to standard output."),
     "export": Command("dimargin.cli.svm_commands", "Write a kernel model, whatever its loss, as a LIBSVM text model."),
+    "doctor": Command(
+        "dimargin.cli.doctor", "Print versions, processor, threads, memory, extras and Java, for a bug report."
+    ),
 }
 """The library's commands, in the order in which they are listed."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 import sys
 import warnings
@@ -19,6 +18,7 @@ from dimargin.cli.shared import Output, Scale, Trained, timed
 from dimargin.cli.terminal import JobDisplay
 from dimargin.io.data.opening import FileOptions
 from dimargin.system.extras import require
+from dimargin.system.java import find_java
 from dimargin.system.printing import printable
 
 if TYPE_CHECKING:
@@ -164,8 +164,8 @@ def messages_until(ending: Event) -> Iterator[None]:
 
 
 def _check_java() -> None:
-    home = os.environ.get("JAVA_HOME")
-    if shutil.which("java", path=None if home is None else str(Path(home) / "bin")) is None:
+    if find_java() is None:
+        home = os.environ.get("JAVA_HOME")
         where = "JAVA_HOME or PATH" if home is None else f"JAVA_HOME={home}"
         raise OSError(
             f"--engine spark needs Java 17 or newer, which was not found by {where}; install it, such as Eclipse "
