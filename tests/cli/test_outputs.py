@@ -99,4 +99,4 @@ def test_long_labels_of_a_confusion_are_whole(dimargin, tmp_path, monkeypatch):
     csv, model = write_moons(tmp_path / "train.csv", 60, names=("q" * 80, "z" * 80)), tmp_path / "m"
     assert dimargin("train", csv, "--model", model, "--quiet")[0] == 0
     out = dimargin("evaluate", model, csv)[1]
-    assert out.count("q") == out.count("z") == 160, out  # in a column and in a row each
+    assert out.count("q") == out.count("z") == 240, out  # in a column and a row of counts, and in a row of scores
