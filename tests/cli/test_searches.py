@@ -41,7 +41,7 @@ def test_the_machine_is_the_one_that_scikit_learn_finds_better(dimargin, tmp_pat
     assert max(scores, key=scores.get) == expected  # by the folds of others
     machine = dm.load(tmp_path / "m")[-1]
     assert type(machine) is dm.SVMClassifier and (machine.loss, machine.C) == expected
-    assert f"{expected[0]} with C={expected[1]:g} is better" in " ".join(err.split())
+    assert f"{expected[0]} with C={expected[1]:g} is chosen" in " ".join(err.split())
     assert machine.objective_ == pytest.approx(machines[expected].fit(X, y).objective_, rel=2e-3)
     assert json.loads(out)["rows"] == 600
 

@@ -50,7 +50,7 @@ def test_the_bar_moves_by_the_logarithm_of_the_gap_and_never_back(shown):
 
 @pytest.mark.parametrize("flags", [(), ("--json",), ("--quiet",)])
 def test_what_a_verbose_machine_logs_is_on_standard_error(flags, dimargin, tmp_path):
-    """As of a model that was saved so in Python and is resumed here."""
+    """A model that was saved with verbose=1 in Python is resumed here."""
     X = np.random.default_rng(0).normal(size=(60, 2))
     frame = pd.DataFrame(X, columns=["a", "b"]).assign(y=np.where(X.sum(axis=1) > 0, "yes", "no"))
     frame.to_csv(tmp_path / "t.csv", index=False)

@@ -80,7 +80,7 @@ def test_models_of_parts_have_no_intercept_and_the_last_one_has(moons, strategy)
     assert_array_equal(early.decision_function(moons[0]), without.decision_function(moons[0]))
     assert early.intercept_ == 0
     optimum = SVMClassifier(C=5.0, gamma=60.0, tol=1e-9).fit(*moons).objective_
-    found = early.certify(*moons)  # of the problem with an intercept, for which the coefficients are not feasible
+    found = early.certify(*moons)  # The problem has an intercept, for which the coefficients are not feasible.
     assert found.duality_gap_ >= 1 - optimum / found.objective_ > 0
     last, exact = SVMClassifier(**parameters).fit(*moons), SVMClassifier(C=5.0, gamma=60.0, tol=1e-6).fit(*moons)
     assert abs(last.intercept_ - exact.intercept_) < 0.02 and last.certificate_ == "global"

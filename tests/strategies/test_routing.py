@@ -56,7 +56,7 @@ def test_machines_have_no_intercept_and_those_of_older_models_their_own():
         alone = fit(replace(problem.restrict(rows, 600.0), intercept=False), tol=1e-9)
         expected = matrix.multiply(rows, labels[:, rows] * alone.dual, asked)
         assert_allclose(values[:, asked], expected, atol=1e-4 * np.abs(expected).max())
-    own = np.random.default_rng(0).normal(size=(4, 2))  # as a model file may have them
+    own = np.random.default_rng(0).normal(size=(4, 2))  # Older model files have such intercepts.
     older = replace(model, router=replace(model.router, intercepts=own))
     assert_allclose(routed(problem, older, X[600:]), values + own[clusters].T)
 

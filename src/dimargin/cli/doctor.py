@@ -22,7 +22,7 @@ from dimargin.cli.brief_help import Application
 from dimargin.system.extras import EXTRA_OF
 from dimargin.system.printing import printable
 
-_VARIABLES = (
+_SHOWN_VARIABLES = (
     "DIMARGIN_INSTRUCTION_SET", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OPENBLAS_CORETYPE", "MKL_NUM_THREADS",
     "LOKY_MAX_CPU_COUNT", "JAVA_HOME", "SPARK_HOME", "PYSPARK_PYTHON",
 )  # fmt: skip
@@ -124,7 +124,7 @@ _LOOKS: dict[str, Callable[[], Any]] = {
     "packages": lambda: _packages(None),
     "extras": lambda: {extra: _packages(extra) for extra in dict.fromkeys(EXTRA_OF.values())},
     "java": _java,
-    "environment": lambda: {name: os.environ[name] for name in _VARIABLES if name in os.environ},
+    "environment": lambda: {name: os.environ[name] for name in _SHOWN_VARIABLES if name in os.environ},
 }
 
 

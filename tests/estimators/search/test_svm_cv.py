@@ -40,7 +40,7 @@ def test_the_machine_is_the_svm_with_the_best_parameters():
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_pairs_of_classes_are_scored_as_scikit_learn_does(weighted):
-    """By the machine that is trained in the end, one against one, on the same folds."""
+    """Scores are those of the machine that is trained in the end, one against one, on the same folds."""
     X, y = make_blobs([40, 60, 80, 100, 120], cluster_std=2.5, random_state=0)
     folds = list(StratifiedKFold(4, shuffle=True, random_state=0).split(X, y))
     machine = dm.SVMClassifier(gamma=0.2, class_weight="balanced" if weighted else None)

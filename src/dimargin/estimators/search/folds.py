@@ -37,7 +37,7 @@ from dimargin.solvers.landmark_features import independent_landmarks
 from dimargin.strategies.pair_training import train_pairs
 from dimargin.system.arrays import Floats, Indices
 
-_MEMORY = 2**27
+_PAIR_MEMORY = 2**27
 """Bytes for stored kernel values of the pairs of a candidate."""
 
 
@@ -172,7 +172,7 @@ class ExactTrainer(Trainer):
 
 
 class PairTrainer(Trainer):
-    """Trainer of a machine for each pair of classes, which begins anew for every candidate."""
+    """Trainer of a machine for each pair of classes, without warm starts."""
 
     def __init__(self, sample: Sample, transform: Transform, intercept: bool) -> None:
         self._sample, self._intercept, training = sample, intercept, sample.training
@@ -193,7 +193,7 @@ class PairTrainer(Trainer):
             loss = replace(loss, lam=loss.lam * float(weights.sum() / self._sample.data.weights.sum()))
         pairs = ClassPairs(weights, self._bounds, loss, self._intercept, self._kernel)
         before = self._test_kernel.evaluations
-        signed, result = train_pairs(pairs, None, limits, LocalEngine(1, Event()), 0, _MEMORY, lambda number: None)
+        signed, result = train_pairs(pairs, None, limits, LocalEngine(1, Event()), 0, _PAIR_MEMORY, lambda number: None)
         values = sums_of_pairs(
             signed, pairs.indices, len(self._sample.test),
             lambda rows, factors: self._test_kernel.multiply(self._order[rows], factors),
