@@ -141,8 +141,8 @@ def draw(rows, path):
     ax.errorbar(*columns[:2], yerr=columns[2], fmt="o-", capsize=3, label="DiODM by level")
     for number, row in enumerate(levels):
         text = row["machine"].removeprefix("DiODM, ")
-        below = -34 if number == 0 else -14  # The first two points are close to each other.
-        ax.annotate(text, (row["seconds"], row["accuracy"]), xytext=(7, below), textcoords="offset points")
+        shift = 10 if number == 0 else -14  # The first label is above, because the first two points are close.
+        ax.annotate(text, (row["seconds"], row["accuracy"]), xytext=(7, shift), textcoords="offset points")
     for row, marker in zip(others, "sD^", strict=True):
         at = row["seconds"], row["accuracy"], row["error"]
         ax.errorbar(*at, fmt=marker, markersize=8, capsize=3, label=row["machine"])
