@@ -130,9 +130,50 @@ struct Block {
         return s;
     }
 
+    bool two_sided() const {
+        return std::any_of(lower.begin(), lower.end(), [](double end) { return end < 0; });
+    }
+
+    // Adds the intercept to f that minimises the primal of the block. The coefficients keep their sum, so that constants
+    // in f change no objective.
+    void centre() {
+        double total = 0.0, least = -INFINITY, most = INFINITY;
+        for (int64_t i = 0; i < n; ++i) {
+            total += y[i] * g[i];
+            least = std::max(least, -f[i] - (y[i] > 0 ? slope_right[i] : -slope_left[i]));
+            most = std::min(most, -f[i] - (y[i] > 0 ? slope_left[i] : -slope_right[i]));
+        }
+        // No row has a loss between them.
+        const double shift = total == 0.0 && least <= most ? 0.5 * (least + most) : best_intercept(total);
+        for (double& value : f) value += shift;
+    }
+
+    // The zero of the derivative of  sum loss_i(y_i (f_i + b)) + b total,  by Newton's method between bounds.
+    double best_intercept(double total) const {
+        double b = 0.0, low = -INFINITY, high = INFINITY;
+        for (int k = 0; k < 100; ++k) {
+            double rise = total, bend = 0.0;
+            for (int64_t i = 0; i < n; ++i) {
+                const double m = y[i] * (f[i] + b);
+                const int piece = piece_of_margin(i, m);
+                if (!piece) continue;
+                rise += y[i] * (m + slope(i, piece)) / curvature(i, piece);
+                bend += 1.0 / curvature(i, piece);
+            }
+            if (rise == 0.0) break;
+            (rise > 0.0 ? high : low) = b;
+            double next = b - (bend > 0.0 ? rise / bend : std::copysign(1.0 + std::fabs(b), rise));
+            if (!(low < next && next < high)) next = 0.5 * (low + high);
+            if (next == b || !std::isfinite(next)) break;
+            b = next;
+        }
+        return b;
+    }
+
     // Takes one generalised Newton step on the primal (docs/algorithms.md#newton-steps): rows whose margin puts them on
-    // a piece are free, and all others go to the kink. The exact line search makes the steps converge from any start.
-    // Returns whether no row changed its piece, so that the step reached the optimum.
+    // a piece are free, and all others go to the kink. With an intercept, which is part of f, the step keeps the sum of
+    // the signed coefficients. The exact line search makes the steps converge from any start. Returns whether no row
+    // changed its piece, so that the step reached the optimum.
     bool primal_newton() {
         std::vector<int64_t> active;
         std::vector<int> piece;
@@ -153,11 +194,22 @@ struct Block {
             rhs.push_back(-(f[i] + h[i] + y[i] * (slope(i, piece[c]) + curvature(i, piece[c]) * g[i])));
         }
         const auto bend = [&](int c) { return curvature(active[c], piece[c]); };
+        const bool shifts = p.intercept && m > 0;
+        const double released = std::accumulate(step.begin(), step.end(), 0.0);
+        if (p.intercept && m == 0 && released != 0.0) {  // Their sum is not that of coefficients at the kink.
+            centre();
+            return false;
+        }
+        if (shifts) rhs.resize(2 * m, 1.0);
         if (!newton_step(active, bend, rhs)) return false;
+        const double shift = shifts ? keep_sum(rhs, -released) : 0.0;
+        if (!std::isfinite(shift)) return false;  // Rounding has left no curvature.
         for (int c = 0; c < m; ++c) {
             step[active[c]] = rhs[c];
             add_row(h, active[c], rhs[c]);
         }
+        if (shifts)
+            for (double& value : h) value += shift;
         double linear = 0.0, quadratic = 0.0;
         for (int64_t i = 0; i < n; ++i) {
             linear += y[i] * g[i] * h[i];
@@ -219,21 +271,24 @@ struct Block {
         return follow(free, step);
     }
 
-    // Combines two solutions, for the gradient and for a vector of ones, into the step that keeps the sum of the signed
-    // coefficients: the first minus a multiple of the second. If the matrix is nearly singular, both are large along
-    // its flat directions, and their difference keeps the sum only up to their rounding. The remainder is subtracted
-    // equally from all entries.
-    static void keep_sum(std::vector<double>& step) {
+    // Combines two solutions, for the gradient and for a vector of ones, into the step that changes the sum of the signed
+    // coefficients by `total`: the first minus a multiple of the second, which is returned. If the matrix is nearly
+    // singular, both are large along its flat directions, and their difference changes the sum only up to their
+    // rounding. The remainder is subtracted equally from all entries.
+    static double keep_sum(std::vector<double>& step, double total = 0.0) {
         const size_t m = step.size() / 2;
         const auto sum = [&](size_t from) { return std::accumulate(&step[from], &step[from] + m, 0.0); };
         const double ones = sum(m);
+        double multiples = 0.0;
         for (int refinement = 0; refinement < 2; ++refinement) {
-            const double multiple = sum(0) / ones;
+            const double multiple = (sum(0) - total) / ones;
             for (size_t c = 0; c < m; ++c) step[c] -= multiple * step[m + c];
+            multiples += multiple;
         }
-        const double left = sum(0) / double(m);
+        const double left = (sum(0) - total) / double(m);
         for (size_t c = 0; c < m; ++c) step[c] -= left;
         step.resize(m);
+        return multiples;
     }
 
     // Goes to the first minimum of the dual objective along a direction. A coordinate that reaches the end of its piece

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <memory>
 #include <new>
+#include <stdexcept>
 #include <vector>
 
 #include "block.hpp"
@@ -110,8 +111,27 @@ void solve_without_intercept(Block& block, double start, double goal, bool to_ro
     }
 }
 
+// Takes primal steps with an intercept, for losses with curvature and coefficients of either sign. Only the limit of the
+// steps is certain to lower the dual objective, so that they continue until it is lower.
+void solve_two_sided(Block& block, double goal, bool to_rounding, int max_steps) {
+    if (!block.smooth())
+        throw std::invalid_argument("an intercept needs a loss with curvature, or nonnegative coefficients");
+    block.single = !to_rounding;
+    const std::vector<double> g = block.g, f = block.f;
+    const auto is_lower = [&] { return to_rounding || block.dual_change(g, f) <= 0.0; };
+    bool settled = false;
+    for (int s = 0; s < max_steps && !settled; ++s) {
+        if (block.largest_violation() <= goal && is_lower()) return;
+        settled = block.primal_newton();
+    }
+    if (is_lower()) return;
+    block.g = g;
+    block.f = f;
+}
+
 void solve(Block& block, SolvePairs<double> pairs, double start, double goal, bool to_rounding, int max_steps) {
-    if (block.p.intercept) solve_with_intercept(block, pairs, std::max(goal, rounding_violation), max_steps);
+    if (block.p.intercept && block.two_sided()) solve_two_sided(block, goal, to_rounding, max_steps);
+    else if (block.p.intercept) solve_with_intercept(block, pairs, std::max(goal, rounding_violation), max_steps);
     else solve_without_intercept(block, start, goal, to_rounding, max_steps);
     block.finish();
 }
@@ -121,6 +141,7 @@ void solve(Block& block, SolvePairs<double> pairs, double start, double goal, bo
 void solve_block(const BlockProblem<double>& problem, SolvePairs<double> pairs, double tolerance, double absolute,
                  int max_steps) {
     Block block(problem);
+    if (problem.intercept && block.two_sided()) block.centre();
     const double start = block.largest_violation();
     solve(block, pairs, start, std::max(tolerance * start, absolute), tolerance == 0.0, max_steps);
 }

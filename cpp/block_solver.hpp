@@ -37,8 +37,8 @@ extern Lapack lapack;
 // Solves a block by sweeps of coordinate descent, each followed by a Newton step, until no coordinate violates its
 // optimality condition by more than `tolerance` times the largest violation at the start (or by more than `absolute`),
 // or `max_steps` are done. The dual objective does not rise. With tolerance 0 the block is solved to rounding, for
-// losses with curvature by primal Newton steps alone. With an intercept (for losses whose coefficients are never
-// negative) pair steps replace the sweeps.
+// losses with curvature by primal Newton steps alone. With an intercept, pair steps replace the sweeps for losses whose
+// coefficients are never negative, and primal Newton steps for others, which must have curvature.
 void solve_block(const BlockProblem<double>& problem, SolvePairs<double> pairs, double tolerance, double absolute,
                  int max_steps);
 

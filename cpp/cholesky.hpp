@@ -21,7 +21,7 @@ constexpr double min_ridge = 1e-12;
 template <class Curvature>
 bool solve_free_single(const double* gram, int64_t n, const std::vector<int64_t>& free, Curvature&& curvature,
                        std::vector<double>& rhs) {
-    int m = int(free.size()), one = 1, info = 0;
+    int m = int(free.size()), columns = int(rhs.size()) / m, info = 0;
     for (int c = 0; c < m; ++c)
         if (curvature(c) < min_curvature_single * gram[free[c] * n + free[c]]) return false;
     std::vector<float> h(size_t(m) * m);
@@ -35,7 +35,7 @@ bool solve_free_single(const double* gram, int64_t n, const std::vector<int64_t>
     lapack.spotrf(&uplo, &m, h.data(), &m, &info);
     if (info != 0) return false;
     std::vector<float> x(rhs.begin(), rhs.end());
-    lapack.spotrs(&uplo, &m, &one, h.data(), &m, x.data(), &m, &info);
+    lapack.spotrs(&uplo, &m, &columns, h.data(), &m, x.data(), &m, &info);
     for (float value : x)
         if (!std::isfinite(value)) return false;
     rhs.assign(x.begin(), x.end());

@@ -144,7 +144,8 @@ def best_intercept(problem: DualProblem, labels, margins) -> float:
     def loss(b):
         return loss_and_conjugate(problem, margins + labels * b, nothing)[0]
 
-    kinks = np.sort(labels - labels * margins)
+    theta = getattr(problem.loss, "theta", 0.0)
+    kinks = np.unique(np.concatenate([labels * (1 + side * theta - margins) for side in (-1, 1)]))
     best = int(np.argmin([loss(b) for b in kinks]))
     low, high = kinks[max(best - 1, 0)], kinks[min(best + 1, len(kinks) - 1)]
     between = (
@@ -171,17 +172,17 @@ def certificate(problem: DualProblem, dual):
 def interior_point_optimum(problem: DualProblem, output: int = 0) -> float:
     """Optimal dual objective of an output, of the paper's form in zeta and beta for the optimal margin distribution."""
     y, loss, s, n = problem.labels[output], problem.loss, problem.weights, problem.n_rows
-    Q, upper = y[:, None] * gram(problem) * y, np.full(n, np.inf)
+    Q, upper, signs = y[:, None] * gram(problem) * y, np.full(n, np.inf), y
     if isinstance(loss, ODMLoss):
         Wc = problem.mass * (1 - loss.theta) ** 2 / (loss.lam * loss.upsilon)
         P = np.block([[Q + np.diag(Wc * loss.upsilon / s), -Q], [-Q, Q + np.diag(Wc / s)]])
         q = np.r_[np.full(n, loss.theta - 1), np.full(n, loss.theta + 1)]
-        upper = np.full(2 * n, np.inf)
+        upper, signs = np.full(2 * n, np.inf), np.r_[y, -y]
     else:
         C = loss.C * problem.total / problem.mass * s
         squared = isinstance(loss, SquaredHingeLoss)
         P, q, upper = Q + np.diag(1 / (2 * C)) if squared else Q, -np.ones(n), upper if squared else C
-    equality = {"A": csc_matrix(y[None]), "b": np.zeros(1)} if problem.intercept else {}
+    equality = {"A": csc_matrix(signs[None]), "b": np.zeros(1)} if problem.intercept else {}
     options = {"tol_gap_abs": 1e-10, "tol_gap_rel": 1e-10, "tol_feas": 1e-10}
     x = solve_qp(csc_matrix(P), q, lb=np.zeros(len(q)), ub=upper, solver="clarabel", **equality, **options)
     x = np.clip(x, 0, upper)

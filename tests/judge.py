@@ -10,7 +10,7 @@ For a machine with coefficients ``a_i = y_i g_i`` and intercept b it computes
     P = 1/2 a'Ka + sum_i loss_i(y_i (Ka + b)_i),    D = -1/2 a'Ka - sum_i loss_i*(-g_i),
 
 the latter at a point that is feasible: coefficients are cut to their box, and with an intercept
-those of the heavier class shrink until ``sum_i a_i = 0``. The optimum is between D and P, whatever
+those of the heavier sign shrink until ``sum_i a_i = 0``. The optimum is between D and P, whatever
 the package says.
 """
 
@@ -402,12 +402,13 @@ def _feasible(problem, labels, dual):
     cut = Twofold.where((upper - cut).head < 0, upper, cut)
     feasible = cut
     if problem.intercept:
-        positive = Twofold.where(labels > 0, cut, 0.0).sum()
-        negative = Twofold.where(labels < 0, cut, 0.0).sum()
+        signed = cut * labels
+        positive = Twofold.where(signed.head > 0, signed, 0.0).sum()
+        negative = Twofold.where(signed.head < 0, -signed, 0.0).sum()
         heavier, lighter = (positive, negative) if (positive - negative).head > 0 else (negative, positive)
         if heavier.head > 0:
             shrunk = cut * (lighter / heavier)
-            feasible = Twofold.where((labels > 0) == ((positive - negative).head > 0), shrunk, cut)
+            feasible = Twofold.where((signed.head > 0) == ((positive - negative).head > 0), shrunk, cut)
     size = float(abs(dual).sum())
     return feasible, float(abs(feasible - dual).sum()) / size if size else 0.0
 

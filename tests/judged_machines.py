@@ -33,12 +33,18 @@ def fitted(machine, X, y, weights, ignored="nothing"):
 
 
 def machine_for(loss, kernel, intercept, **parameters):
-    """The machine of a problem, one against the rest unless told otherwise; that of an Odm knows no intercept."""
+    """The machine of a problem, one against the rest unless told otherwise."""
     own = {k: v for k, v in kernel.items() if k != "kernel"}
     parameters = {"multi_class": "one_vs_rest"} | parameters
     if isinstance(loss, Odm):
         return ODMClassifier(
-            lam=loss.lam, upsilon=loss.upsilon, theta=loss.theta, kernel=kernel["kernel"], **own, **parameters
+            lam=loss.lam,
+            upsilon=loss.upsilon,
+            theta=loss.theta,
+            kernel=kernel["kernel"],
+            fit_intercept=intercept,
+            **own,
+            **parameters,
         )
     name = "squared_hinge" if isinstance(loss, SquaredHinge) else "hinge"
     return SVMClassifier(C=loss.C, loss=name, kernel=kernel["kernel"], fit_intercept=intercept, **own, **parameters)

@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from judge import (
     Hinge,
-    Odm,
     Problem,
     SquaredHinge,
     Twofold,
@@ -48,7 +47,6 @@ def judged_by_its_coefficients(machine, problem, best=None):
 @given(data(), LOSSES, KERNELS, st.booleans(), st.sampled_from([1e-1, 1e-3, 1e-3, 1e-6, 1e-9]))
 def test_exact_machines(data, loss, kernel, intercept, tol):
     X, y, weights = data
-    intercept &= not isinstance(loss, Odm)
     machine = fitted(machine_for(loss, kernel, intercept, tol=tol, max_iter=200, strategy="exact"), X, y, weights)
     if machine is not None:
         problem = Problem(X, labels_of(y), weights, loss, kernel, intercept)
@@ -77,7 +75,6 @@ def truth_of_pairs(machine, X, y, weights, loss, kernel, intercept):
 def test_pairs_of_classes(data, loss, kernel, intercept, tol):
     """Each pair is a problem of its own rows, of which the second class is the positive one."""
     X, y, weights = data
-    intercept &= not isinstance(loss, Odm)
     machine = machine_for(loss, kernel, intercept, tol=tol, max_iter=200, multi_class="one_vs_one")
     machine = fitted(machine, X, y, weights) if len(np.unique(y)) == 3 else None
     if machine is None:
@@ -108,8 +105,7 @@ STRATEGIES = [
 @given(data(), LOSSES, KERNELS, st.booleans(), st.sampled_from(STRATEGIES), st.sampled_from([1e-1, 1e-3, 1e-6]))
 def test_strategies(data, loss, kernel, intercept, strategy, tol):
     X, y, weights = data
-    intercept &= not isinstance(loss, Odm)
-    if "landmark" in str(strategy["strategy"]).lower() and (intercept or type(loss) is Hinge):
+    if "landmark" in str(strategy["strategy"]).lower() and type(loss) is Hinge:
         return
     machine = fitted(machine_for(loss, kernel, intercept, tol=tol, max_iter=100, **strategy), X, y, weights)
     if machine is None:
@@ -129,7 +125,6 @@ def test_strategies(data, loss, kernel, intercept, strategy, tol):
 def test_rows_that_stand_for_others(data, loss, kernel, intercept, n_different, tol):
     """Judged by their objective on all rows, beside the optimum of a machine that knows all of them."""
     X, y, weights = data
-    intercept &= not isinstance(loss, Odm)
     X = X[np.arange(len(X)) % n_different]
     problem = Problem(X, labels_of(y), weights, loss, kernel, intercept)
     parameters = {"tol": tol, "max_iter": 100, "strategy": "exact"}
@@ -149,7 +144,6 @@ def test_rows_that_stand_for_others(data, loss, kernel, intercept, n_different, 
 def test_certify_of_changed_models(data, loss, kernel, intercept, factor, uneven):
     """Their coefficients may be outside the box, and their sum may be any: no point of the dual."""
     X, y, weights = data
-    intercept &= not isinstance(loss, Odm)
     machine = fitted(machine_for(loss, kernel, intercept, tol=1e-3, max_iter=100, strategy="exact"), X, y, weights)
     if machine is None:
         return
@@ -184,7 +178,6 @@ def gap_of_decision_values(machine, problem):
 @given(data(max_rows=900, min_rows=513), LOSSES, KERNELS, st.booleans(), st.sampled_from([1e-1, 1e-3, 1e-4, 1e-6]))
 def test_more_rows_than_a_block(data, loss, kernel, intercept, tol):
     X, y, weights = data
-    intercept &= not isinstance(loss, Odm)
     machine = fitted(machine_for(loss, kernel, intercept, tol=tol, max_iter=20, strategy="exact"), X, y, weights)
     if machine is None:
         return
@@ -208,8 +201,7 @@ WAYS = [*STRATEGIES, {"strategy": dimargin.Exact(across_shards=True, working_set
 def test_certify_and_fits_of_more_rows_than_a_block(data, loss, kernel, intercept, way, tol):
     """Strategies, shards and pairs use float32 there: a fit's claims are true, and so are those of `certify`."""
     X, y, weights = data
-    intercept &= not isinstance(loss, Odm)
-    if "landmark" in str(way).lower() and (intercept or type(loss) is Hinge):
+    if "landmark" in str(way).lower() and type(loss) is Hinge:
         return
     with mock.patch.object(parts, "_ROWS_OF_SHARD", 128):
         machine = fitted(machine_for(loss, kernel, intercept, tol=tol, max_iter=20, **way), X, y, weights)
@@ -235,7 +227,6 @@ def test_certify_and_fits_of_more_rows_than_a_block(data, loss, kernel, intercep
 def test_solvers_of_many_rows(data, loss, kernel, intercept, gives_up, tol):
     """Problems of several blocks, few rows each, and those that blocks hand over to Newton's method."""
     X, y, weights = data
-    intercept &= not isinstance(loss, Odm)
     machine = machine_for(loss, kernel, intercept, tol=tol, max_iter=20, strategy="exact")
     with mock.patch.object(BlockCoordinateDescent, "small", 4), ExitStack() as stack:
         if gives_up:
@@ -256,7 +247,6 @@ def _gives_up(state, now):
 def test_rounds_across_shards(data, loss, kernel, intercept, working_set, tol):
     """Shards of eight rows, as they keep them where there are too many for one place."""
     X, y, weights = data
-    intercept &= not isinstance(loss, Odm)
     strategy = dimargin.Exact(across_shards=True, working_set=working_set)
     with mock.patch.object(parts, "_ROWS_OF_SHARD", 8):
         machine = machine_for(loss, kernel, intercept, tol=tol, max_iter=20, strategy=strategy)
@@ -276,7 +266,6 @@ def test_rounds_across_shards(data, loss, kernel, intercept, working_set, tol):
 )
 def test_own_kernels_and_sparse_rows(data, loss, intercept, how, tol):
     X, y, weights = data
-    intercept &= not isinstance(loss, Odm)
     kernel = {"kernel": "linear", "gamma": 1.0}
     machine = machine_for(loss, kernel, intercept, tol=tol, max_iter=100, strategy="exact")
     if how != "sparse":  # of whole numbers, whose products are exact: rounding inside a user's kernel is not ours

@@ -36,6 +36,7 @@ MACHINES = {
         C=10.0, loss="squared_hinge", fit_intercept=False, random_state=0
     ),
     "ODM": lambda: dm.ODMClassifier(random_state=0),
+    "ODM, intercept": lambda: dm.ODMClassifier(fit_intercept=True, random_state=0),
     "boosting": lambda: HistGradientBoostingClassifier(random_state=0),
 }  # fmt: skip
 

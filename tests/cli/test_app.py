@@ -118,7 +118,9 @@ def test_a_linear_machine(dimargin, csv, tmp_path):
 
 
 def test_every_parameter_is_a_flag(dimargin, csv, tmp_path):
-    assert set(PARAMETERS) == set(inspect.signature(dm.ODMClassifier).parameters) - {"verbose", "warm_start"}
+    assert set(PARAMETERS) == set(inspect.signature(dm.ODMClassifier).parameters) - {
+        "verbose", "warm_start", "fit_intercept",
+    }  # fmt: skip
     flags = [part for name, (text, _) in PARAMETERS.items() for part in (f"--{name.replace('_', '-')}", text)]
     status, _, err = dimargin("train", csv, "--model", tmp_path / "m", "--loss", "odm", "--scale", "none", *flags)
     assert status == 0, err
@@ -145,6 +147,15 @@ def test_a_support_vector_machine(dimargin, csv, tmp_path, flags, loss, intercep
     # and goes on with the same loss only
     assert dimargin("train", csv, "-m", tmp_path / "m", "--resume", tmp_path / "m", "--loss", loss)[0] == 0
     assert dimargin("train", csv, "-m", tmp_path / "m", "--resume", tmp_path / "m", "--loss", "odm")[0] == 2
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_an_odm_has_an_intercept_where_one_is_asked_for(dimargin, csv, tmp_path, intercept):
+    flags = ["--loss", "odm", "--scale", "none", "--json", *["--fit-intercept"] * intercept]
+    status, _, err = dimargin("train", csv, "-m", tmp_path / "m", *flags)
+    assert status == 0, err
+    machine = dm.load(tmp_path / "m")
+    assert (machine.intercept_ != 0) == machine.fit_intercept == intercept
 
 
 def test_options_of_a_strategy(dimargin, csv, tmp_path):

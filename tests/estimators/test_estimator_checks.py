@@ -51,6 +51,7 @@ class OwnKernel:
 # combinations
 BESIDE = [
     dm.ODMClassifier(kernel=OwnKernel()),
+    dm.ODMClassifier(kernel="linear", fit_intercept=True),
     dm.ODMClassifier(strategy="dc", n_levels=1, branching=3, stop_level=1),
     dm.ODMClassifier(strategy=dm.DiODM(early_stop=False), n_levels=2, branching=2, kernel="laplacian"),
     dm.SVMClassifier(loss="squared_hinge", fit_intercept=True),
@@ -126,7 +127,7 @@ def expected_failures(estimator):
     """Checks that cannot hold by the nature of an estimator, with the reason: the only ones."""
     parameters = estimator.get_params(deep=False)
     kernel, found = str(parameters.get("kernel")), {}
-    no_intercept = isinstance(estimator, dm.ODMClassifier) or not parameters.get("fit_intercept", True)
+    no_intercept = not parameters.get("fit_intercept", True)
     if no_intercept and (kernel in ("linear", "own") or isinstance(estimator, dm.LinearODMClassifier)):
         found["check_class_weight_classifiers"] = NO_LINE
     if parameters.get("solver") in STOCHASTIC:

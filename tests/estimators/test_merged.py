@@ -22,6 +22,7 @@ MACHINES = [
     SVMClassifier(C=2.0, fit_intercept=True),
     SVMClassifier(C=2.0, loss="squared_hinge"),
     ODMClassifier(lam=1e4),
+    ODMClassifier(lam=1e4, fit_intercept=True),
     CoreSetSVMClassifier(C=2.0),
 ]
 STRATEGIES = ["exact", "diodm", "dc", "cascade", "dip", "landmark"]

@@ -25,6 +25,7 @@ MACHINES = {
     "hinge without intercept": dm.SVMClassifier(C=5.0, gamma=0.3, random_state=0),
     "squared hinge": dm.SVMClassifier(C=5.0, gamma=0.3, loss="squared_hinge", random_state=0),
     "ODM": dm.ODMClassifier(gamma=0.3, random_state=0),
+    "ODM with intercept": dm.ODMClassifier(gamma=0.3, fit_intercept=True, random_state=0),
 }
 
 

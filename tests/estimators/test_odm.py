@@ -59,17 +59,21 @@ def test_stop_level_returns_that_level(moons, stop_level):
     ],
 )
 @pytest.mark.parametrize("n", [300, 900])
-def test_ridge_closed_form(moons, kernel, reference, n):
-    # theta = 0, upsilon = 1: margins are drawn to one by least squares, (Q + W c I) g = 1
+@pytest.mark.parametrize("intercept", [False, True])
+def test_ridge_closed_form(moons, kernel, reference, n, intercept):
+    # theta = 0, upsilon = 1: margins are drawn to one by least squares, (K + W c I) a + b = y and, with b, 1'a = 0
     X, y = moons[0][:n], moons[1][:n]
     lam, gamma, sign = 50.0, 0.7, np.where(moons[1][:n] == 1, 1.0, -1.0)
     machine = ODMClassifier(
-        kernel=kernel, gamma=gamma, degree=2, coef0=1.0, lam=lam, theta=0.0, upsilon=1.0, tol=1e-9, strategy="exact"
-    ).fit(X, y)
-    K = reference(X, gamma)
-    g = np.linalg.solve(np.outer(sign, sign) * K + n / lam * np.eye(n), np.ones(n))
-    assert_allclose(machine.decision_function(X), K @ (sign * g), rtol=0, atol=2e-4)
-    primal = 0.5 * g @ (sign * (K @ (sign * g))) + lam / (2 * n) * np.sum((1 - sign * (K @ (sign * g))) ** 2)
+        kernel=kernel, gamma=gamma, degree=2, coef0=1.0, lam=lam, theta=0.0, upsilon=1.0, tol=1e-9, strategy="exact",
+        fit_intercept=intercept,
+    ).fit(X, y)  # fmt: skip
+    K, ones = reference(X, gamma), np.full(n, float(intercept))
+    system = np.block([[K + n / lam * np.eye(n), ones[:, None]], [ones[None], np.eye(1) * (not intercept)]])
+    *a, b = np.linalg.solve(system, np.r_[sign, 0.0])
+    assert_allclose(machine.decision_function(X), K @ a + b, rtol=0, atol=2e-4)
+    assert machine.intercept_ == pytest.approx(b, abs=2e-4) and (machine.intercept_ != 0) == intercept
+    primal = 0.5 * np.array(a) @ K @ a + lam / (2 * n) * np.sum((1 - sign * (K @ a + b)) ** 2)
     assert machine.objective_ == pytest.approx(primal, rel=1e-8)
     assert machine.dual_objective_ <= machine.objective_
 
@@ -248,13 +252,15 @@ def test_calibration_gives_probabilities(moons):
     assert_array_equal(model.predict(X) == 1, model.predict_proba(X)[:, 1] > 0.5)
 
 
-def test_warm_start(moons):
+@pytest.mark.parametrize("intercept", [False, True])
+def test_warm_start(moons, intercept):
     X, y = moons
-    machine = ODMClassifier(lam=4e5, warm_start=True, strategy="exact", random_state=0).fit(X, y)
+    fresh = ODMClassifier(lam=4e5, strategy="exact", fit_intercept=intercept, random_state=0)
+    machine = clone(fresh).set_params(warm_start=True).fit(X, y)
     cold = machine.n_iter_
     machine.set_params(lam=machine.lam * 1.05).fit(X, y)
     assert machine.n_iter_ < cold
-    fresh = ODMClassifier(lam=machine.lam, strategy="exact", random_state=0).fit(X, y)
+    fresh.set_params(lam=machine.lam).fit(X, y)
     assert machine.objective_ == pytest.approx(fresh.objective_, rel=2e-3)
     with pytest.raises(ValueError, match="warm_start=True needs the rows"):
         machine.fit(X[:-1], y[:-1])

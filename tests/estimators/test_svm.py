@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from qpsolvers import solve_qp
 from scipy.sparse import csc_matrix
+from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_svmlight_file, make_moons
 from sklearn.ensemble import VotingClassifier
@@ -19,7 +20,7 @@ from sklearn.metrics.pairwise import euclidean_distances, rbf_kernel
 from sklearn.model_selection import cross_val_score
 from sklearn.svm import SVC, LinearSVC
 
-from dimargin import ODMClassifierCV, SVMClassifier, load, save
+from dimargin import ODMClassifier, ODMClassifierCV, SVMClassifier, load, save
 from dimargin.solvers.active import RowCache
 
 
@@ -65,24 +66,26 @@ def test_the_model_of_libsvm(moons, n):
     assert_allclose(machine.objective_, before, rtol=1e-9)
 
 
-def test_the_certificate_is_of_the_model_s_own_intercept(moons):
-    machine = SVMClassifier(C=5.0, fit_intercept=True).fit(*moons)
+@pytest.mark.parametrize("machine", [SVMClassifier(C=5.0), ODMClassifier(fit_intercept=True)], ids=str)
+def test_the_certificate_is_of_the_model_s_own_intercept(moons, machine):
+    machine = clone(machine).fit(*moons)
     gap = machine.certify(*moons).duality_gap_
     machine.intercept_ = machine.intercept_ + 0.1
     assert machine.certify(*moons).duality_gap_ > 5 * gap
 
 
 @pytest.mark.parametrize("strategy", ["diodm", "dc", "cascade", "dip"])
-def test_models_of_parts_have_no_intercept_and_the_last_one_has(moons, strategy):
-    parameters = {"C": 5.0, "gamma": 60.0, "strategy": strategy, "n_levels": 2, "random_state": 0}
-    early = SVMClassifier(stop_level=2, **parameters).fit(*moons)
-    without = SVMClassifier(stop_level=2, fit_intercept=False, **parameters).fit(*moons)
+@pytest.mark.parametrize("machine", [SVMClassifier(C=5.0), ODMClassifier(lam=1e4, fit_intercept=True)], ids=str)
+def test_models_of_parts_have_no_intercept_and_the_last_one_has(moons, machine, strategy):
+    exact = clone(machine).set_params(gamma=60.0, tol=1e-6).fit(*moons)
+    tree = clone(machine).set_params(gamma=60.0, strategy=strategy, n_levels=2, random_state=0)
+    early = clone(tree).set_params(stop_level=2).fit(*moons)
+    without = clone(early).set_params(fit_intercept=False).fit(*moons)
     assert_array_equal(early.decision_function(moons[0]), without.decision_function(moons[0]))
     assert early.intercept_ == 0
-    optimum = SVMClassifier(C=5.0, gamma=60.0, tol=1e-9).fit(*moons).objective_
     found = early.certify(*moons)  # The problem has an intercept, for which the coefficients are not feasible.
-    assert found.duality_gap_ >= 1 - optimum / found.objective_ > 0
-    last, exact = SVMClassifier(**parameters).fit(*moons), SVMClassifier(C=5.0, gamma=60.0, tol=1e-6).fit(*moons)
+    assert found.duality_gap_ >= 1 - exact.objective_ / found.objective_ > 0
+    last = tree.fit(*moons)
     assert abs(last.intercept_ - exact.intercept_) < 0.02 and last.certificate_ == "global"
     assert exact.objective_ <= last.objective_ * (1 + 1e-6) <= exact.objective_ * (1 + 1.1e-3)
 

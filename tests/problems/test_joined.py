@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -33,7 +34,7 @@ def coefficients(joined, seed=2):
 @pytest.mark.parametrize("kernel", KERNELS, ids=name)
 @pytest.mark.parametrize(
     ("loss", "intercept"),
-    [(HINGE, True), (HINGE, False), (SQUARED_HINGE, True), (SQUARED_HINGE, False), (ODM, False), (ODM_A_ROW, False)],
+    list(product([HINGE, SQUARED_HINGE, ODM, ODM_A_ROW], [False, True])),
 )
 def test_objectives(loss, intercept, kernel):
     pairs = class_pairs(loss, kernel, intercept)

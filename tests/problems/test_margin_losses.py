@@ -35,9 +35,7 @@ def exact_loss(loss, margin, weight):
 @example(HingeLoss(2.0), 1e4, 0.0, 1.0, 1e-18, 0.0)  # the first that was found: an error that 1.0 - error swallows
 @example(HingeLoss(2.0), 1.0, 0.0, 0.7, 1000.0, 0.12)  # the rounding of the bound itself
 def test_rounding_of_margins_is_bounded(loss, weight, margin, intercept, error, share):
-    one_sided = not isinstance(loss, ODMLoss)
-    losses = MarginLosses(np.ones((1, 1)), np.array([weight]), loss, weight, weight, intercept=one_sided)
-    intercept = intercept if one_sided else 0.0
+    losses = MarginLosses(np.ones((1, 1)), np.array([weight]), loss, weight, weight, intercept=True)
     upper = losses.conjugate.upper[0]
     dual = np.array([[share * min(upper, 10.0)]])
     sums = losses.objective_sums(dual, np.array([[margin]]), np.array([intercept]), np.array([[error]]))

@@ -1,6 +1,7 @@
 """The exact solver against closed forms, an interior-point method and LIBLINEAR; its limits, starts and counts."""
 
 import time
+from itertools import product
 from threading import Event
 
 import numpy as np
@@ -194,7 +195,7 @@ def test_warm_starts(loss, n):
     certificate(problem, other.dual)  # asserts that the coefficients are feasible
 
 
-@pytest.mark.parametrize("loss, intercept", [*((loss, False) for loss in LOSSES), (HINGE, True)])
+@pytest.mark.parametrize("loss, intercept", [*((loss, False) for loss in LOSSES), (HINGE, True), (LOSSES[0], True)])
 def test_rows_whose_kernel_is_local_are_solved_along_neighbours(monkeypatch, loss, intercept):
     """The answer comes in the order of the question, and is the same for fewer kernel values."""
     rng = np.random.default_rng(0)
@@ -217,7 +218,9 @@ def test_rows_whose_kernel_is_local_are_solved_along_neighbours(monkeypatch, los
 
 
 @pytest.mark.slow_after(1)
-@pytest.mark.parametrize("loss, intercept", [*((loss, False) for loss in LOSSES), (SQUARED_HINGE, True)])
+@pytest.mark.parametrize(
+    "loss, intercept", [*((loss, False) for loss in LOSSES), (SQUARED_HINGE, True), (LOSSES[0], True)]
+)
 def test_a_start_that_goes_too_far_is_shrunk_to_its_best_part(loss, intercept):
     X, labels = blobs(900, n_outputs=2)
     problem = make_problem(X, labels, loss, RBF, intercept=intercept)
@@ -250,7 +253,7 @@ def test_several_outputs_are_several_problems(loss):
         assert_allclose(together.margins[q], alone.margins[0], atol=1e-2)
 
 
-@pytest.mark.parametrize("loss, intercept", [*((loss, False) for loss in LOSSES), (HINGE, True), (SQUARED_HINGE, True)])
+@pytest.mark.parametrize("loss, intercept", list(product(LOSSES, [False, True])))
 @pytest.mark.parametrize("n_outputs", [1, 3])
 @pytest.mark.parametrize("tol", [1e-2, 1e-6])
 def test_threads_do_not_change_a_bit(loss, intercept, n_outputs, tol):

@@ -56,6 +56,8 @@ def objective(problem, dual):
 SMALL_STEPS = {
     **{f"sweeps, {loss!r}": (solve_block, loss, False, 1e-9)
        for loss in (*LOSSES, ODMLoss(1e7, 0.05, 0.1), SquaredHingeLoss(1e4))},
+    **{f"primal steps, {loss!r}": (solve_block, loss, True, 1e-9)
+       for loss in (ODMLoss(256.0, 0.4, 0.2), ODMLoss(1e7, 0.05, 0.1), ODMLoss(10.0, 1.0, 0.9))},
     **{f"pairs, {loss!r}, intercept={intercept}, {dtype.__name__}": (
            partial(solve_pairs, dtype=dtype), loss, intercept, slack)
        for loss in (HINGE, SQUARED_HINGE, HingeLoss(1e3), SquaredHingeLoss(1e4))
@@ -104,6 +106,19 @@ def test_to_rounding(loss):
     assert np.abs(problem.conjugate.subgradient_distance(margins, dual)).max() < 1e-11
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_few_primal_steps_with_an_intercept_go_to_rounding(seed):
+    X, labels = blobs(80, seed)
+    problem = make_problem(X, labels, LOSSES[0], RBF, intercept=True)
+    dual, _ = solve_block(problem, np.arange(80), np.zeros((1, 80)), tolerance=0.0, max_steps=8)
+    assert_array_equal(dual, solve_block(problem, np.arange(80), np.zeros((1, 80)), tolerance=0.0, max_steps=200)[0])
+    signed = labels * dual
+    (shift,) = problem.intercepts(labels * (signed @ gram(problem)))
+    margins = labels * (signed @ gram(problem) + shift)
+    assert abs(signed.sum()) < 1e-12 * np.abs(signed).sum()
+    assert np.abs(problem.conjugate.subgradient_distance(margins, dual)).max() < 1e-11
+
+
 @pytest.mark.parametrize(
     ("curvature", "left"),
     # float32 does above a thousandth of the diagonal; float64 is needed below, where the condition
@@ -137,6 +152,15 @@ def test_arrays_that_do_not_fit_are_refused():
         solve_block_with(problem, index=np.arange(7, 11))
     with pytest.raises(ValueError, match="do not fit"):
         solve_block_with(problem, index=np.arange(3))
+
+
+def test_coefficients_of_either_sign_need_a_curvature_to_have_an_intercept():
+    ones, y, rows = np.ones(4), np.array([[1.0, -1.0, 1.0, -1.0]]), np.zeros((1, 4))
+    with pytest.raises(ValueError, match="an intercept needs a loss with curvature, or nonnegative coefficients"):
+        _core.solve_block(
+            np.eye(4), np.arange(4), np.array([-ones, 0 * ones, ones, 0 * ones, -ones, ones]), y, rows.copy(), rows,
+            rows.copy(), intercept=True, tolerance=0.1, absolute=0.0, max_steps=1, n_threads=1,
+        ).finish()  # fmt: skip
 
 
 def solve_block_with(problem, index):
@@ -235,7 +259,9 @@ def test_pair_steps_refuse_other_precisions():
 
 
 @pytest.mark.parametrize("n_threads", [1, 3])
-@pytest.mark.parametrize(("loss", "intercept"), [(ODMLoss(256.0, 0.4, 0.2), False), (HingeLoss(2.0), True)], ids=repr)
+@pytest.mark.parametrize(
+    ("loss", "intercept"), [(LOSSES[0], False), (LOSSES[0], True), (HingeLoss(2.0), True)], ids=repr
+)
 def test_problems_of_one_call_are_solved_as_alone(loss, intercept, n_threads):
     sizes = [1, 40, 7, 90]
     alone, given = [], [[] for _ in range(4)]

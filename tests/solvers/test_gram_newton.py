@@ -64,8 +64,6 @@ def test_steps_close_the_gap(kernel, lam):
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("kernel", KERNELS, ids=name)
 def test_other_solver(blocks_give_up, loss, kernel, intercept):
-    if intercept and not isinstance(loss, SquaredHingeLoss):
-        pytest.skip("the ODM has no intercept")
     X, labels = blobs(900, n_outputs=2)
     problem = make_problem(X, labels, loss, kernel, intercept=intercept)
     solution = fit(problem, tol=1e-9)
@@ -116,7 +114,7 @@ def test_judge(seed, log_lam, log_gamma, twins, squared_hinge, intercept):
     if twins:
         X[n // 2 :] = X[: n // 2]
     loss = SquaredHingeLoss(10.0**log_lam / n) if squared_hinge else ODMLoss(10.0**log_lam, 0.4, 0.2)
-    problem = make_problem(X, labels, loss, Kernel("rbf", gamma=gamma), intercept=intercept and squared_hinge)
+    problem = make_problem(X, labels, loss, Kernel("rbf", gamma=gamma), intercept=intercept)
     method = newton(problem)
     for _ in range(30):
         method.step()

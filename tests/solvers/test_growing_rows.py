@@ -26,11 +26,9 @@ def problem_of(n, loss=SQUARED_HINGE, n_outputs=1, **options):
 @pytest.mark.parametrize("n_outputs", [1, 3])
 def test_the_machine_of_all_rows(loss, n, n_outputs):
     """Of any loss, and an intercept, by another solver."""
-    problem = problem_of(n, loss, n_outputs, intercept=loss is not ODM)
+    problem = problem_of(n, loss, n_outputs, intercept=True)
     grown = solve(problem, GrowingRows(BlockCoordinateDescent()), None, Limits(tol=1e-5))
-    whole = solve(
-        problem_of(n, loss, n_outputs, intercept=loss is not ODM), BlockCoordinateDescent(), None, Limits(tol=1e-6)
-    )
+    whole = solve(problem_of(n, loss, n_outputs, intercept=True), BlockCoordinateDescent(), None, Limits(tol=1e-6))
     assert grown.status == "converged" and grown.objectives.worst_gap <= 1e-5
     np.testing.assert_allclose(grown.objectives.primal, whole.objectives.primal, rtol=2e-5)
     precise = DualProblem.of(problem, problem.kernel.in_float64())

@@ -183,7 +183,9 @@ def test_squared_hinge_of_low_rank_stays_in_its_box(seed, C):
 
 @pytest.mark.parametrize("max_iter", [1, 2, 4])
 @pytest.mark.parametrize(
-    ("loss", "intercept"), [(HINGE, False), (HINGE, True), (SquaredHingeLoss(1.0), True), (ODM, False)], ids=str
+    ("loss", "intercept"),
+    [(HINGE, False), (HINGE, True), (SquaredHingeLoss(1.0), True), (ODM, False), (ODM, True)],
+    ids=str,
 )
 def test_rounding_counts_when_the_steps_end_early(loss, intercept, max_iter):
     """What float32 has done to the objectives is bounded once, at the end, whatever ends the solve."""

@@ -111,7 +111,7 @@ def test_the_machine_is_the_one_of_the_same_rows_here(frame, rows, machine):
         clone(ODM).set_params(strategy="dc", stop_level=1, **TREE),
         clone(ODM).set_params(strategy=DivideAndConquer(prediction="bcm"), stop_level=1, **TREE),
         clone(SVM).set_params(strategy="cascade", fit_intercept=True, **TREE),
-        clone(ODM).set_params(strategy=Cascade(rounds=2), tol=1e-2, **TREE),
+        clone(ODM).set_params(strategy=Cascade(rounds=2), fit_intercept=True, tol=1e-2, **TREE),
         clone(SVM).set_params(strategy="dip", tol=1e-4, **TREE),
         clone(ODM).set_params(strategy="landmark", n_landmarks=60, class_weight="balanced", kernel="laplacian"),
         clone(LINEAR).set_params(solver=LinearNewton("conjugate_gradients"), class_weight={0: 1.0, 1: 3.0}),

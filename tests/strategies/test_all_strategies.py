@@ -35,7 +35,9 @@ def problem_of(loss, intercept=False, n=1300, n_outputs=2):
 
 
 @every_way
-@pytest.mark.parametrize(("loss", "intercept"), [(ODM, False), (HINGE, False), (HINGE, True), (SQUARED_HINGE, True)])
+@pytest.mark.parametrize(
+    ("loss", "intercept"), [(ODM, False), (ODM, True), (HINGE, False), (HINGE, True), (SQUARED_HINGE, True)]
+)
 @pytest.mark.parametrize("tol", [1e-4, 1e-6])
 def test_it_ends_at_the_optimum(way, loss, intercept, tol):
     strategy, shape, _ = WAYS[way]

@@ -1,6 +1,7 @@
 """Machines of all pairs of classes: time limits, shares of time, interruption."""
 
 import time
+from itertools import product
 from threading import Event
 from types import SimpleNamespace
 
@@ -54,7 +55,7 @@ def test_the_largest_pair_is_first(pairs, one_by_one):
     assert sizes == sorted(sizes, reverse=True) and sorted(order) == list(range(6))
 
 
-@pytest.mark.parametrize(("loss", "intercept"), [(HINGE, True), (SQUARED_HINGE, False), (ODM, False)])
+@pytest.mark.parametrize(("loss", "intercept"), [(HINGE, True), (SQUARED_HINGE, False), (ODM, False), (ODM, True)])
 def test_without_time_every_pair_has_a_machine_of_few_rows(loss, intercept):
     pairs, done = class_pairs(loss, intercept), []
     outcome = train(pairs, soon(0.0), done=done.append)
@@ -153,9 +154,7 @@ def test_a_cancelled_fit_ends_without_a_model(pairs):
 # ---- pairs as blocks ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("loss", "intercept"), [(HINGE, True), (HINGE, False), (SQUARED_HINGE, True), (SQUARED_HINGE, False), (ODM, False)]
-)
+@pytest.mark.parametrize(("loss", "intercept"), list(product([HINGE, SQUARED_HINGE, ODM], [False, True])))
 def test_blocks_are_solved_to_rounding(loss, intercept, monkeypatch):
     pairs = class_pairs(loss, intercept, [100, 3, 300, 1, 250])  # the largest pair is no block
     alone = []

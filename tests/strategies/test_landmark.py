@@ -2,6 +2,7 @@
 
 from contextlib import nullcontext
 from functools import partial
+from itertools import product
 
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ def train(problem, n_landmarks, tol=1e-9, choice="uniform", **options):
 
 
 @pytest.mark.slow_after(1)
-@pytest.mark.parametrize(("loss", "intercept"), [(ODM, False), (SQUARED_HINGE, False), (SQUARED_HINGE, True)])
+@pytest.mark.parametrize(("loss", "intercept"), list(product([ODM, SQUARED_HINGE], [False, True])))
 def test_with_all_rows_as_landmarks_it_is_exact(loss, intercept):
     X, labels = blobs(700, n_outputs=2)
     problem = make_problem(X, labels, loss, RBF, np.random.default_rng(0).uniform(0.5, 2, 700), intercept=intercept)

@@ -1,12 +1,13 @@
 """Exact solves across shards, against the exact solver in one place and float64 numpy."""
 
 import time
+from itertools import product
 from threading import Event
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from helpers import HINGE, KERNELS, ODM, SQUARED_HINGE, blobs, certificate, fit, make_problem, name, scattered
+from helpers import HINGE, KERNELS, LOSSES, ODM, SQUARED_HINGE, blobs, certificate, fit, make_problem, name, scattered
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
@@ -25,7 +26,7 @@ from dimargin.strategies.round_tasks import most_violating
 from dimargin.strategies.rounds import Rounds
 
 N = 400
-CASES = [(ODM, False), (HINGE, False), (HINGE, True), (SQUARED_HINGE, False), (SQUARED_HINGE, True)]
+CASES = list(product(LOSSES, [False, True]))
 every_case = pytest.mark.parametrize(("loss", "intercept"), CASES)
 
 

@@ -73,6 +73,11 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
     """
 
     multi_class: str
+    fit_intercept: bool
+
+    @property
+    def _has_intercept(self) -> bool:
+        return bool(self.fit_intercept)
 
     @property
     def _is_one_vs_one(self) -> bool:
@@ -81,6 +86,8 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        if not isinstance(self.fit_intercept, (bool, np.bool_)):
+            raise TypeError(f"fit_intercept must be True or False, got {self.fit_intercept!r}")
         ways = "auto", "one_vs_rest", "one_vs_one"
         if self.multi_class not in ways:
             raise ValueError(f"multi_class must be one of {', '.join(map(repr, ways))}, got {self.multi_class!r}")

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from dimargin.estimators.docstrings import documented
 from dimargin.estimators.input_checks import check_magnitude
 from dimargin.estimators.multiclass import MulticlassKernelClassifier
@@ -109,14 +107,8 @@ class SVMClassifier(MulticlassKernelClassifier):
     random_state: Any = None
     verbose: int = 0
 
-    @property
-    def _has_intercept(self) -> bool:
-        return bool(self.fit_intercept)
-
     def _loss(self) -> Loss:
         check_magnitude("C", self.C)
-        if not isinstance(self.fit_intercept, (bool, np.bool_)):
-            raise TypeError(f"fit_intercept must be True or False, got {self.fit_intercept!r}")
         if self.loss not in ("hinge", "squared_hinge"):
             raise ValueError(f"loss must be one of 'hinge', 'squared_hinge', got {self.loss!r}")
         return HingeLoss(float(self.C)) if self.loss == "hinge" else SquaredHingeLoss(float(self.C))

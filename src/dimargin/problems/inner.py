@@ -35,8 +35,8 @@ class InnerProblem(DualProblem):
     start: Floats = field(kw_only=True)  # coefficients at the start, of shape (n_outputs, n)
     start_margins: Floats = field(kw_only=True)  # their margins, by the coefficients of all rows
     start_dual: Floats = field(kw_only=True)  # dual objective of all rows, of shape (n_outputs,)
-    positive: Floats = field(kw_only=True)  # sums over the other rows of the positive class
-    negative: Floats = field(kw_only=True)  # sums over the other rows of the negative class
+    positive: Floats = field(kw_only=True)  # sums over the other rows of the positive side
+    negative: Floats = field(kw_only=True)  # sums over the other rows of the negative side
 
     @classmethod
     def within(
@@ -51,11 +51,12 @@ class InnerProblem(DualProblem):
         dual, margins : ndarray of shape (n_outputs, n)
             Coefficients and margins of these rows in the larger problem, without intercept.
         sums : pair of ndarray of shape (n_outputs,)
-            Sums of the larger problem's coefficients of positive labels and of negative ones.
+            Sums of the absolute coefficients of the larger problem on either side (`sides`).
         objective : ndarray of shape (n_outputs,)
             Dual objective of the larger problem.
         """
-        own = [np.where(problem.labels == sign, dual, 0.0).sum(axis=1) for sign in (1, -1)]
+        sides = problem.sides(dual)
+        own = [np.where(sides == sign, np.abs(dual), 0.0).sum(axis=1) for sign in (1, -1)]
         if not problem.intercept:
             own = [*sums]
         return cls(

@@ -61,9 +61,9 @@ class PiecewiseConjugate:
         """Return the six arrays as one contiguous (6, n) array for the compiled block solver."""
         return np.ascontiguousarray(self.rows)
 
-    def piece(self, dual: Floats) -> tuple[Floats, Floats]:
-        """Return slope and curvature of each coefficient's piece, the right one at the kink."""
-        right = dual >= 0
+    def piece(self, dual: Floats, left_of_kink: bool = False) -> tuple[Floats, Floats]:
+        """Return slope and curvature of each coefficient's piece, at the kink of the right or the left one."""
+        right = dual > 0 if left_of_kink else dual >= 0
         slope = np.where(right, self.slope_right, self.slope_left)
         return slope, np.where(right, self.curvature_right, self.curvature_left)
 
@@ -157,11 +157,23 @@ class Loss(ABC):
     ) -> float:
         """Return the ``b`` that minimises ``sum_i loss_i(y_i (f_i + b)) - pull b``.
 
-        One-sided losses implement this. Decision values ``f`` without intercept and labels are of
-        shape (n,); `conjugate` is that of this loss on these rows. `pull` is the slope in b of the
-        rows outside this problem.
+        Decision values ``f`` without intercept and labels are of shape (n,); `conjugate` is that of
+        this loss on these rows. `pull` is the slope in b of the rows outside this problem.
         """
         raise NotImplementedError(f"{type(self).__name__} does not support an unregularised intercept")
+
+    def kinks(self, margins: Floats, labels: Floats, weights: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return kinks, labels and weights of rows with the loss `one_sided`, whose sum is that of these rows.
+
+        As a function of the intercept, a row has a kink at every end of the margins without loss:
+        here at a margin of one. Arguments are of shape (n,); margins are without intercept.
+        """
+        return labels * (1 - margins), labels, weights
+
+    @property
+    def one_sided(self) -> Loss:
+        """Loss of the rows of `kinks`: below the kink of a positive row, and above that of a negative one."""
+        return self
 
 
 @dataclass(frozen=True)
@@ -210,6 +222,26 @@ class ODMLoss(Loss):
             lower=np.broadcast_to(-np.inf, weights.shape),
             upper=np.broadcast_to(np.inf, weights.shape),
         )
+
+    def best_intercept(
+        self, decision: Floats, labels: Floats, conjugate: PiecewiseConjugate, pull: float = 0.0
+    ) -> float:
+        """Return the zero of the piecewise linear derivative; see `Loss`."""
+        kinks, sides, stiffness = self.kinks(labels * decision, labels, 1 / conjugate.curvature_right)
+        low, high = kinks[sides > 0].max(), kinks[sides < 0].min()
+        if low <= high and not pull:  # No row has a loss between them.
+            return float(low + high) / 2
+        return _least_of_squares(kinks, sides, stiffness, pull)
+
+    def kinks(self, margins: Floats, labels: Floats, weights: Floats) -> tuple[Floats, Floats, Floats]:
+        """See `Loss`."""
+        kinks = np.concatenate([labels * (1 + side * self.theta - margins) for side in (-1, 1)])
+        return kinks, np.concatenate([labels, -labels]), np.concatenate([weights, self.upsilon * weights])
+
+    @property
+    def one_sided(self) -> Loss:
+        """See `Loss`."""
+        return SquaredHingeLoss(1.0)
 
 
 @dataclass(frozen=True)
@@ -295,19 +327,7 @@ class SquaredHingeLoss(OneSidedLoss):
         self, decision: Floats, labels: Floats, conjugate: PiecewiseConjugate, pull: float = 0.0
     ) -> float:
         """Return the zero of the piecewise linear derivative; see `Loss`."""
-        kinks, stiffness = labels - decision, 1 / conjugate.curvature_right
-        order = np.argsort(kinks)
-        t, k = kinks[order], stiffness[order]
-        # Positive rows below their kink, and negative ones above, add k_i (b - t_i) to the slope.
-        positive = labels[order] > 0
-        acts_below = np.where(positive, k, 0.0)
-        acts_above = np.where(positive, 0.0, k)
-        weight = np.cumsum(acts_above) + acts_below.sum() - np.cumsum(acts_below)
-        moment = pull + np.cumsum(acts_above * t) + (acts_below @ t) - np.cumsum(acts_below * t)
-        at = int(np.searchsorted(weight * t - moment, 0.0))  # The derivative passes zero here.
-        before = (acts_below.sum(), pull + acts_below @ t) if at == 0 else (weight[at - 1], moment[at - 1])
-        # If there is only one class, the loss vanishes at its last kink.
-        return float(before[1] / before[0] if before[0] > ROUNDING_OF_WEIGHTS * k.sum() else t[min(at, len(t) - 1)])
+        return _least_of_squares(labels - decision, labels, 1 / conjugate.curvature_right, pull)
 
 
 @dataclass(frozen=True)
@@ -323,3 +343,19 @@ class HardMarginLoss(SquaredHingeLoss):
     def value(self, margins: Floats, weights: Floats, mass: float, total: float) -> Floats:
         """See `Loss`."""
         return np.where(margins >= 1, 0.0, np.inf)
+
+
+def _least_of_squares(kinks: Floats, labels: Floats, stiffness: Floats, pull: float = 0.0) -> float:
+    """Return the b at which ``1/2 sum_i k_i (y_i (t_i - b))_+^2 - pull b`` is least, for kinks t and stiffness k."""
+    order = np.argsort(kinks)
+    t, k = kinks[order], stiffness[order]
+    # Positive rows below their kink, and negative ones above, add k_i (b - t_i) to the slope.
+    positive = labels[order] > 0
+    acts_below = np.where(positive, k, 0.0)
+    acts_above = np.where(positive, 0.0, k)
+    weight = np.cumsum(acts_above) + acts_below.sum() - np.cumsum(acts_below)
+    moment = pull + np.cumsum(acts_above * t) + (acts_below @ t) - np.cumsum(acts_below * t)
+    at = int(np.searchsorted(weight * t - moment, 0.0))  # The derivative passes zero here.
+    before = (acts_below.sum(), pull + acts_below @ t) if at == 0 else (weight[at - 1], moment[at - 1])
+    # If there is only one class, the loss vanishes at its last kink.
+    return float(before[1] / before[0] if before[0] > ROUNDING_OF_WEIGHTS * k.sum() else t[min(at, len(t) - 1)])

@@ -65,26 +65,33 @@ class MarginLosses:
         """Return coefficients near `dual` in the box and, with an intercept, ``sum_i y_i g_i = 0``.
 
         If the sum is nearly zero, few coefficients change to make it zero up to rounding; otherwise
-        all coefficients of the heavier class shrink first.
+        all coefficients of the heavier side (`sides`) shrink first.
         """
         dual = np.clip(dual, self.conjugate.lower, self.conjugate.upper)
         if not self.intercept:
             return dual
         sums, sizes = (dual * self.labels).sum(axis=1), np.abs(dual).sum(axis=1)
         for q in np.flatnonzero(np.abs(sums) > 1e-6 * sizes):
-            heavier = self.labels[q] == np.sign(sums[q])
-            dual[q, heavier] *= dual[q, ~heavier].sum() / dual[q, heavier].sum()
+            heavier = self.sides(dual)[q] == np.sign(sums[q])
+            dual[q, heavier] *= np.abs(dual[q, ~heavier]).sum() / np.abs(dual[q, heavier]).sum()
         sums = (dual * self.labels).sum(axis=1)
         for q in np.flatnonzero(np.abs(sums) > BALANCED * sizes):
             self._balance(dual[q], self.labels[q], float(sums[q]))
         return dual
+
+    def sides(self, dual: Floats) -> Floats:
+        """Return the signs of the signed coefficients ``y g``, of zeros the labels.
+
+        These are the labels unless a loss has coefficients below zero.
+        """
+        return np.where(dual < 0, -self.labels, self.labels)
 
     def _balance(self, dual: Floats, labels: Floats, excess: float) -> None:
         """Remove an excess of the signed sum in place: few coefficients change, free ones first."""
         lower, upper = (np.broadcast_to(bound, dual.shape) for bound in (self.conjugate.lower, self.conjugate.upper))
         falls = labels * excess > 0
         room = np.where(falls, dual - lower, upper - dual)
-        inside = np.minimum(dual - lower, upper - dual)
+        inside = np.minimum(np.minimum(dual - lower, upper - dual), np.abs(dual))  # No coefficient leaves zero first.
         for i in np.lexsort((-room, -inside)):
             step = min(abs(excess), room[i])
             moved = dual[i] - step if falls[i] else dual[i] + step
@@ -124,14 +131,15 @@ class MarginLosses:
         its score would fix the intercept, which may be anywhere in an interval if all are bound.
         """
         conjugate, positive = self.conjugate, self.labels > 0
-        scores = -self.labels * (margins + conjugate.slope_right + conjugate.curvature_right * dual)
         lower, upper = (
             bound + side * 2.0**-40 * np.where(np.isfinite(bound), np.abs(bound), 0.0)
             for bound, side in ((conjugate.lower, 1), (conjugate.upper, -1))
         )
         may_grow, may_shrink = dual < upper, dual > lower
-        rising = np.where(np.where(positive, may_grow, may_shrink), scores, -np.inf)
-        return rising, np.where(np.where(positive, may_shrink, may_grow), scores, np.inf)
+        pieces = [conjugate.piece(dual, left_of_kink) for left_of_kink in (False, True)]
+        grow, shrink = (-self.labels * (margins + slope + curvature * dual) for slope, curvature in pieces)
+        rising = np.where(np.where(positive, may_grow, may_shrink), np.where(positive, grow, shrink), -np.inf)
+        return rising, np.where(np.where(positive, may_shrink, may_grow), np.where(positive, shrink, grow), np.inf)
 
     def shifted(self, margins: Floats, intercepts: Floats) -> Floats:
         """Return the margins with intercepts."""
@@ -187,10 +195,10 @@ class MarginLosses:
         if not self.intercept:
             yield from [nothing] * 4
             return
-        slopes = dual * np.abs(margins + conjugate.slopes(dual))
-        for own in (dual, slopes):
+        sizes, sides = np.abs(dual), self.sides(dual)
+        for own in (sizes, sizes * np.abs(margins + conjugate.slopes(dual))):
             for sign in (1, -1):
-                yield own * (self.labels == sign)
+                yield own * (sides == sign)
 
 
 def _interval_ends(margins: Floats, reach: Floats) -> tuple[Floats, Floats]:

@@ -114,9 +114,9 @@ class ObjectiveSums(NamedTuple):
     gap: Floats  # sum of `MarginLosses.gaps`; infinite if a coefficient is outside its box
     gap_rounding: Floats  # bound of the rounding of the gap
     dual_rounding: Floats  # bound of the rounding of the dual objective
-    positive: Floats  # ``sum_i g_i`` of the positive class, with an intercept
-    negative: Floats  # ``sum_i g_i`` of the negative class, with an intercept
-    # ``sum_i g_i |m_i + phi_i'(g_i)|`` per class: the dual's first-order loss if the class shrinks.
+    positive: Floats  # ``sum_i |g_i|`` of the positive side (`MarginLosses.sides`), with an intercept
+    negative: Floats  # ``sum_i |g_i|`` of the negative side, with an intercept
+    # ``sum_i |g_i| |m_i + phi_i'(g_i)|`` per side: the dual's first-order loss if the side shrinks.
     positive_slopes: Floats
     negative_slopes: Floats
 
@@ -124,10 +124,10 @@ class ObjectiveSums(NamedTuple):
         """Return the objectives with these intercepts.
 
         If ``sum_i y_i g_i = d`` is not zero, the certified coefficients are those with the heavier
-        class shrunk by the factor ``1 - s`` that makes the sum zero. This takes ``|b d|`` from the
+        side shrunk by the factor ``1 - s`` that makes the sum zero. This takes ``|b d|`` from the
         first sum of the gap. From the dual objective it takes at most
-        ``s sum_i g_i |m_i + phi_i'(g_i)|`` over that class, plus ``s^2 / 2`` times the square of
-        `reach`, a bound of ``|sum_i g_i phi(x_i)|`` over a class.
+        ``s sum_i |g_i| |m_i + phi_i'(g_i)|`` over that side, plus ``s^2 / 2`` times the square of
+        `reach`, a bound of ``|sum_i g_i phi(x_i)|`` over a side.
         """
         rounding = np.maximum(self.gap_rounding, self.dual_rounding)
         excess = np.abs(self.positive - self.negative)

@@ -1,8 +1,9 @@
 """Block coordinate descent on the single-variable dual: the exact solver, for every loss.
 
 A block of rows is solved (nearly) exactly by the compiled core on its Gram matrix, by sweeps of
-coordinate steps and Newton steps on the free coefficients (docs/algorithms.md#newton-steps), or by
-second-order pair steps for losses with nonnegative coefficients. Then one fused product updates the
+coordinate steps and Newton steps on the free coefficients, by Newton steps on its primal with an
+intercept (docs/algorithms.md#newton-steps), or by second-order pair steps for losses with
+nonnegative coefficients. Then one fused product updates the
 margins of *all* rows without storing the kernel: memory is O(n d). The module `blocks` chooses the
 next rows, `precision` the precision of kernel values. If the next block is known, one thread solves
 it while the others update the margins. For a local kernel rows are ordered along their neighbours,

@@ -43,8 +43,9 @@ class BlockSolver:
             values = kernel.values(block, block) if rows is None else rows.among(block)
             begun = _core.solve_pairs(values, *arguments, 0.1, rounding, 30, threads)
         else:
-            tolerance, max_sweeps = (0.0, 200) if self.is_one_block else (0.1, 2)
-            begun = _core.solve_block(kernel.block(block, block), *arguments, tolerance, 0.0, max_sweeps, threads)
+            steps = 20 if problem.intercept else 2  # Those with an intercept are Newton steps to the optimum.
+            tolerance, max_steps = (0.0, 200) if self.is_one_block else (0.1, steps)
+            begun = _core.solve_block(kernel.block(block, block), *arguments, tolerance, 0.0, max_steps, threads)
         return BlockSolve(block, dual, change, begun)
 
     def finish(self, solve: BlockSolve, iterate: Iterate) -> tuple[Indices, Floats]:

@@ -58,7 +58,7 @@ class ODMClassifier(MarginEstimator, machine=machines.ODMClassifier):
     weightCol, idCol : str, optional
         Columns of the rows' weights, and of their keys, by which rows are sampled and assigned to
         shards instead of by their content.
-    lam, upsilon, theta, kernel, gamma, degree, coef0, strategy, ... :
+    lam, upsilon, theta, fitIntercept, kernel, gamma, degree, coef0, strategy, ... :
         The parameters of `dimargin.ODMClassifier` in pyspark.ml's spelling (``nLevels``,
         ``maxIter``), `random_state` as ``seed``; ``explainParams()`` lists them with their
         defaults. `kernel` must be a name.

@@ -1,11 +1,12 @@
 """Evaluation of the whole problem at given support vectors: margins, intercept and gap, across shards.
 
 The support vectors are sent to every shard, in float64, and sums are returned. With an intercept b
-the primal is minimised over it. Losses that allow an intercept are one-sided and in proportion to a
-row's weight. A positive row has a loss where ``b < t_i``, a negative one where ``b > t_i``, with
-``t_i = y_i - f_i`` and a slope that is constant or linear in ``b - t_i``. So for every b outside an
-interval, only the number and the mean of the ``t_i`` of a class in it are needed: shards send sums
-over narrow intervals, and then over narrower ones around the best b.
+the primal is minimised over it. Losses that allow an intercept are one-sided, or the sum of two
+that are (`Loss.kinks`), and in proportion to a row's weight. A positive row has a loss where
+``b < t_i``, a negative one where ``b > t_i``, with a kink t_i and a slope that is constant or
+linear in ``b - t_i``. So for every b outside an interval, only the number and the mean of the
+``t_i`` of a class in it are needed: shards send sums over narrow intervals, and then over narrower
+ones around the best b.
 """
 
 from __future__ import annotations
@@ -38,11 +39,10 @@ class Evaluation:
     evaluations: int
     max_values_at_once: ClassVar[int] = 10**8  # Cancellation is checked after every so many kernel values.
 
-    @property
-    def kinks(self) -> Floats:
-        """Intercepts at which the losses of rows become zero, of shape (n_outputs, n)."""
-        kinks: Floats = self.losses.labels * (1 - self.margins)
-        return kinks
+    def kinks(self) -> list[tuple[Floats, Floats, Floats]]:
+        """Return the rows of `Loss.kinks` for every output."""
+        losses = self.losses
+        return [losses.loss.kinks(*rows, losses.weights) for rows in zip(self.margins, losses.labels, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -120,15 +120,16 @@ def _best_intercepts(evaluated: Shards[Evaluation], facts: Facts) -> Floats:
 
 
 def _kink_range(evaluated: Evaluation, _: None) -> tuple[Floats, Floats]:
-    return evaluated.kinks.min(axis=1), evaluated.kinks.max(axis=1)
+    kinks = np.array([kinks for kinks, _, _ in evaluated.kinks()])
+    return kinks.min(axis=1), kinks.max(axis=1)
 
 
 def _binned(evaluated: Evaluation, value: tuple[Floats, Floats]) -> Sums:
     """Return weights and moments of rows by class and interval, of shape (n_outputs, 2, n_intervals + 2)."""
-    n_intervals, weights = InterceptSearch.n_intervals, evaluated.losses.weights
+    n_intervals = InterceptSearch.n_intervals
     size = n_intervals + 2
     sums: list[list[Floats]] = [[], []]
-    for kinks, labels, low, width in zip(evaluated.kinks, evaluated.losses.labels, *value, strict=True):
+    for (kinks, labels, weights), low, width in zip(evaluated.kinks(), *value, strict=True):
         interval = np.clip(np.floor((kinks - low) / (width or 1.0)), -1, n_intervals).astype(np.int64) + 1
         bins = interval + size * (labels > 0)
         for own, terms in zip(sums, (weights, weights * kinks), strict=True):
@@ -138,7 +139,7 @@ def _binned(evaluated: Evaluation, value: tuple[Floats, Floats]) -> Sums:
 
 def _best_of_means(weights: Floats, moments: Floats, facts: Facts) -> float:
     """Return the best intercept if all rows of a class in an interval are replaced by one row at their mean."""
-    rows = np.nonzero(weights)
+    rows, loss = np.nonzero(weights), facts.loss.one_sided
     labels, own = np.where(rows[0] > 0, 1.0, -1.0), np.asarray(weights[rows])
-    conjugate = facts.loss.conjugate(own, facts.total, facts.total)
-    return facts.loss.best_intercept(labels - moments[rows] / own, labels, conjugate)
+    conjugate = loss.conjugate(own, facts.total, facts.total)
+    return loss.best_intercept(labels - moments[rows] / own, labels, conjugate)

@@ -313,6 +313,9 @@ def test_strategies_and_losses_of_a_grid():
     grid = {"loss": ["hinge", "squared_hinge"], "fit_intercept": [False, True], "C": [1.0, 10.0], "gamma": ["scale"]}
     search = dm.ODMClassifierCV(dm.SVMClassifier(), grid, min_rows=100, random_state=0).fit(X, Y)
     assert search.best_score_ > 0.9 and len(search.cv_results_["params"]) >= 8
+    grid = {"fit_intercept": [False, True], "lam": [1e3, 1e5], "gamma": ["scale"]}
+    own = dm.ODMClassifierCV(param_grid=grid, min_rows=100, random_state=0).fit(X, Y)
+    assert (own.best_estimator_.intercept_ != 0) == own.best_params_["fit_intercept"]
     landmark = dm.SVMClassifier(strategy="landmark", n_landmarks=40, loss="squared_hinge", fit_intercept=True)
     found = dm.ODMClassifierCV(landmark, SVM_GRID, min_rows=100, random_state=0).fit(X, Y)
     assert found.certificate_ == "landmark" and found.score(X, Y) > 0.9
