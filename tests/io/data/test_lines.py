@@ -73,6 +73,7 @@ def test_what_is_ordinary_is_read_however_well_it_is_compressed(written):
 
 
 @pytest.mark.slow
+@pytest.mark.nightly_after(2)
 @needs_proc
 @pytest.mark.parametrize("name", ["bomb.svm.gz", "bomb.csv.gz", "bomb.svm.bz2", "bomb.csv.xz"])
 @pytest.mark.parametrize("read", ["read_data(sys.argv[0])", "GrowingFile(sys.argv[0]).read()"])
