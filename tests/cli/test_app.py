@@ -28,6 +28,7 @@ PARAMETERS = {
     "upsilon": ("0.25", 0.25),
     "theta": ("0.125", 0.125),
     "multi_class": ("one_vs_rest", "one_vs_rest"),
+    "pair_scores": ("votes", "votes"),
     "strategy": ("diodm", "diodm"),
     "branching": ("2", 2),
     "n_levels": ("1", 1),

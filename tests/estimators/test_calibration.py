@@ -10,7 +10,7 @@ import scipy.sparse as sp
 import sklearn
 from numpy.testing import assert_array_equal
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.datasets import load_svmlight_file, make_classification
+from sklearn.datasets import load_digits, load_svmlight_file, make_classification
 from sklearn.metrics import log_loss
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import StratifiedKFold, train_test_split
@@ -21,6 +21,7 @@ from dimargin import ODMClassifier, SVMClassifier
 from dimargin.estimators import calibration
 from dimargin.estimators.calibration import CalibrationRows, check_method
 from dimargin.estimators.fit_progress import Monitor
+from dimargin.problems.one_vs_one import PAIR_SCORES
 
 HAS_TEMPERATURE = tuple(map(int, sklearn.__version__.split(".")[:2])) >= (1, 8)
 METHODS = ["sigmoid", "isotonic", *(["temperature"] if HAS_TEMPERATURE else [])]
@@ -146,6 +147,15 @@ def test_an_interruption_ends_the_folds():
     assert ended == [0, 1] and len(machine.limits) == 3
 
 
+def test_probabilities_of_several_classes_are_better_than_on_votes():
+    """Votes jump, so that they tell less about rows near the border of two classes."""
+    X, y = load_digits(return_X_y=True)
+    X, X_test, y, y_test = train_test_split(X / 16, y, stratify=y, random_state=0)
+    model, votes = (CalibratedClassifierCV(SVMClassifier(pair_scores=rule), ensemble=False) for rule in PAIR_SCORES)
+    losses = [log_loss(y_test, one.fit(X, y).predict_proba(X_test)) for one in (model, votes)]
+    assert losses[0] < 0.8 * losses[1]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["svmguide1", "phishing", "cod-rna", "ijcnn1", "usps"])
 def test_the_log_loss_is_that_of_svc(name, data_folder):
@@ -155,7 +165,8 @@ def test_the_log_loss_is_that_of_svc(name, data_folder):
     X, X_test, y, y_test = train_test_split(X, y, train_size=1500, test_size=1500, stratify=y, random_state=0)
     y, y_test = (np.searchsorted(np.unique(y), given) for given in (y, y_test))
     for method in METHODS:
-        model = calibrated(SVMClassifier(tol=1e-5, random_state=0).fit(X, y), X, y, method)
+        machine = SVMClassifier(pair_scores="votes", tol=1e-5, random_state=0).fit(X, y)
+        model = calibrated(machine, X, y, method)
         theirs = reference(SVC(tol=1e-5), method).fit(X, y)
         ours, other = (log_loss(y_test, one.predict_proba(X_test)) for one in (model, theirs))
         assert ours == pytest.approx(other, rel=0.01), method

@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 import dimargin as dm
-from dimargin.problems.one_vs_one import pair_numbers, votes_of
+from dimargin.problems.one_vs_one import pair_numbers, smallest_of
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 7)) + 0.2
@@ -38,7 +38,7 @@ def decision_values(machine, products):
     """Decision values that follow from products with the coefficients, of shape (n_outputs, n_rows)."""
     n_classes = len(machine.classes_)
     is_paired = len(machine.dual_coef_) < n_classes and n_classes > 2
-    return votes_of(products, pair_numbers(n_classes)) if is_paired else products.T
+    return smallest_of(products, pair_numbers(n_classes)) if is_paired else products.T
 
 
 @pytest.mark.slow_after(1)

@@ -38,7 +38,7 @@ def rows(n=400, n_classes=4, seed=0):
 
 
 def paired(machine, **parameters):
-    return clone(machine).set_params(multi_class="one_vs_one", **parameters)
+    return clone(machine).set_params(multi_class="one_vs_one", pair_scores="votes", **parameters)
 
 
 @pytest.mark.parametrize("name", MACHINES)

@@ -8,7 +8,7 @@ from sklearn.datasets import make_blobs
 from sklearn.svm import SVC
 from sklearn.utils.multiclass import _ovr_decision_function
 
-from dimargin.problems.one_vs_one import pair_numbers, pairs_of, slots_of, votes_of
+from dimargin.problems.one_vs_one import pair_numbers, pairs_of, slots_of, smallest_of, votes_of
 
 
 @pytest.mark.parametrize("n_classes", [3, 5])
@@ -31,6 +31,19 @@ def test_every_coefficient_belongs_to_one_pair():
         for c, slot in zip(pair, slots, strict=True):
             taken[slot, rows[c]] += 1
     assert (taken == 1).all()
+
+
+@pytest.mark.parametrize("n_classes", [3, 5])
+def test_the_smallest_value_of_a_class_against_another_one(n_classes):
+    values = np.random.default_rng(0).normal(size=(n_classes * (n_classes - 1) // 2, 50))
+    against = np.full((50, n_classes, n_classes), np.inf)
+    for (a, b), found in zip(combinations(range(n_classes), 2), values, strict=True):
+        against[:, a, b], against[:, b, a] = -found, found
+    scores = smallest_of(values, pair_numbers(n_classes))
+    np.testing.assert_array_equal(scores, against.min(axis=2))
+    votes = votes_of(values, pair_numbers(n_classes))
+    wins = (scores > 0).any(axis=1)
+    assert 0 < wins.mean() < 1 and (votes.argmax(axis=1) == scores.argmax(axis=1))[wins].all()
 
 
 @pytest.mark.parametrize("n_classes", [3, 4, 30])

@@ -25,7 +25,7 @@ DOCS = Path(__file__).parents[2] / "docs" / "spark.md"
 def test_every_parameter_of_the_scikit_learn_class_is_a_param_with_its_default(estimator):
     own = inspect.signature(estimator.machine).parameters
     expected = {name: parameter.default for name, parameter in own.items()}
-    for name in ("n_jobs", "verbose", "warm_start", "multi_class"):
+    for name in ("n_jobs", "verbose", "warm_start", "multi_class", "pair_scores"):
         expected.pop(name, None)
     made = estimator()
     assert len({param.name for param in made.params} - COLUMNS - {"checkpointDir"}) == len(expected)
@@ -66,7 +66,8 @@ def test_the_prototype_has_the_values_of_the_params():
 
 
 def test_one_vs_one_is_not_among_them():
-    assert not ODMClassifier().hasParam("multiClass") and not SVMClassifier().hasParam("multiClass")
+    for made in (ODMClassifier(), SVMClassifier()):
+        assert not made.hasParam("multiClass") and not made.hasParam("pairScores")
 
 
 @pytest.mark.parametrize(
@@ -164,7 +165,7 @@ def test_the_documentation_lists_every_param_with_its_defaults():
     expected = {}
     for column, estimator in enumerate(ESTIMATORS):
         for name, parameter in inspect.signature(estimator.machine).parameters.items():
-            if name not in ("n_jobs", "verbose", "warm_start", "multi_class"):
+            if name not in ("n_jobs", "verbose", "warm_start", "multi_class", "pair_scores"):
                 default = parameter.default
                 param = "seed" if name == "random_state" else re.sub("_(.)", lambda m: m[1].upper(), name)
                 expected.setdefault(param, [name, "", "", ""])[column + 1] = repr(default).replace("'", '"')

@@ -261,8 +261,7 @@ class MarginClassifier(PlainNumbers, CertificateDiagram, CallbackSupportMixin, C
         -------
         ndarray of shape (n_samples,) for two classes, else (n_samples, n_classes)
             Positive values mean ``classes_[1]``. With more classes, a column is one class against
-            the rest; of a machine for every pair of classes, it holds the votes for a class, plus
-            less than one half for the sum of its values, as in `OneVsOneClassifier`.
+            the rest; of a machine for every pair of classes, see the parameter `pair_scores`.
         """
         return self._decision_values(X)
 

@@ -20,7 +20,7 @@ from dimargin.estimators.training_data import Origin, TrainingData
 from dimargin.kernels.user import Transform, kernel_matrix
 from dimargin.problems.class_pairs import ClassPairs
 from dimargin.problems.objectives import Objectives
-from dimargin.problems.one_vs_one import pair_numbers, sums_of_pairs, votes_of
+from dimargin.problems.one_vs_one import PAIR_SCORES, pair_numbers, sums_of_pairs
 from dimargin.problems.solution import SolveResult
 from dimargin.shards.local_engine import LocalEngine
 from dimargin.solvers import Limits
@@ -41,6 +41,12 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
         pair exactly (`strategy` "auto" or "exact"); with `lam`, the mean loss of a pair is over its
         rows, and "balanced" class weights are computed from all rows. "auto" is "one_vs_one" if
         pairs have at most 100,000 rows and the strategy is exact, else "one_vs_rest".
+    pair_scores : {"smallest", "votes"}, default="smallest"
+        With one against one, the decision value of a class: its smallest value against another
+        class, or the number of classes it wins against plus less than half for the sum of its
+        values, as in SVC. Votes jump from one whole number to the next, so that probabilities
+        calibrated on them are worse (docs/probabilities.md). The predicted class differs only where
+        no class wins against all others.
 
     Attributes
     ----------
@@ -73,6 +79,7 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
     """
 
     multi_class: str
+    pair_scores: str
     fit_intercept: bool
 
     @property
@@ -89,6 +96,9 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
         if not isinstance(self.fit_intercept, (bool, np.bool_)):
             raise TypeError(f"fit_intercept must be True or False, got {self.fit_intercept!r}")
         ways = "auto", "one_vs_rest", "one_vs_one"
+        if self.pair_scores not in PAIR_SCORES:
+            rules = " or ".join(map(repr, PAIR_SCORES))
+            raise ValueError(f"pair_scores must be {rules}, got {self.pair_scores!r}")
         if self.multi_class not in ways:
             raise ValueError(f"multi_class must be one of {', '.join(map(repr, ways))}, got {self.multi_class!r}")
         if self.multi_class != "one_vs_one":
@@ -209,11 +219,12 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
             return super()._decision_values(X)
         n_rows, batches = self._batches(X)
         values, numbers = np.empty((n_rows, len(self.classes_))), pair_numbers(len(self.classes_))
+        scores = PAIR_SCORES[self.pair_scores]
         for batch, part in batches:
             of_batch = values[batch]
             # A piece has 16 MiB of decision values of pairs, but at least 32 rows.
             for piece in gen_batches(part.shape[0], max(32, 2**21 // len(self.intercept_))):
-                of_batch[piece] = votes_of(self._values_of_batch(part[piece]), numbers)
+                of_batch[piece] = scores(self._values_of_batch(part[piece]), numbers)
         return values
 
     def _values(self, part: Any) -> Floats:

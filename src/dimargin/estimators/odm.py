@@ -55,7 +55,7 @@ class ODMClassifier(MulticlassKernelClassifier):
         on twenty data sets was 92.86% without one and 92.84% with one. With ``kernel="linear"``,
         whose boundaries go through the origin without one, it was 86.78% and 88.04% on six of them
         (docs/defaults.md).
-    %(multi_class)s
+    %(multi_class, pair_scores)s
     %(strategy, branching, n_levels, n_landmarks, stop_level, tol, max_iter, max_time, class_weight, warm_start)s
     memory_limit : int or None, default=None
         Bytes that the fit may use besides the data; too few raise a MemoryError at the start.
@@ -104,6 +104,7 @@ class ODMClassifier(MulticlassKernelClassifier):
     theta: float = 0.3
     fit_intercept: bool = False
     multi_class: str = "auto"
+    pair_scores: str = "smallest"
     strategy: str | Strategy = "auto"
     branching: int = 4
     n_levels: int | None = None

@@ -42,7 +42,7 @@ class SVMClassifier(MulticlassKernelClassifier):
         level 0: far from all support vectors, only the intercept determines the prediction, which
         cost such models up to six percentage points of accuracy (docs/guide/trees.md).
     %(kernel, gamma, degree, coef0)s
-    %(multi_class)s
+    %(multi_class, pair_scores)s
     %(strategy, branching, n_levels, n_landmarks, stop_level, tol, max_iter, max_time, class_weight, warm_start)s
     memory_limit : int or None, default=None
         Bytes that the fit may use besides the data; too few raise a MemoryError at the start.
@@ -92,6 +92,7 @@ class SVMClassifier(MulticlassKernelClassifier):
     degree: int = 3
     coef0: float = 0.0
     multi_class: str = "auto"
+    pair_scores: str = "smallest"
     strategy: str | Strategy = "auto"
     branching: int = 4
     n_levels: int | None = None

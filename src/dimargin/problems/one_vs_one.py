@@ -74,6 +74,25 @@ def sums_of_pairs(
     return found
 
 
+def smallest_of(values: Floats, numbers: Indices) -> Floats:
+    """Return the smallest decision value of each class against another one.
+
+    It is positive for the class that wins against all others, if there is one, and changes
+    continuously with the values. Parameters and shape are those of `votes_of`.
+
+    Examples
+    --------
+    >>> smallest_of(np.array([[1.0], [-1.0], [2.0]]), pair_numbers(3))
+    array([[-1., -2., -1.]])
+    """
+    smallest = np.empty((values.shape[1], len(numbers)))
+    for c, own in enumerate(numbers):
+        # A class is the second, positive one of its first c pairs.
+        before = values[own[:c]].min(axis=0, initial=np.inf)
+        smallest[:, c] = np.minimum(before, -values[own[c:]].max(axis=0, initial=-np.inf))
+    return smallest
+
+
 def votes_of(values: Floats, numbers: Indices) -> Floats:
     """Return the votes for each class, plus less than half for the sum of its values.
 
@@ -100,3 +119,7 @@ def votes_of(values: Floats, numbers: Indices) -> Floats:
         sums = np.add.accumulate(towards, out=towards)[-1]  # Unlike sum, it always adds one by one.
         votes[:, c] = wins + sums / (3 * (np.abs(sums) + 1))
     return votes
+
+
+PAIR_SCORES: dict[str, Callable[[Floats, Indices], Floats]] = {"smallest": smallest_of, "votes": votes_of}
+"""Rules by which the decision values of pairs give one for each class."""

@@ -36,7 +36,8 @@ def spark_name(name: str) -> str:
 def parameters(machine: type[MarginClassifier]) -> dict[str, inspect.Parameter]:
     """Return the parameters of the constructor that are Params, by their names in the constructor."""
     own = inspect.signature(machine).parameters
-    excluded = {"n_jobs", "verbose", "warm_start", "multi_class"}  # Spark has its own settings for these, or none.
+    excluded = {"n_jobs", "verbose", "warm_start", "multi_class", "pair_scores"}
+    # Spark has its own settings for these, or none.
     return {name: parameter for name, parameter in own.items() if name not in excluded}
 
 

@@ -114,7 +114,7 @@ def test_one_vs_one_of_scikit_learn_has_a_form(tmp_path, machine):
 )
 def test_pairs_of_one_machine_have_a_form(tmp_path, machine):
     X, y = rows(4)
-    machine.set_params(multi_class="one_vs_one").fit(X, np.array([5, -2, 9, 0])[y])
+    machine.set_params(multi_class="one_vs_one", pair_scores="votes").fit(X, np.array([5, -2, 9, 0])[y])
     dm.to_libsvm(machine, tmp_path / "m")
     labels, values = official(tmp_path / "m", X)
     expected = OneVsOneClassifier(machine).fit(X, np.array([5, -2, 9, 0])[y])

@@ -14,8 +14,9 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
 from safetensors.numpy import save as to_safetensors
-from sklearn.datasets import make_moons
+from sklearn.datasets import make_blobs, make_moons
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
@@ -327,3 +328,14 @@ def test_a_scaler_of_a_newer_scikit_learn_loads_where_what_is_new_is_switched_of
         return
     with pytest.raises(ModelFileError, match=r"MinMaxScaler has sharpen=True, which scikit-learn .* does not know"):
         dm.load(path)
+
+
+def test_pairs_of_classes_saved_without_a_rule_count_votes(tmp_path):
+    """Votes were the only rule before `pair_scores` came."""
+    X, y = make_blobs(90, centers=[[0, 0], [1, 0], [0, 1]], random_state=0)
+    machine, path = dm.SVMClassifier(pair_scores="votes").fit(X, y), tmp_path / "m"
+    dm.save(machine, path)
+    header, arrays = model_format.read_raw(path)
+    del header["steps"][0]["parameters"]["pair_scores"]
+    path.write_bytes(model_format.file_content(header, arrays))
+    assert_array_equal(dm.load(path).decision_function(X), machine.decision_function(X))

@@ -29,7 +29,7 @@ from dimargin.problems.class_pairs import ClassPairs
 from dimargin.problems.dual import DualProblem
 from dimargin.problems.losses import Loss, ODMLoss
 from dimargin.problems.margin_losses import MarginLosses
-from dimargin.problems.one_vs_one import pair_numbers, sums_of_pairs, votes_of
+from dimargin.problems.one_vs_one import PAIR_SCORES, pair_numbers, sums_of_pairs
 from dimargin.problems.one_vs_rest import codes_of
 from dimargin.shards.local_engine import LocalEngine
 from dimargin.solvers import ExactSolver, Limits, LinearFeatures, Newton, Shard, solve
@@ -174,8 +174,9 @@ class ExactTrainer(Trainer):
 class PairTrainer(Trainer):
     """Trainer of a machine for each pair of classes, without warm starts."""
 
-    def __init__(self, sample: Sample, transform: Transform, intercept: bool) -> None:
+    def __init__(self, sample: Sample, transform: Transform, intercept: bool, pair_scores: str = "smallest") -> None:
         self._sample, self._intercept, training = sample, intercept, sample.training
+        self._scores = PAIR_SCORES[pair_scores]
         self._present, codes = np.unique(training.y, return_inverse=True)  # A class of few rows may be absent.
         self._order = np.argsort(codes, kind="stable")
         self._bounds = np.searchsorted(codes[self._order], np.arange(len(self._present) + 1))
@@ -183,7 +184,7 @@ class PairTrainer(Trainer):
         self._test_kernel = kernel_matrix(transform, sample.rows, queries=sample.queries)
 
     def values(self, loss: Loss, limits: Limits) -> Floats:
-        """See `Trainer.values`; the values are votes."""
+        """See `Trainer.values`; the values are those of classes."""
         found = np.full((len(self._sample.data.classes), len(self._sample.test)), -1.0)
         if len(self._present) < 2:
             found[self._present] = 1.0
@@ -199,7 +200,7 @@ class PairTrainer(Trainer):
             lambda rows, factors: self._test_kernel.multiply(self._order[rows], factors),
         )  # fmt: skip
         values += result.objectives.intercept[:, None]
-        found[self._present] = votes_of(values, pair_numbers(len(self._present))).T
+        found[self._present] = self._scores(values, pair_numbers(len(self._present))).T
         self.evaluations += result.kernel_evaluations + self._test_kernel.evaluations - before
         return found
 

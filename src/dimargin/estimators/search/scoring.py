@@ -194,7 +194,7 @@ class Search:
         machine.gamma = gamma_value(machine.gamma, self.data.X, sample.data.weights, self.data.columns)
         transform = row_transform_of(machine, sample.rows, sample.training.weights)
         if plan.one_vs_one:
-            return PairTrainer(sample, transform, intercept)
+            return PairTrainer(sample, transform, intercept, machine.pair_scores)
         if isinstance(plan.strategy, Landmark):
             n_landmarks = machine.n_landmarks or Landmark.max_landmarks
             if sample.rows.shape[0] > 2 * n_landmarks:

@@ -19,7 +19,7 @@ class SVMClassifierCV(MachineSearch):
     estimator : SVMClassifier, ODMClassifier or LinearODMClassifier, default=None
         Classifier to tune, which defines all parameters that are not in the grid. None is
         ``SVMClassifier(loss="squared_hinge")``. More than two classes are separated as its
-        `multi_class` says; candidates are scored one against the rest.
+        `multi_class` says.
     param_grid : dict or list of dict, default=None
         Values to try, in all combinations of a dict as in scikit-learn's GridSearchCV, for
         parameters of the estimator among ``C``, ``gamma`` (numbers, "scale" or "auto"), ``loss``,

@@ -203,6 +203,8 @@ def _decode_step(step: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) ->
     parameters = _decode_parts(step["parameters"], arrays)
     if make.__module__.startswith("sklearn."):
         parameters = _known_parameters(make, parameters)
+    if "multi_class" in parameters:  # Machines were saved without this parameter when votes were the only rule.
+        parameters.setdefault("pair_scores", "votes")
     estimator = make(**parameters)
     for key, value in _decode_parts(step["attributes"], arrays).items():
         setattr(estimator, key, value)
