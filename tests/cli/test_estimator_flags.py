@@ -5,7 +5,8 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from text_files import words_of
+from numpy.testing import assert_array_equal
+from text_files import words_of, write_moons
 
 import dimargin as dm
 
@@ -67,3 +68,11 @@ def test_two_class_weights_of_one_class(dimargin, table, tmp_path):
     weights = ("--class-weight", "1=2,true=3")
     status, _, err = dimargin("train", tmp_path / "t.parquet", "--model", tmp_path / "m", *weights)
     assert status == 1 and "class_weight has two weights for one class: {'1': 2.0, 'true': 3.0}" in err
+
+
+def test_the_same_command_trains_the_same_model(dimargin, tmp_path):
+    rows = write_moons(tmp_path / "rows.csv", 1500)  # Blocks are chosen at random where there are more than 512 rows.
+    for name in "ab":
+        dimargin("train", rows, "--loss", "odm", "--model", tmp_path / name, "--quiet")
+    first, second = (dm.load(tmp_path / name)[-1] for name in "ab")
+    assert_array_equal(first.dual_coef_, second.dual_coef_)

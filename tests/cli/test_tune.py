@@ -52,7 +52,7 @@ def test_linear_machines_and_parameters_that_are_not_tuned(dimargin, csv, tmp_pa
 
 def test_a_best_value_at_the_edge_of_the_grid_is_named(dimargin, csv, tmp_path):
     grid = '{"C": [1e-5, 1e-4, 10], "gamma": [0.5]}'
-    flags = ["--loss", "hinge", "--grid", grid, "--cv", 2, "--min-rows", 40]
+    flags = ["--loss", "hinge", "--grid", grid, "--cv", 2, "--random-state", 1]
     status, out, err = dimargin("tune", csv, "-m", tmp_path / "m", *flags, "--json")
     assert status == 0 and json.loads(out)["edges"] == {"C": "largest"}, err
     said = dimargin("tune", csv, "-m", tmp_path / "m", *flags)[2]
@@ -62,7 +62,7 @@ def test_a_best_value_at_the_edge_of_the_grid_is_named(dimargin, csv, tmp_path):
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 def test_support_vector_machines_and_class_weights(dimargin, csv, tmp_path, loss):
     grid = '{"C": [1, 10], "gamma": [0.5], "class_weight": [null, "balanced", {"ham": 2, "spam": 1}]}'
-    flags = ["--loss", loss, "--fit-intercept", "--grid", grid, "--cv", 2, "--min-rows", 40]
+    flags = ["--loss", loss, "--fit-intercept", "--grid", grid, "--cv", 2, "--random-state", 1]
     status, out, err = dimargin("tune", csv, "-m", tmp_path / "m", *flags, "--json")
     assert status == 0, err
     assert set(json.loads(out)["best"]) == {"C", "gamma", "class_weight"}

@@ -20,6 +20,8 @@ from dimargin.estimators.docstrings import parameter_texts
 from dimargin.io.data.labels import label_values
 from dimargin.strategies import LINEAR_SOLVERS, STRATEGIES, Options
 
+SEED = 0
+"""Default of ``--random-state``: a command does the same every time, as LIBSVM's programs do."""
 DEFAULT_LOSS = next(iter(MACHINES))
 _WITH_OPTIONS: dict[str, type[Options]] = {**STRATEGIES, **LINEAR_SOLVERS}
 _EXCLUDED = {"loss", "verbose", "warm_start"}  # The command line handles these parameters itself.
@@ -46,7 +48,7 @@ def flags(
         hints, texts = typing.get_type_hints(machine.__init__), parameter_texts(machine)
         for name in parameters(machine, exclude):
             kind = next((k for k in (bool, int, float) if hints[name] in (k, k | None)), str)
-            default = _defaults(name, machines, exclude)
+            default = str(SEED) if name == "random_state" else _defaults(name, machines, exclude)
             text, metavar = _described(texts.get(name) or undescribed.get(name, ""))
             found.setdefault(name, optional_flag(name, kind, text, default, panel, metavar))
     return list(found.values())
@@ -88,7 +90,7 @@ def make_machine(
         raise ValueError(f"--loss must be one of {', '.join(MACHINES)}, got {loss!r}")
     if resumed is None:
         chosen = loss or DEFAULT_LOSS
-        machine = MACHINES[chosen]()
+        machine = MACHINES[chosen](random_state=SEED)
         if "loss" in machine.get_params():
             machine.set_params(loss=chosen)
     elif loss is None or (type(resumed) is MACHINES[loss] and getattr(resumed, "loss", loss) == loss):

@@ -51,14 +51,13 @@ def first_search(machine: SVMClassifier, y: Any) -> SVMClassifierCV | None:
     """Return the search among `FIRST_MACHINES`, or None if rows with these labels cannot be cross-validated.
 
     It has five folds and a smaller gap than other searches, since the two candidates may differ by little;
-    docs/defaults.md compares the accuracy of what it chooses with that of SVC. Unless a seed is given, the folds have
-    the seed 0, so that the same command makes the same choice.
+    docs/defaults.md compares the accuracy of what it chooses with that of SVC.
     """
     if machine.kernel == "precomputed" or max(np.unique(np.asarray(y), return_counts=True)[1]) < 2:
         return None
     return SVMClassifierCV(
         machine, FIRST_MACHINES, cv=5, search_tol=0.05, max_time=machine.max_time, n_jobs=machine.n_jobs,
-        random_state=0 if machine.random_state is None else machine.random_state,
+        random_state=machine.random_state,
     )  # fmt: skip
 
 

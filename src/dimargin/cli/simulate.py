@@ -13,7 +13,7 @@ from rich.filesize import decimal
 
 from dimargin.cli.brief_help import Application
 from dimargin.cli.column_flags import Reading
-from dimargin.cli.estimator_flags import flags, values_of
+from dimargin.cli.estimator_flags import SEED, flags, values_of
 from dimargin.cli.file_flags import data_option, file_options
 from dimargin.cli.flags import add_command, flags_of, usage_checked, values_taken
 from dimargin.cli.network_conditions import conditions_of, say_what_did_not_happen
@@ -108,7 +108,7 @@ def _gossip(
         check_plot(plot, data, validate)
         options = file_options(**values_taken(file_options, given))
         weather = values_taken(conditions_of, given)
-        machine = GossipSVMClassifier(**values_of(given))
+        machine = GossipSVMClassifier(**{"random_state": SEED} | values_of(given))
         machine.fit_plan()
         conditions = conditions_of(int(machine.n_sites), int(machine.max_iter), machine.random_state, **weather)
         machine.set_params(conditions=conditions)

@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from dimargin.cli.brief_help import Application
 from dimargin.cli.column_flags import ColumnChoices, column_flags
-from dimargin.cli.estimator_flags import DEFAULT_LOSS, flags, make_machine, parameters, read_grid, values_of
+from dimargin.cli.estimator_flags import DEFAULT_LOSS, SEED, flags, make_machine, parameters, read_grid, values_of
 from dimargin.cli.file_flags import data_option
 from dimargin.cli.flags import add_command, usage_checked
 from dimargin.cli.row_columns import GroupOption, WeightOption
@@ -87,7 +87,9 @@ def _tune(
         columns = ColumnChoices.of(given)
         own = {name: given.pop(name) for name in parameters(SVMClassifierCV, _EXCLUDED)}
         machine = make_machine(loss, given | {name: own[name] for name in ("n_jobs", "random_state")}, [])
-        search = SVMClassifierCV(machine, None if grid is None else read_grid(grid), **values_of(own))
+        search = SVMClassifierCV(
+            machine, None if grid is None else read_grid(grid), **{"random_state": SEED} | values_of(own)
+        )
     rows, transformer = read_training_rows(data, columns, label, weight, group)
     scalings = [fitted_steps(rows, transformer, kind, seed=machine.random_state) for kind in scale or [Scale.minmax]]
     say_training_rows(data, rows, scalings[0], out)
