@@ -28,6 +28,7 @@ import dimargin as dm
 GAMMA = [1.0, 4.0, 16.0]  # Features are scaled to [0, 1].
 WEIGHT = [1.0, 10.0, 100.0]  # Weights of a row's loss: C of the SVM, and lam / (number of rows) of the ODM.
 ROWS_FOR_TUNING = 4000
+ROWS_IN_FOLD = ROWS_FOR_TUNING * 2 // 3
 SEED = 0
 SPLITS = (0, 1, 2)  # These are the seeds of the splits.
 DURATION = "about thirty seconds on two cores, half of it scikit-learn's"
@@ -40,7 +41,9 @@ def tuned(name, machine, grid, X, y, console):
     search.fit(X, y)
     seconds = time.perf_counter() - began
     best = {key.split("__")[1]: value for key, value in search.best_params_.items()}
-    console.print(f"  {name}: {best}, cross-validated accuracy {search.best_score_:.4f} ({seconds:.1f} s)")
+    weight = best["C"] if "C" in best else best["lam"] / ROWS_IN_FOLD
+    score = f"cross-validated accuracy {search.best_score_:.4f} ({seconds:.1f} s)"
+    console.print(f"  {name}: gamma {best['gamma']:g}, a loss weight of {weight:g} per row, {score}")
     return best
 
 
@@ -193,7 +196,6 @@ def main():
     X_tune, _, y_tune, _ = train_test_split(
         X_train, y_train, train_size=ROWS_FOR_TUNING, stratify=y_train, random_state=SEED
     )
-    rows_in_fold = ROWS_FOR_TUNING * 2 // 3
     svm = tuned(
         "SVM", dm.SVMClassifier(random_state=SEED),
         {"svmclassifier__gamma": GAMMA, "svmclassifier__C": WEIGHT}, X_tune, y_tune, console,
@@ -201,10 +203,10 @@ def main():
     svm["weight"] = svm["C"]
     odm = tuned(
         "ODM", dm.ODMClassifier(strategy="exact", random_state=SEED),
-        {"odmclassifier__gamma": GAMMA, "odmclassifier__lam": [w * rows_in_fold for w in WEIGHT]},
+        {"odmclassifier__gamma": GAMMA, "odmclassifier__lam": [w * ROWS_IN_FOLD for w in WEIGHT]},
         X_tune, y_tune, console,
     )  # fmt: skip
-    odm["weight"] = odm["lam"] / rows_in_fold  # The weight per row is kept on more rows.
+    odm["weight"] = odm["lam"] / ROWS_IN_FOLD  # The weight per row is kept on more rows.
 
     runs = []
     for number, seed in enumerate(SPLITS, 1):
