@@ -356,7 +356,7 @@ def long_work(tmp_path_factory):
     return path
 
 
-SLOW = ["--loss", "odm", "--lam", "1e8", "--tol", "1e-9", "--gamma", "2", "--n-jobs", "1"]
+SLOW = ["--format", "libsvm", "--loss", "odm", "--lam", "1e8", "--tol", "1e-9", "--gamma", "2", "--n-jobs", "1"]
 
 
 def wait_for_training(process, seconds=2.5):
@@ -381,6 +381,8 @@ def test_ctrl_c_saves_the_best_model(long_work, tmp_path, strategy):
     assert time.monotonic() - began < 30
     machine = dm.load(model)[-1]
     assert machine.status_ == "interrupted" and 0 < machine.duality_gap_ <= 1 + 1e-9
+    resuming = f"resume with: dimargin train {long_work} --resume {model} --model {model} --format=libsvm"
+    assert resuming in " ".join(err.split())
 
 
 @pytest.mark.slow

@@ -170,7 +170,7 @@ def test_weights_of_rows_change_probabilities_and_weights_of_classes_do_not(dima
     ):
         shown = ("--probabilities", "--weight", "w", "--kernel", "linear", *flags)
         _, said = trained(dimargin, tmp_path / f"{name}.csv", tmp_path / "m", *shown)
-        assert ("--class-weight does not shift probabilities" in words_of(said)) == bool(flags)
+        assert ("calibrated on the rows without --class-weight" in words_of(said)) == bool(flags)
         _, labels, probabilities = written(dimargin, tmp_path / "m", tmp_path / f"{name}.csv")
         weights = weights * np.ones(600)
         found = np.average(probabilities[:, 0], weights=weights)
@@ -247,9 +247,12 @@ def test_ctrl_c_in_the_calibration_saves_the_machine(tmp_path):
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
     assert process.returncode == 1 and "Traceback" not in err, err
-    assert "without probabilities; resume with --resume" in words_of(err) and "--calibration sigmoid" in words_of(err)
+    resuming = words_of(err).partition("without probabilities, is in ")[2].partition("resume with: dimargin ")[2]
+    assert f"--resume {tmp_path / 'm'} --model {tmp_path / 'm'} --probabilities --calibration sigmoid" in resuming
     machine = dm.load(tmp_path / "m")[-1]
     assert isinstance(machine, dm.ODMClassifier) and machine.status_ == "converged"
+    subprocess.run([sys.executable, "-m", "dimargin", *resuming.split(), "--max-time", "1"], check=True)
+    assert hasattr(dm.load(tmp_path / "m"), "predict_proba")
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,8 @@ def test_an_interrupt_is_seen_between_checks():
 
     solution = solve(None, Interrupting(), None, Limits(tol=0.0))
     assert (solution.status, solution.reason, solution.passes) == ("stopped", "it was interrupted", 3)
-    assert [entry["relative_gap"] for entry in solution.history] == [1.0, 0.25]
+    assert [entry["relative_gap"] for entry in solution.history] == [1.0, 0.25, solution.objectives.worst_gap]
+    assert [entry["kernel_evaluations"] for entry in solution.history] == [0, 20, solution.kernel_evaluations]
 
 
 @pytest.mark.parametrize("tol", [0.0, 1.0])

@@ -46,6 +46,13 @@ def file_options(
     return FileOptions(format, header, encoding, quotes)
 
 
+def option_words(options: FileOptions) -> list[str]:
+    """Return the words of a command line that give these options."""
+    words = [f"--{name}={value}" for name, value in vars(options).items() if isinstance(value, str)]
+    switches = [(name, value) for name, value in vars(options).items() if isinstance(value, bool)]
+    return words + [f"--{name}" if is_on else f"--no-{name}" for name, is_on in switches]
+
+
 def readable(context: typer.Context, path: Path) -> Path:
     """Return a path from which the data can be read repeatedly; "-" is standard input."""
     if str(path) != "-":

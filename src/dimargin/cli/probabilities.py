@@ -33,6 +33,12 @@ CalibrationOption = Annotated[
     ),
 ]
 
+_CLASS_WEIGHT_REMARK = (
+    "probabilities are calibrated on the rows without --class-weight, and labels are those of the highest probability: "
+    "a class of high weight may be predicted less often than without --probabilities; --weight also weights the "
+    "calibration"
+)
+
 
 def chosen_method(probabilities: bool, calibration: str | None, previous: OpenModel | None) -> str | None:
     """Return the method of calibration, or None for a model without probabilities.
@@ -69,7 +75,7 @@ def with_probabilities(
         return done
     left = None if limit is None else limit - (time.perf_counter() - began)
     if done.machine.class_weight is not None:
-        out.warn(["--class-weight does not shift probabilities, and labels have the highest; --weight shifts both"])
+        out.warn([_CLASS_WEIGHT_REMARK])
     out.say(f"calibrating probabilities ({method}) by {len(split.folds)}-fold cross-validation")
     calibrated, seconds, complaints = timed(lambda: _calibrated(method, done.machine, split, left, out))
     return replace(

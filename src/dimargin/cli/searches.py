@@ -28,6 +28,7 @@ class SearchDisplay(FitDisplay):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self._searching = True
+        self.stopping = "Stopping the search; the best candidate so far is trained as the model"
 
     def level_begin(self, level: int, n_tasks: int | None) -> None:
         """Start a new bar, of the kernels and folds of a round or of the gap in the final fit."""
@@ -44,7 +45,7 @@ class SearchDisplay(FitDisplay):
 
     def refit_begin(self) -> None:
         """Switch to the display of the final fit."""
-        self._searching = False
+        self._searching, self.stopping = False, FitDisplay.stopping
 
 
 def first_search(machine: SVMClassifier, y: Any) -> SVMClassifierCV | None:

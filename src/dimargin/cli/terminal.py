@@ -38,6 +38,8 @@ class FitDisplay(Monitor):
     KeyboardInterrupt.
     """
 
+    stopping = "Stopping with the best model so far"
+
     def __init__(self, console: Console, tol: float, quiet: bool) -> None:
         super().__init__()
         self._console, self._tol, self._quiet = console, tol, quiet
@@ -70,7 +72,7 @@ class FitDisplay(Monitor):
         self.interrupted.set()
         signal.signal(signal.SIGINT, self._leave)
         if not self._quiet:
-            self._console.print("Stopping with the best model so far. Press Ctrl-C again to quit without it.")
+            self._console.print(f"{self.stopping}. Press Ctrl-C again to quit without it.")
 
     def _leave(self, number: int, frame: Any) -> None:
         self.interrupted.set()

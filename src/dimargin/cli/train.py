@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from dataclasses import replace
 from functools import partial
@@ -17,7 +18,7 @@ from dimargin.cli import spark_engine
 from dimargin.cli.brief_help import Application
 from dimargin.cli.column_flags import ColumnChoices, Reading, column_flags
 from dimargin.cli.estimator_flags import flags, make_machine, strategy_options
-from dimargin.cli.file_flags import data_option, readable
+from dimargin.cli.file_flags import data_option, option_words, readable
 from dimargin.cli.flags import add_command, existing_file, usage_checked
 from dimargin.cli.open_model import OpenModel
 from dimargin.cli.probabilities import CalibrationOption, ProbabilitiesOption, chosen_method, with_probabilities
@@ -40,6 +41,7 @@ from dimargin.cli.terminal import FitDisplay
 from dimargin.cli.training_rows import fitted_steps, read_training_rows, say_training_rows
 from dimargin.estimators import MACHINES
 from dimargin.io.data import DataFileError
+from dimargin.io.data.opening import FileOptions
 
 _where = partial(typer.Option, rich_help_panel="Where it is trained")
 
@@ -182,8 +184,18 @@ def _train(
     }
     out.result(facts)
     if done.interrupted:
-        lost, flags = (", without probabilities", f" --probabilities --calibration {method}") if method else ("", "")
-        leave_interrupted(out, f"the best model so far is in {model}{lost}; resume with --resume {model}{flags}")
+        leave_interrupted(out, _interruption(done, data, model, method, columns.options))
+
+
+def _interruption(done: Trained, data: str, model: Path, method: str | None, options: FileOptions) -> str:
+    """Return a message on what Ctrl-C has ended, with the command that resumes it, if there is one."""
+    if done.machine.status_ != "interrupted" and method is None:
+        return f"the search was cut short; the model in {model} is the best candidate so far, completely trained"
+    kind, flags = "best model so far", [*option_words(options)]
+    if method is not None:
+        kind, flags = f"{kind}, without probabilities,", [*flags, "--probabilities", "--calibration", method]
+    resuming = shlex.join(["dimargin", "train", data, "--resume", str(model), "--model", str(model), *flags])
+    return f"the {kind} is in {model}; resume with: {resuming}"
 
 
 def _check_file(data: str) -> None:

@@ -10,7 +10,7 @@ from threading import Event
 from typing import Any, Generic, TypeVar
 
 from dimargin.problems.objectives import Objectives
-from dimargin.problems.solution import History, Status
+from dimargin.problems.solution import History, SolveResult, Status
 
 Verdict = tuple[Status, str] | None  # Status and reason of a solve that is over.
 ASKED_TO_STOP: tuple[Status, str] = "stopped", "a callback asked to stop"
@@ -141,5 +141,8 @@ def solve(problem: Problem, solver: Solver[Problem, State, Result], start: Any, 
         if verdict is None and limits.out_of_time:
             verdict = OUT_OF_TIME
         if verdict is not None:
-            return solver.finish(state, *verdict, history)
+            result = solver.finish(state, *verdict, history)
+            if objectives is None and isinstance(result, SolveResult):  # Work since the last check is in the result.
+                history.append(entry_of(result.objectives, result.kernel_evaluations, began) | solver.facts(state))
+            return result
         solver.step(state)
