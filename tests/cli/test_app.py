@@ -51,11 +51,14 @@ def csv(tmp_path):
 
 def test_the_work_that_begins_is_described(dimargin, csv, tmp_path):
     said = {
-        (): "training SVMClassifier, strategy exact; no time estimate; --max-time limits it",
-        ("--loss", "odm", "--strategy", "diodm", "--max-time", 60): (
-            "training ODMClassifier, strategy diodm, for at most 60 s"
+        (): (
+            "choosing between hinge with C=1 and squared_hinge with C=10, strategy exact; no time estimate; "
+            "--max-time limits it"
         ),
-        ("--loss", "linear_odm", "--max-time", 0.5): "training LinearODMClassifier, for at most 0.5 s",
+        ("--loss", "odm", "--strategy", "diodm", "--max-time", 60): (
+            "training with --loss odm, strategy diodm, for at most 60 s"
+        ),
+        ("--loss", "linear_odm", "--max-time", 0.5): "training with --loss linear_odm, for at most 0.5 s",
     }
     for flags, words in said.items():
         _, _, err = dimargin("train", csv, "--model", tmp_path / "m", *flags)
@@ -310,7 +313,7 @@ def test_a_time_limit_gives_a_model_and_a_warning(dimargin, tmp_path):
     csv = write_moons(tmp_path / "many.csv", 6000)
     flags = ["--loss", "odm", "--max-time", 0.05, "--tol", 1e-7, "--json"]
     status, out, err = dimargin("train", csv, "-m", tmp_path / "m", *flags)
-    assert status == 0 and json.loads(out)["status"] == "max_time" and "warning: ODMClassifier stopped" in err
+    assert status == 0 and json.loads(out)["status"] == "max_time" and "warning: training stopped" in err
 
 
 def test_resume_goes_on(dimargin, tmp_path):

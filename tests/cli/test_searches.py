@@ -78,3 +78,39 @@ def test_other_parameters_hold_for_the_chosen_machine_and_more_classes_go_by_pai
     given = {"gamma": 0.7, "tol": 1e-5, "class_weight": "balanced", "fit_intercept": False, "random_state": 3}
     assert {name: machine.get_params()[name] for name in given} == given
     assert machine.dual_coef_.shape[0] == 3  # one against one
+
+
+def test_a_choice_that_the_time_limit_ended_names_the_folds_that_were_scored(dimargin, tmp_path):
+    data = written(tmp_path / "rows.csv", *make_classification(6000, 12, n_informative=4, flip_y=0.4, random_state=0))
+    status, _, err = dimargin("train", data, "-m", tmp_path / "m", "--max-time", 1e-3)
+    said = " ".join(err.split())
+    assert status == 0 and "was cut short, with scores of 0 of 5 and 0 of 5 folds: " in said
+    assert "is chosen" not in said and "rounds" not in said
+
+
+def test_mistakes_are_in_the_words_of_the_command_line(dimargin, tmp_path):
+    X, y = noisy()
+    data = written(tmp_path / "rows.csv", X, y)
+    status, _, err = dimargin("train", data, "-m", tmp_path / "m", "--class-weight", "late=3")
+    assert status == 1 and "--class-weight has ['late'], but the classes are" in err and "choosing" not in err
+    status, _, err = dimargin("train", written(tmp_path / "one.csv", X, 0 * y), "-m", tmp_path / "m")
+    assert status == 1 and "one.csv: all rows have the label 'class 0'; training needs two classes" in err
+    assert "choosing" not in err
+
+
+def test_the_objectives_of_several_classes_have_names(dimargin, tmp_path):
+    y = np.arange(90) % 3
+    data, model = (
+        written(tmp_path / "rows.csv", np.eye(3)[y] + np.random.default_rng(0).normal(size=(90, 3)), y),
+        tmp_path / "m",
+    )
+    for way, names in (
+        ("one_vs_one", ["class 0 | class 1", "class 0 | class 2", "class 1 | class 2"]),
+        ("one_vs_rest", ["class 0 | others", "class 1 | others", "class 2 | others"]),
+    ):
+        flags = ["--multi-class", way, "--loss", "hinge"]
+        facts = json.loads(dimargin("train", data, "-m", model, *flags, "--json")[1])
+        assert facts["objective"] == dict(zip(names, dm.load(model)[-1].objective_.tolist(), strict=True))
+        said = " ".join(dimargin("info", model)[1].split())
+        assert f"objective {names[0]} {facts['objective'][names[0]]:.4g}, {names[1]} " in said
+        assert "certificate global: the gap is for the whole problem" in said

@@ -88,7 +88,7 @@ def test_what_is_wrong_is_named(dimargin, csv, tmp_path, flags, text):
     status, _, err = dimargin("tune", csv, "-m", tmp_path / "m", *flags)
     assert status == 2 and text in words_of(err)
     status, _, err = dimargin("tune", csv, "-m", tmp_path / "m", "--grid", '{"lam": [1]}')
-    assert status == 1 and "param_grid may hold kernel" in err and not (tmp_path / "m").exists()
+    assert status == 1 and "--grid may hold kernel, gamma" in err and not (tmp_path / "m").exists()
 
 
 @pytest.mark.slow

@@ -63,7 +63,8 @@ def _described(text: str) -> tuple[str, str | None]:
     if text.startswith("{"):
         kind, _, text = text.partition(". ")
         choices = "|".join([*re.findall(r'"(\w+)"', kind), *(["number"] if "float" in kind else [])])
-    return re.sub(r"\bNone\b", "the default", text.partition(" In Python,")[0]), choices
+    text = text.partition(" In Python,")[0].replace("a ConvergenceWarning", "a warning")
+    return re.sub(r"\bNone\b", "the default", text), choices
 
 
 def _defaults(name: str, machines: Sequence[type[Any]], exclude: Collection[str]) -> str:

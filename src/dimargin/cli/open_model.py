@@ -22,7 +22,7 @@ from dimargin.display.class_scores import class_scores
 from dimargin.display.probability_scores import probability_scores
 from dimargin.display.unwrap import members
 from dimargin.estimators import CoreSetDetector
-from dimargin.estimators.facts import facts_of
+from dimargin.estimators.facts import facts_of, problem_names
 from dimargin.estimators.preprocessing.column_kinds import columns_of, first_step
 from dimargin.io.data import DataFileError, DataSet
 from dimargin.io.data.chunks import short
@@ -191,12 +191,15 @@ class OpenModel:
             "certificate": "certificate_",
             "objective": "objective_",
         }
+        found = {
+            name: np.asarray(value).tolist()
+            for name, attribute in attributes.items()
+            if (value := getattr(machine, attribute, None)) is not None
+        }
+        if isinstance(found.get("objective"), list):
+            found["objective"] = dict(zip(problem_names(machine), found["objective"], strict=True))
         return {
-            **{
-                name: np.asarray(value).tolist()
-                for name, attribute in attributes.items()
-                if (value := getattr(machine, attribute, None)) is not None
-            },
+            **found,
             **{name: value for name, value in facts_of(machine).items() if name != "privacy"},
         }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
@@ -82,9 +82,17 @@ def with_probabilities(
         done,
         calibrated=calibrated,
         calibration_seconds=seconds,
-        complaints=[*done.complaints, *(f"calibration: {text}" for text in dict.fromkeys(complaints))],
+        complaints=[*done.complaints, *_summarised(complaints, len(split.folds))],
         interrupted=calibrated is None,
     )
+
+
+def _summarised(complaints: Sequence[str], n_folds: int) -> list[str]:
+    """Return the warnings of a calibration, with one for all folds that were not trained to the tolerance."""
+    others = [text for text in complaints if "stopped before the tolerance" not in text]
+    n_stopped = len(complaints) - len(others)
+    stopped = f"{n_stopped} of {n_folds} fits stopped before the tolerance was reached: probabilities may be worse"
+    return [f"calibration: {text}" for text in dict.fromkeys([*([stopped] if n_stopped else []), *others])]
 
 
 def _calibrated(method: str, machine: Any, split: CalibrationRows, max_time: float | None, out: Output) -> Any:

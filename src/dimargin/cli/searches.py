@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
 from typing import Any
 
 import numpy as np
@@ -62,9 +62,17 @@ def first_search(machine: SVMClassifier, y: Any) -> SVMClassifierCV | None:
     )  # fmt: skip
 
 
-def choice_text(best: Mapping[str, Any], score: float) -> str:
+FIRST_NAMES = " and ".join(f"{machine['loss'][0]} with C={machine['C'][0]:g}" for machine in FIRST_MACHINES)
+
+
+def choice_text(search: SVMClassifierCV) -> str:
     """Return a message on what the search among `FIRST_MACHINES` has chosen."""
-    if not best:
-        return "the time limit ended the choice between losses before a score"
-    losses = " and ".join(f"{machine['loss'][0]} with C={machine['C'][0]:g}" for machine in FIRST_MACHINES)
-    return f"cross-validated {losses}: {best['loss']} with C={best['C']:g} is chosen, accuracy {100 * score:.2f}%"
+    best, chosen = search.best_params_, search.best_estimator_
+    what = f"{chosen.loss} with C={chosen.C:g} is"
+    scores = [values for name, values in search.cv_results_.items() if re.fullmatch(r"split\d+_test_score", name)]
+    scored = np.isfinite(scores).sum(axis=0)
+    if scored.min() == search.n_splits_:
+        return f"cross-validated {FIRST_NAMES}: {what} chosen, accuracy {100 * search.best_score_:.2f}%"
+    folds = " and ".join(f"{number} of {search.n_splits_}" for number in scored)
+    known = f", accuracy in these folds {100 * search.best_score_:.2f}%" if best else ""
+    return f"the cross-validation of {FIRST_NAMES} was cut short, with scores of {folds} folds: {what} trained{known}"

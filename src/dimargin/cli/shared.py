@@ -23,6 +23,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, QuantileTransformer, StandardScaler
 
 from dimargin.cli.file_flags import data_argument
+from dimargin.cli.flag_names import errors_in_flags, in_flags
 from dimargin.cli.open_model import OpenModel, how_read
 from dimargin.cli.streams import names_closed_output
 from dimargin.cli.terminal import FitDisplay, PlainConsole
@@ -92,13 +93,23 @@ class Output:
         elif not self.quiet:
             table = Table(Column(overflow="fold"), Column(overflow="fold"), show_header=False, box=None, pad_edge=False)
             for name, value in facts.items():
-                table.add_row(name.replace("_", " "), _text(value))
+                if value != {}:
+                    table.add_row(name.replace("_", " "), _CERTIFIED.get(str(value), _text(value)))
             self.console.print(table)
+
+
+_CERTIFIED = {
+    "global": "global: the gap is for the whole problem, with all rows",
+    "partitioned": "partitioned: the gap is for the worst part of the rows",
+    "landmark": "landmark: the gap is for the machines that the landmarks span",
+}
 
 
 def _text(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
+    if isinstance(value, dict) and len(value) > MANY_VALUES:
+        return _text([*value.values()])
     if isinstance(value, dict):
         return ", ".join(f"{name.replace('_', ' ')} {_text(part)}" for name, part in value.items())
     if isinstance(value, list) and len(value) > MANY_VALUES and isinstance(value[0], float):
@@ -197,12 +208,12 @@ class Trained:
 
 
 def timed(fit: Callable[[], Any]) -> tuple[Any, float, list[str]]:
-    """Return the result of a fit, its seconds and its warnings."""
+    """Return the result of a fit, its seconds and its warnings, which name parameters as flags, like its errors."""
     began = time.perf_counter()
-    with warnings.catch_warnings(record=True) as caught:
+    with warnings.catch_warnings(record=True) as caught, errors_in_flags():
         warnings.simplefilter("always", ConvergenceWarning)
         result = fit()
-    return result, time.perf_counter() - began, [str(warning.message) for warning in caught]
+    return result, time.perf_counter() - began, [in_flags(str(warning.message)) for warning in caught]
 
 
 def fitted(
@@ -218,7 +229,7 @@ def fitted(
     `rows` are those of a data file and `X` is their scaled form; `columns` are the notes of the
     flags for columns.
     """
-    _match_class_weights(machine, rows.y)
+    match_class_weights(machine, rows.y)
     with observed(machine, display), display.running():
         optional = {"sample_weight": rows.weights, "groups": rows.groups}
         given = {name: values for name, values in optional.items() if values is not None}
@@ -228,7 +239,8 @@ def fitted(
     return Trained(machine, scalers, notes, rows.feature_names, X.shape, seconds, complaints, interrupted)
 
 
-def _match_class_weights(machine: Any, y: Any) -> None:
+@errors_in_flags()
+def match_class_weights(machine: Any, y: Any) -> None:
     """Replace the keys of ``class_weight`` in a machine or a search by the labels in `y`."""
     classes = np.unique(y)
     estimator, grid = getattr(machine, "estimator", machine), getattr(machine, "param_grid", None) or []

@@ -23,7 +23,7 @@ from dimargin.cli.flags import add_command, existing_file, usage_checked
 from dimargin.cli.open_model import OpenModel
 from dimargin.cli.probabilities import CalibrationOption, ProbabilitiesOption, chosen_method, with_probabilities
 from dimargin.cli.row_columns import WeightOption
-from dimargin.cli.searches import SearchDisplay, choice_text, first_search
+from dimargin.cli.searches import FIRST_NAMES, SearchDisplay, choice_text, first_search
 from dimargin.cli.shared import (
     DATA,
     JsonOption,
@@ -35,6 +35,7 @@ from dimargin.cli.shared import (
     check_output,
     fitted,
     leave_interrupted,
+    match_class_weights,
     scaled,
 )
 from dimargin.cli.terminal import FitDisplay
@@ -229,27 +230,34 @@ def _train_here(
     seed = machine.random_state if isinstance(machine.random_state, int) else None
     steps = fitted_steps(rows, transformer, scale, getattr(machine, "memory_limit", None), seed)
     say_training_rows(data, rows, steps, out)
-    out.say(_plan_of(machine, rows.X.shape[0], np.unique(np.asarray(rows.y), return_counts=True)[1].tolist()))
+    labels, counts = np.unique(np.asarray(rows.y), return_counts=True)
+    if len(labels) < 2:
+        raise DataFileError(f"{data}: all rows have the label {str(labels[0])!r}; training needs two classes or more")
+    match_class_weights(machine, labels)
+    search = first_search(machine, rows.y) if chooses else None
+    out.say(_plan_of(machine, rows.X.shape[0], counts.tolist(), search is not None))
     X = scaled(steps, rows.X)
 
     def fit() -> Trained:
-        search = first_search(machine, rows.y) if chooses else None
         kind = FitDisplay if search is None else SearchDisplay
         display = kind(out.errors, machine.tol, out.quiet)
         done = fitted(search or machine, steps, rows, X, display, columns.notes)
         if search is None:
             return done
-        out.say(choice_text(search.best_params_, search.best_score_))
-        return replace(done, machine=search.best_estimator_)
+        out.say(choice_text(search))
+        complaints = [text for text in done.complaints if not text.startswith("the search was cut short")]
+        return replace(done, machine=search.best_estimator_, complaints=complaints)
 
     return with_probabilities(method, machine, X, rows, fit, out)
 
 
-def _plan_of(machine: Any, n_rows: int, class_counts: list[int]) -> str:
+def _plan_of(machine: Any, n_rows: int, class_counts: list[int], chooses: bool) -> str:
     """Return a message on what is about to be trained, and for how long."""
     found = machine.fit_plan(n_rows, class_counts=class_counts)
     strategy = "" if found.shape is None else f", strategy {found.name}"  # Linear machines have a solver.
-    plan = f"training {type(machine).__name__}{strategy}"
+    losses = [name for name, kind in MACHINES.items() if type(machine) is kind]
+    loss = getattr(machine, "loss", losses[0])
+    plan = f"{f'choosing between {FIRST_NAMES}' if chooses else f'training with --loss {loss}'}{strategy}"
     if machine.max_time is None:
         return f"{plan}; no time estimate; --max-time limits it"
     return f"{plan}, for at most {machine.max_time:g} s"

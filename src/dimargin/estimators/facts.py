@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import math
+from itertools import combinations
 from typing import Any
 
 from dimargin.estimators.wide_attributes import kept_of
+
+
+def problem_names(machine: Any) -> list[str]:
+    """Return names of the problems of a classifier for more than two classes, in the order of ``objective_``."""
+    names = [str(label) for label in machine.classes_.tolist()]
+    if getattr(machine, "_is_one_vs_one", False):
+        return [f"{first} | {second}" for first, second in combinations(names, 2)]
+    return [f"{name} | others" for name in names]
 
 
 def facts_of(machine: Any) -> dict[str, Any]:
