@@ -40,13 +40,21 @@ def test_help_has_an_example(dimargin, command):
 def test_all_options_have_their_full_help(dimargin, command):
     brief, (status, out, _) = dimargin(*command.split(), "--help")[1], dimargin(*command.split(), "--help-all")
     assert status == 0 and len(out.splitlines()) > 1.5 * len(brief.splitlines())
-    assert "--encoding" in out and "--encoding" not in brief and "<bool>" not in out
+    assert "--quotes" in out and "--quotes" not in brief and "<bool>" not in out
     if COMMANDS[command] is not None:
         elsewhere = {"verbose", "warm_start", "estimator", "param_grid"}
         names = set(inspect.signature(COMMANDS[command]).parameters) - elsewhere
         missing = {name for name in names if f"--{name.replace('_', '-')}" not in out}
         assert missing <= {"loss", "algorithm", "conditions", "share_rows", "n_jobs", "cv"}
     assert dimargin(*command.split(), "--help")[1] == brief
+
+
+@pytest.mark.parametrize("command", ["train", "tune"])
+def test_flags_for_messy_files_are_in_the_short_help(dimargin, command):
+    brief = dimargin(command, "--help")[1]
+    for flag in ("missing", "categories", "category", "dates", "decimal-comma", "drop", "encoding", "calibration"):
+        assert f"--{flag} " in brief, flag
+    assert "ConvergenceWarning" not in dimargin(command, "--help-all")[1]
 
 
 def test_defaults_that_differ_name_the_loss(dimargin):

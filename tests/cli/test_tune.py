@@ -91,6 +91,26 @@ def test_what_is_wrong_is_named(dimargin, csv, tmp_path, flags, text):
     assert status == 1 and "--grid may hold kernel, gamma" in err and not (tmp_path / "m").exists()
 
 
+def test_two_scalings_are_in_one_table_and_the_model_has_probabilities(dimargin, csv, tmp_path):
+    model = tmp_path / "m"
+    flags = ["--grid", GRID, "--min-rows", 80, "--random-state", 0, "--scale", "minmax", "--scale", "standard"]
+    status, out, err = dimargin("tune", csv, "-m", model, *flags, "--probabilities")
+    lines = out.splitlines()
+    assert status == 0 and lines[0].split()[:3] == ["scaling", "round", "rows"], err
+    assert lines[0].endswith("std over folds") and "\nedges" not in out
+    tried = [line.split() for line in lines if line.startswith(("MinMaxScaler ", "StandardScaler "))]
+    assert sorted((row[0], *row[3:6]) for row in tried) == sorted(
+        (scaler, C, "True", gamma)
+        for scaler in ("MinMaxScaler", "StandardScaler")
+        for C in ("1", "100")
+        for gamma in ("0.5", "5")
+    )
+    assert [row[1] for row in tried] == sorted((row[1] for row in tried), reverse=True)  # later rounds first
+    assert "calibrating probabilities (sigmoid)" in err and dm.load(model).predict_proba([[0.0, 0.0]]).shape == (1, 2)
+    facts = json.loads(dimargin("tune", csv, "-m", model, *flags, "--json")[1])
+    assert facts["candidates"] == 8 and facts["seconds"] > facts["search_seconds"] > 0
+
+
 @pytest.mark.slow
 def test_ctrl_c_trains_the_best_so_far(tmp_path):
     data, model = write_moons(tmp_path / "train.csv", 30_000), tmp_path / "model"

@@ -92,10 +92,14 @@ class ColumnChoices:
         return replace(found, category=[name.strip() for name in found.category or ()])
 
     @property
+    def given(self) -> list[str]:
+        """Return the flags for columns that were given."""
+        return [f"--{flag.name.replace('_', '-')}" for flag in flags_of(type(self)) if getattr(self, flag.name)]
+
+    @property
     def first(self) -> str | None:
         """Return the first flag for columns that was given."""
-        given = (flag.name for flag in flags_of(type(self)) if getattr(self, flag.name))
-        return next((f"--{name.replace('_', '-')}" for name in given), None)
+        return next(iter(self.given), None)
 
     @property
     def are_for_tables(self) -> bool:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from dimargin.cli.open_model import OpenModel
-from dimargin.cli.shared import Output, Trained, timed
+from dimargin.cli.shared import Output, Trained, scaled, timed
 from dimargin.cli.terminal import FitDisplay
 from dimargin.estimators.calibration import CalibrationRows, check_method
 from dimargin.estimators.fit_progress import Monitor
@@ -20,8 +20,7 @@ ProbabilitiesOption = Annotated[
     bool,
     typer.Option(
         "--probabilities",
-        help="Also calibrate probabilities, by five fits of cross-validation, which take at most half of --max-time. "
-        "Not with --engine spark.",
+        help="Also calibrate probabilities, by five fits of cross-validation, which take at most half of --max-time.",
     ),
 ]
 CalibrationOption = Annotated[
@@ -58,11 +57,11 @@ def chosen_method(probabilities: bool, calibration: str | None, previous: OpenMo
 def with_probabilities(
     method: str | None, machine: Any, X: Any, rows: DataSet, fit: Callable[[], Trained], out: Output
 ) -> Trained:
-    """Train by `fit`, which trains this machine on the scaled rows X, and calibrate its probabilities.
+    """Train by `fit`, which trains this machine or search on the scaled rows X, and calibrate its probabilities.
 
-    The fit takes at most half of the machine's time limit, and calibration takes the rest. If one
-    of them is interrupted, the result has no probabilities. Raises ValueError if a class has only
-    one row.
+    If X is None, the steps of what `fit` returns scale the rows. The fit takes at most half of the
+    machine's time limit, and calibration takes the rest. If one of them is interrupted, the result
+    has no probabilities. Raises ValueError if a class has only one row.
     """
     if method is None:
         return fit()
@@ -70,9 +69,12 @@ def with_probabilities(
     limit, began = machine.max_time, time.perf_counter()
     machine.set_params(max_time=limit and limit / 2)
     done = fit()
-    done.machine.set_params(max_time=limit)
+    if done.machine.max_time is not None:
+        done.machine.set_params(max_time=limit)
     if done.interrupted:
         return done
+    if X is None:
+        split = replace(split, X=scaled(done.scalers, rows.X))
     left = None if limit is None else limit - (time.perf_counter() - began)
     if done.machine.class_weight is not None:
         out.warn([_CLASS_WEIGHT_REMARK])

@@ -150,7 +150,10 @@ def _train(
             if scale is not None:
                 raise ValueError(f"--scale {scale} cannot be used with --resume: the model keeps its scaling")
             if columns.first is not None:
-                raise ValueError(f"{columns.first} cannot be used with --resume: the model keeps its choice of columns")
+                raise ValueError(
+                    f"{columns.first} cannot be used with --resume: the model keeps its choice of columns; leave out "
+                    f"{', '.join(columns.given)}"
+                )
         check_output("--model", model, data, validate)
         method = chosen_method(probabilities, calibration, previous)
         if previous is not None:
@@ -291,8 +294,8 @@ def _resume(
 def register(app: Application) -> None:
     """Add the command, whose flags include the parameters of all machines."""
     common = (
-        "model", "loss", "label", "weight", "scale", "probabilities", "validate", "resume", "engine", "missing",
-        "categories", "kernel", "gamma", "C", "lam", "strategy", "tol", "max_time",
-        "class_weight", "memory_limit", "n_jobs", "random_state", "as_json", "quiet",
+        "model", "loss", "label", "weight", "scale", "probabilities", "calibration", "validate", "resume", "engine",
+        "missing", "categories", "category", "dates", "decimal_comma", "drop", "encoding", "kernel", "gamma",
+        "C", "lam", "strategy", "tol", "max_time", "class_weight", "memory_limit", "n_jobs", "random_state", "as_json", "quiet",
     )  # fmt: skip
     add_command(app, "train", _train, [*column_flags(), *flags()], common)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,6 +17,7 @@ from dimargin.cli.column_flags import ColumnChoices, column_flags
 from dimargin.cli.estimator_flags import DEFAULT_LOSS, SEED, flags, make_machine, parameters, read_grid, values_of
 from dimargin.cli.file_flags import data_option
 from dimargin.cli.flags import add_command, usage_checked
+from dimargin.cli.probabilities import CalibrationOption, ProbabilitiesOption, chosen_method, with_probabilities
 from dimargin.cli.row_columns import GroupOption, WeightOption
 from dimargin.cli.searches import SearchDisplay
 from dimargin.cli.shared import (
@@ -46,13 +48,16 @@ _EXCLUDED = ("estimator", "param_grid", "verbose")  # The command line handles t
 def _tune(
     data: DataArgument,
     model: Annotated[Path, typer.Option("--model", "-m", help="File for the tuned model.", dir_okay=False)],
-    loss: Annotated[str, typer.Option(help=f"Loss of the machine: {', '.join(MACHINES)}.")] = DEFAULT_LOSS,
+    loss: Annotated[
+        str,
+        typer.Option(help=f"Loss of the machine: {', '.join(MACHINES)}. --grid may hold loss, to try both hinges."),
+    ] = DEFAULT_LOSS,
     grid: Annotated[
         str | None,
         typer.Option(
             help="Values to try, as JSON: an object, or a list of them, with lists of values for gamma, lam, upsilon, "
-            "theta, C, kernel, degree, coef0, class_weight and fit_intercept, as far as the machine has them. Example: "
-            '{"gamma": [0.5, 2, 8], "lam": [1e4, 1e6]}',
+            "theta, C, loss, kernel, degree, coef0, class_weight and fit_intercept, as far as the machine has them. "
+            'Example: {"gamma": [0.5, 2, 8], "lam": [1e4, 1e6]}',
             show_default="a grid around gamma=scale",
         ),
     ] = None,
@@ -69,6 +74,8 @@ def _tune(
             show_default="minmax",
         ),
     ] = None,
+    probabilities: ProbabilitiesOption = False,
+    calibration: CalibrationOption = None,
     validate: Annotated[Path | None, data_option(help="Data to score the tuned model on.")] = None,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
@@ -85,6 +92,7 @@ def _tune(
         check_output("--model", model, data, validate)
         check_plot(plot, data, validate)
         columns = ColumnChoices.of(given)
+        method = chosen_method(probabilities, calibration, None)
         own = {name: given.pop(name) for name in parameters(SVMClassifierCV, _EXCLUDED)}
         machine = make_machine(loss, given | {name: own[name] for name in ("n_jobs", "random_state")}, [])
         search = SVMClassifierCV(
@@ -93,16 +101,21 @@ def _tune(
     rows, transformer = read_training_rows(data, columns, label, weight, group)
     scalings = [fitted_steps(rows, transformer, kind, seed=machine.random_state) for kind in scale or [Scale.minmax]]
     say_training_rows(data, rows, scalings[0], out)
-    done = _best_of(scalings, search, rows, machine.tol, columns.notes, out)
-    search = done.machine
-    done = replace(done, machine=search.best_estimator_)
+    tried: list[tuple[str, SVMClassifierCV]] = []
+
+    def fit() -> Trained:
+        done = _best_of(scalings, search, rows, machine.tol, columns.notes, out, tried)
+        return replace(done, machine=done.machine.best_estimator_)
+
+    done = with_probabilities(method, search, None, rows, fit, out)
+    search = next(one for _, one in tried if one.best_estimator_ is done.machine)
     tuned = done.save(model, out)
     draw(lambda: TuningDisplay.from_estimator(search), plot, out, "what was tried is")
     best = {name: _plain(value) for name, value in search.best_params_.items()}
     facts = {
         **done.facts(model),
-        "search_seconds": search.search_seconds_,
-        "candidates": len({str(params) for params in search.cv_results_["params"]}),
+        "search_seconds": sum(one.search_seconds_ for _, one in tried),
+        "candidates": sum(len({str(params) for params in one.cv_results_["params"]}) for _, one in tried),
         "best": best,
         "edges": search.edges_,
         "cross_validated_score": float(search.best_score_) if best else None,
@@ -113,10 +126,12 @@ def _tune(
         side = "smaller" if end == "smallest" else "larger"
         out.say(f"the best {name} is the {end} that was tried: a {side} one may be better (--grid)")
     if table and not (as_json or quiet):
-        out.console.print(_tried(search, table))
+        out.console.print(_tried(tried, table))
+        out.say("scores of earlier rounds are of fewer rows and folds: compare candidates within a round")
     out.result(facts)
     if done.interrupted:
-        leave_interrupted(out, f"the best machine so far is in {model}")
+        lost = " without probabilities" if method else ""
+        leave_interrupted(out, f"the best machine so far is in {model}{lost}")
 
 
 def _best_of(
@@ -126,9 +141,13 @@ def _best_of(
     tol: float,
     columns: dict[str, Any],
     out: Output,
+    tried: list[tuple[str, SVMClassifierCV]],
 ) -> Trained:
-    """Search with each scaling of the rows, until interrupted, and return the best result."""
-    best, best_score = None, -np.inf
+    """Search with each scaling of the rows, until interrupted, and return the best result.
+
+    Appends the names of the scalings and the searches to `tried`; the seconds of the result are those of all.
+    """
+    best, best_score, seconds = None, -np.inf, 0.0
     for steps in scalings:
         one = clone(search)
         if search.max_time is not None:
@@ -136,34 +155,41 @@ def _best_of(
         display = SearchDisplay(out.errors, tol, out.quiet)
         done = fitted(one, steps, rows, scaled(steps, rows.X), display, columns)
         score = float(one.best_score_) if one.best_params_ else -np.inf
+        seconds, name = seconds + done.seconds, scaling_of(steps).replace("none", "no scaling")
+        tried.append((name, one))
         if len(scalings) > 1:
-            out.say(f"{scaling_of(steps).replace('none', 'no scaling')}: cross-validated score {score:.4f}")
+            out.say(f"{name}: cross-validated score {score:.4f}")
         if best is None or score > best_score:
             best, best_score = done, score
         if done.interrupted:
-            return replace(best, interrupted=True)
+            return replace(best, interrupted=True, seconds=seconds)
     assert best is not None
-    return best
+    return replace(best, seconds=seconds)
 
 
-def _tried(search: SVMClassifierCV, n: int) -> Table:
-    """Return a table of the best candidates, those of later rounds first."""
-    results = search.cv_results_
-    names = [name.removeprefix("param_") for name in results if name.startswith("param_")]
-    table = Table("round", "rows", *names, "score", "of folds", box=None, pad_edge=False)
-    order = np.lexsort((-results["mean_test_score"], -results["round"]))
-    seen: list[dict[str, Any]] = []
-    for index in order:
-        params = results["params"][index]
-        if params in seen or len(seen) == n or not np.isfinite(results["mean_test_score"][index]):
-            continue
-        seen.append(params)
-        values = [params.get(name, "") for name in names]
-        table.add_row(
-            str(results["round"][index]), str(results["n_rows"][index]),
-            *(f"{value:.4g}" if isinstance(_plain(value), float) else str(value) for value in values),
-            f"{results['mean_test_score'][index]:.4f}", f"{results['std_test_score'][index]:.4f}",
-        )  # fmt: skip
+def _tried(searches: Sequence[tuple[str, SVMClassifierCV]], n: int) -> Table:
+    """Return a table of the best candidates of searches with several scalings, those of later rounds first."""
+    names = [name for name in searches[0][1].cv_results_ if name.startswith("param_")]
+    scaling = ["scaling"] if len(searches) > 1 else []
+    heads = (*scaling, "round", "rows", *(name.removeprefix("param_") for name in names), "score", "std over folds")
+    found: dict[str, list[Any]] = {}
+    for scaler, search in searches:
+        results = search.cv_results_
+        n_folds = np.isfinite([values for name, values in results.items() if name.startswith("split")]).sum(axis=0)
+        for index in np.flatnonzero(n_folds):
+            round_number, score = int(results["round"][index]), float(results["mean_test_score"][index])
+            params = results["params"][index]
+            key, order = f"{scaler} {params}", (round_number, score)
+            if key in found and found[key][0] > order:
+                continue
+            values = [params.get(name.removeprefix("param_"), "") for name in names]
+            texts = (f"{value:.4g}" if isinstance(_plain(value), float) else str(value) for value in values)
+            deviation = f"{results['std_test_score'][index]:.4f}" if n_folds[index] > 1 else "one fold"
+            cells = (str(round_number), str(results["n_rows"][index]), *texts, f"{score:.4f}", deviation)
+            found[key] = [order, ([scaler] if scaling else []) + list(cells)]
+    table = Table(*heads, box=None, pad_edge=False)
+    for _, cells in sorted(found.values(), key=lambda one: one[0], reverse=True)[:n]:
+        table.add_row(*cells)
     return table
 
 
@@ -181,8 +207,8 @@ def register(app: Application) -> None:
     excluded = {*tuned, *(flag.name for flag in searched)}
     others = [flag for flag in flags() if flag.name not in excluded]
     common = (
-        "model", "loss", "grid", "table", "plot", "label", "weight", "group", "scale", "validate",
-        "missing", "categories", "cv", "scoring", "max_time", "kernel", "class_weight", "n_jobs",
-        "random_state", "as_json", "quiet",
+        "model", "loss", "grid", "table", "plot", "label", "weight", "group", "scale", "probabilities", "calibration",
+        "validate", "missing", "categories", "category", "dates", "decimal_comma", "drop", "encoding", "cv", "scoring",
+        "max_time", "kernel", "class_weight", "n_jobs", "random_state", "as_json", "quiet",
     )  # fmt: skip
     add_command(app, "tune", _tune, [*column_flags(), *searched, *others], common)
