@@ -332,6 +332,9 @@ def test_certify_upgrades_the_model(dimargin, csv, tmp_path):
     assert json.loads(dimargin("info", model, "--json")[1])["certificate"] == "partitioned"
     facts = json.loads(dimargin("info", model, "--certify", csv, "--json")[1])
     assert facts["certificate"] == dm.load(model)[-1].certificate_ == "global"
+    said = " ".join(dimargin("info", model, "--certify", csv)[2].split())
+    assert f"certified now on the 300 rows of {csv}, and stored in {model}: relative duality gap " in said
+    assert f"{facts['relative_duality_gap']:.4g}, above the tolerance 0.001" in said
     assert "training rows" in facts["privacy"]
 
 

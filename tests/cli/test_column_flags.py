@@ -47,7 +47,10 @@ def test_the_model_is_the_pipeline_of_scikit_learn(dimargin, files, scale):
     train = ("train", folder / "train.csv", "--model", folder / "m", "--loss", "odm", "--scale", scale, *ALL)
     status, _, err = dimargin(*train)
     assert status == 0, err
-    assert "train.csv: 120 rows, 10 features\n2 numbers, the median where one is missing; 1 dates (iso), as 5" in err
+    assert (
+        "train.csv: 120 rows, 4 columns as 10 features\n2 numbers, the median where one is missing; 1 dates (iso), as 5"
+        in err
+    )
     ours, theirs = dm.load(folder / "m"), pipeline_of_people(scale, ["job"]).fit(files[1], files[1]["class"])
     assert np.allclose(ours.decision_function(test), theirs.decision_function(test), atol=1e-9)
     assert dimargin("predict", folder / "m", folder / "test.csv", "-o", folder / "labels")[0] == 0
@@ -76,7 +79,7 @@ def test_many_categories_do_not_change_how_numbers_and_dates_are_scaled(dimargin
         frame.to_csv(folder / name, index=False)
     flags = ("--model", folder / "m", "--loss", "odm", "--scale", scale, *ALL)
     status, _, err = dimargin("train", folder / "train.csv", *flags)
-    assert status == 0 and "train.csv: 120 rows, 70 features, sparse" in err
+    assert status == 0 and "train.csv: 120 rows, 5 columns as 70 features, sparse" in err
     model, expected = dm.load(folder / "m"), pipeline_of_people(scale, ["job", "town"]).fit(train, train["class"])
     assert np.allclose(model.decision_function(test), expected.decision_function(test), atol=1e-9)
     if scale == "minmax":

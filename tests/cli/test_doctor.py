@@ -33,10 +33,13 @@ def test_the_facts_are_those_of_this_process(dimargin, monkeypatch):
     assert facts["instruction_set"]["used"] in facts["instruction_set"]["available"]
     assert facts["threads"]["used"] >= 1 and facts["threads"]["processors"] == os.cpu_count()
     assert 2**28 < facts["memory_in_bytes"] <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    assert facts["problems"] == [] and not facts["packages"].keys() & facts["extras"]["spark"].keys()
+    assert any(line.startswith("numpy has ") for line in facts["linear_algebra"])
     assert facts["extras"].keys() == set(EXTRA_OF.values()) and "matplotlib" in facts["extras"]["report"]
     assert facts["environment"]["OMP_NUM_THREADS"] == "7" and "hidden" not in out
     assert not [name for name, value in facts.items() if "failed" in str(value)]
     lines = dimargin("doctor")[1].splitlines()
+    assert lines[-1] == "problems         none"
     assert [line.split("  ")[0].replace(" ", "_") for line in lines] == list(facts)
     assert f"numpy {np.__version__}, " in next(line for line in lines if line.startswith("packages"))
 
@@ -58,5 +61,6 @@ def test_a_broken_installation_is_described(tmp_path):
     )
     facts = json.loads(done.stdout)
     assert facts["dimargin"] == dm.__version__ and facts["packages"]["numpy"] == np.__version__
+    assert {"instruction set", "linear algebra"} <= {text.partition(" failed: ")[0] for text in facts["problems"]}
     for name in ("instruction_set", "linear_algebra"):
         assert facts[name].startswith("failed: ") and "import" in facts[name]

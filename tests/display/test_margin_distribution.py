@@ -83,7 +83,7 @@ def test_margin_of_many_classes_is_the_lead_of_the_true_one(machine):
     scores = machine.decision_function(rows)
     lead = [s[k] - max(np.delete(s, k)) for s, k in zip(scores, labels, strict=True)]
     np.testing.assert_array_equal(drawn(display)[0][0][1:], np.sort(lead))
-    assert "true class minus the best other" in display.ax_.get_xlabel()
+    assert "value of the true class minus the largest other one" in display.ax_.get_xlabel()
     assert display.band_ is None  # theta bounds the margins of one against the rest, which these are not
 
 

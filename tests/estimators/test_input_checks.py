@@ -302,3 +302,11 @@ def test_columns_of_texts_that_are_numbers_are_numbers():
     assert dm.ODMClassifier().fit(frame, [0, 1, 0, 1]).n_features_in_ == 2
     with pytest.raises(ValueError, match="y contains NaN"):  # its own error, where all columns are numbers
         dm.ODMClassifier().fit(frame, [0, np.nan, 0, 1])
+
+
+@pytest.mark.parametrize("missing", [None, float("nan")])
+@pytest.mark.parametrize("make", [dm.SVMClassifier, dm.LinearODMClassifier, dm.SVMClassifierCV])
+def test_a_missing_label_is_named(make, missing):
+    y = np.array(["a", "b", missing, "a"], dtype=object)
+    with pytest.raises(ValueError, match=f"label 2 is missing .{missing}.; y must have a label for every row"):
+        make().fit(np.eye(4), y)

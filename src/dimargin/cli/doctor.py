@@ -37,11 +37,19 @@ def _doctor(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON
     This shows paths of programs and some environment variables: read it before you publish it.
     """
     facts = {name: _looked_up(look) for name, look in _LOOKS.items()}
+    facts["problems"] = _problems(facts)
     if as_json:
         print(json.dumps(facts))
         return
     for name, value in facts.items():
         print(f"{name.replace('_', ' '):16} {printable(_text(value))}")
+
+
+def _problems(facts: dict[str, Any]) -> list[str]:
+    """Return what is broken: facts that could not be looked up, and missing packages that dimargin requires."""
+    failed = [f"{name.replace('_', ' ')} {value}" for name, value in facts.items() if str(value).startswith("failed: ")]
+    packages = facts["packages"] if isinstance(facts["packages"], dict) else {}
+    return failed + [f"{name} is not installed" for name, version in packages.items() if version is None]
 
 
 def _looked_up(look: Callable[[], Any]) -> Any:
@@ -57,7 +65,7 @@ def _text(value: Any) -> str:
                  for name, part in value.items()]  # fmt: skip
         return ", ".join(parts) or "none"
     if isinstance(value, list):
-        return ", ".join(map(_text, value))
+        return ", ".join(map(_text, value)) or "none"
     return "not installed" if value is None else str(value)
 
 
@@ -73,6 +81,10 @@ def _packages(extra: str | None) -> dict[str, str | None]:
     pattern = re.compile(r"([\w.-]+)[^;]*(?:;.*\bextra == ['\"](\w+)['\"])?$")
     matches = filter(None, map(pattern.match, requires("dimargin") or ()))
     return {match[1]: _version(match[1]) for match in matches if match[2] == extra}
+
+
+def _without_required(packages: dict[str, str | None]) -> dict[str, str | None]:
+    return {name: version for name, version in packages.items() if name not in _packages(None)}
 
 
 def _instruction_set() -> dict[str, Any]:
@@ -99,7 +111,16 @@ def _linear_algebra() -> list[str]:
     from threadpoolctl import threadpool_info
 
     blas = [one for one in threadpool_info() if one["user_api"] == "blas"]
-    return sorted(f"{one['internal_api']} {one['version']} for {one.get('architecture')}" for one in blas)
+    chosen = " as OPENBLAS_CORETYPE says" if "OPENBLAS_CORETYPE" in os.environ else ""
+    return sorted(
+        f"{_owner(one['filepath'])} {one['internal_api']} {one['version']} for {one.get('architecture')}{chosen}"
+        for one in blas
+    )
+
+
+def _owner(path: str) -> str:
+    """Return who has brought a library along: the wheel of a package, or the system."""
+    return next((f"{name} has" for name in ("numpy", "scipy") if f"{name}.libs" in path), "system has")
 
 
 def _java() -> str | None:
@@ -122,7 +143,7 @@ _LOOKS: dict[str, Callable[[], Any]] = {
     "memory_in_bytes": _memory,
     "linear_algebra": _linear_algebra,
     "packages": lambda: _packages(None),
-    "extras": lambda: {extra: _packages(extra) for extra in dict.fromkeys(EXTRA_OF.values())},
+    "extras": lambda: {extra: _without_required(_packages(extra)) for extra in dict.fromkeys(EXTRA_OF.values())},
     "java": _java,
     "environment": lambda: {name: os.environ[name] for name in _SHOWN_VARIABLES if name in os.environ},
 }

@@ -25,8 +25,8 @@ from dimargin.cli.shared import (
     MANY_VALUES,
     DataArgument,
     JsonOption,
-    LabelOption,
     ModelArgument,
+    ModelLabelOption,
     Output,
     QuietOption,
     check_output,
@@ -57,7 +57,7 @@ def _predict(
             "--output ends with .parquet.",
         ),
     ] = False,
-    label: LabelOption = None,
+    label: ModelLabelOption = None,
     weight: WeightOption = None,
     quiet: QuietOption = False,
     **given: Any,
@@ -138,7 +138,7 @@ def _parquet(labels: NDArray[Any], shares: Floats, classes: NDArray[Any]) -> byt
 def _evaluate(
     model: ModelArgument,
     data: DataArgument,
-    label: LabelOption = None,
+    label: ModelLabelOption = None,
     weight: WeightOption = None,
     plot: Annotated[Path | None, plot_option("Draw the margin distribution")] = None,
     as_json: JsonOption = False,
@@ -152,6 +152,10 @@ def _evaluate(
     Precision, recall, F1 and AUC (the area under the ROC curve) are those of each class against all
     others; a dash (null in JSON) means undefined, such as the precision of a class that is never
     predicted.
+
+    Of a model with probabilities, the Brier score is their mean squared distance from the outcomes,
+    summed over the classes if these are more than two. The calibration error is the mean distance
+    between probability and frequency in ten groups of about equally many rows.
     """
     out = Output(as_json, quiet)
     with usage_checked():
@@ -188,7 +192,7 @@ def _info(
     certify: Annotated[
         Path | None, data_option(help="All training data, from which the global certificate is computed and stored.")
     ] = None,
-    label: LabelOption = None,
+    label: ModelLabelOption = None,
     as_json: JsonOption = False,
     **given: Any,
 ) -> None:
@@ -210,6 +214,11 @@ def _info(
         weights = {} if rows.weights is None else {"sample_weight": rows.weights}
         machine.certify(scaled(trained.scalers, rows.X), rows.y, **weights)
         trained.save()
+        gap, tol = machine.duality_gap_, machine.tol
+        certified = f"certified now on the {rows.X.shape[0]} rows of {certify}, and stored in {model}"
+        out.say(
+            f"{certified}: relative duality gap {gap:.4g}, {'within' if gap <= tol else 'above'} the tolerance {tol:g}"
+        )
     values = {name: getattr(machine, name) for name in parameters(type(machine))}
     facts = {
         "machine": type(machine).__name__,

@@ -14,7 +14,7 @@ from dimargin.cli.brief_help import Application
 from dimargin.cli.column_flags import Reading, reading_flags
 from dimargin.cli.flags import add_command, usage_checked
 from dimargin.cli.open_model import OpenModel
-from dimargin.cli.shared import DataArgument, LabelOption, ModelArgument, Output, QuietOption, check_output
+from dimargin.cli.shared import DataArgument, ModelArgument, ModelLabelOption, Output, QuietOption, check_output
 from dimargin.display.report import Source, write_report
 from dimargin.display.report.figures import can_draw
 from dimargin.display.report.page import FeatureNumbers
@@ -24,7 +24,7 @@ def _report(
     model: ModelArgument,
     data: DataArgument,
     output: Annotated[Path, typer.Option("--output", "-o", dir_okay=False, help="File for the page.")],
-    label: LabelOption = None,
+    label: ModelLabelOption = None,
     random_state: Annotated[
         int, typer.Option(min=0, max=2**32 - 1, help="Seed for the sample of rows from which importances are computed.")
     ] = 0,
@@ -48,7 +48,8 @@ def _report(
         rows = trained.read(data, label, reading, needs_label=False)
     else:
         rows = trained.read_labelled(data, label, reading)
-    out.say_shape(data, rows.X.shape, sp.issparse(rows.X))
+    n_rows, n_columns = rows.X.shape
+    out.say_shape(data, (n_rows, int(trained.machine.n_features_in_)), sp.issparse(rows.X), n_columns)
     names: Sequence[str] | None = rows.feature_names
     if names is None and rows.zero_based is not None:
         names = FeatureNumbers(rows.X.shape[1], 0 if rows.zero_based else 1)

@@ -52,6 +52,12 @@ ModelArgument = Annotated[Path, typer.Argument(exists=True, dir_okay=False, meta
 LabelOption = Annotated[
     str | None, typer.Option(help="Name or position of the label column of CSV and Parquet.", show_default="by name")
 ]
+ModelLabelOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Name or position of the label column of CSV and Parquet.", show_default="that of the training file"
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object, for other programs.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
 
@@ -77,9 +83,10 @@ class Output:
         if not self.quiet:
             self.errors.print(text, highlight=False)
 
-    def say_shape(self, data: Path | str, shape: tuple[int, int], sparse: bool) -> None:
-        """Print the size of the data that were read."""
-        self.say(f"{data}: {shape[0]} rows, {shape[1]} features{', sparse' if sparse else ''}")
+    def say_shape(self, data: Path | str, shape: tuple[int, int], sparse: bool, n_columns: int | None = None) -> None:
+        """Print the numbers of rows and features of data, and that of the columns if it is different."""
+        columns = "" if n_columns in (None, shape[1]) else f"{n_columns} columns as "
+        self.say(f"{data}: {shape[0]} rows, {columns}{shape[1]} features{', sparse' if sparse else ''}")
 
     def warn(self, remarks: Sequence[str]) -> None:
         """Print warnings on standard error, unless `quiet`."""

@@ -277,8 +277,8 @@ def _resume(
     out: Output,
 ) -> Trained:
     rows = previous.read_labelled(data, label, reading, weight)
-    out.say_shape(data, rows.X.shape, sp.issparse(rows.X))
     X = scaled(previous.scalers, rows.X)
+    out.say_shape(data, X.shape, sp.issparse(X), rows.X.shape[1])
     if not machine.can_resume_on(X):
         raise DataFileError(f"{data} does not hold the rows that the model to resume was trained on")
 
@@ -296,6 +296,7 @@ def register(app: Application) -> None:
     common = (
         "model", "loss", "label", "weight", "scale", "probabilities", "calibration", "validate", "resume", "engine",
         "missing", "categories", "category", "dates", "decimal_comma", "drop", "encoding", "kernel", "gamma",
-        "C", "lam", "strategy", "tol", "max_time", "class_weight", "memory_limit", "n_jobs", "random_state", "as_json", "quiet",
+        "C", "lam", "strategy", "tol", "max_time", "class_weight", "memory_limit", "n_jobs", "random_state", "as_json",
+        "quiet",
     )  # fmt: skip
     add_command(app, "train", _train, [*column_flags(), *flags()], common)

@@ -86,7 +86,8 @@ def say_training_rows(path: Path, rows: DataSet, steps: Steps, out: Output) -> N
     if not isinstance(step, ColumnTransformer):
         out.say_shape(path, rows.X.shape, sp.issparse(rows.X))
         return
-    out.say_shape(path, (rows.X.num_rows, len(step.get_feature_names_out())), step.sparse_output_)
+    shape = rows.X.num_rows, len(step.get_feature_names_out())
+    out.say_shape(path, shape, step.sparse_output_, rows.X.num_columns)
     out.say(describe(step))
 
 

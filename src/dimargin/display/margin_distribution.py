@@ -138,7 +138,7 @@ class MarginDistributionDisplay:
             self.band_ = ax.axvspan(*edges, color=style["color"], alpha=0.12, linewidth=0, label=label)
         drawn = [line for line in ax.lines if line.get_gid() == "zero margin"]
         self.zero_ = drawn[0] if drawn else _zero_line(ax)
-        definition = "decision of the true class minus the best other" if self.multiclass else "$y\\,f(x)$"
+        definition = "value of the true class minus the largest other one" if self.multiclass else "$y\\,f(x)$"
         divided = ", divided by its mean on the training rows" if normalize else ""
         ax.set(xlabel=f"margin: {definition}{divided}", ylabel="share of rows with at most this margin")
         handles = [line for line in ax.get_legend_handles_labels()[0] if line is not self.zero_]

@@ -74,6 +74,15 @@ def sample_weights(given: Any, X: Any) -> Floats:
     return np.asarray(weights)
 
 
+def check_no_missing_label(y: Any) -> None:
+    """Raise ValueError for a label that is None or NaN among labels of any type."""
+    labels = np.asarray(y)
+    if labels.dtype == object and labels.ndim:
+        for row, label in enumerate(labels.ravel().tolist()):
+            if label is None or (isinstance(label, float) and label != label):
+                raise ValueError(f"label {row} is missing ({label!r}); y must have a label for every row")
+
+
 @contextmanager
 def columns_named(X: Any, estimator: str) -> Iterator[None]:
     """Replace errors of the block by one that names a non-numeric column, if there is one."""
@@ -85,7 +94,7 @@ def columns_named(X: Any, estimator: str) -> Iterator[None]:
             raise
         name, row, value = found
         raise ValueError(
-            f"column {name!r} holds {value!r} (row {row}), expected numbers. Encode the column first, for "
+            f"column {name!r} holds {value!r} (row {row}), expected numbers. Drop the column, or encode it, for "
             f"example with make_pipeline(make_column_transformer((OneHotEncoder(handle_unknown='ignore'), [{name!r}]), "
             f"remainder='passthrough'), {estimator}())"
         ) from error

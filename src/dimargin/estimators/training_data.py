@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from dimargin.estimators.input_checks import (
     check_features,
     check_finite,
+    check_no_missing_label,
     check_weights,
     columns_named,
     largest_magnitude,
@@ -195,6 +196,7 @@ def training_data(
     Raises ValueError or TypeError naming what is wrong; see `validated`.
     """
     is_continued = classes is not None and hasattr(estimator, "classes_")
+    check_no_missing_label(y)
     X, y = validated(estimator, X, y, linear, reset=not is_continued)
     check_classification_targets(y)
     given = sample_weights(sample_weight, X)

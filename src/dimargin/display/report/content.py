@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from dimargin.display.report import figures, model_facts, notable_rows
 from dimargin.display.report.curves import ClassCurves, Reliability, class_curves, reliability
+from dimargin.display.report.data_frames import is_table
 from dimargin.display.report.importances import Budget, importances
 from dimargin.display.report.predictions import Predictions, interval, predictions_of
 from dimargin.display.report.words import bound, plain
@@ -30,6 +31,7 @@ def content_of(model: Any, X: Any, y: Any, names: Callable[[int], str], random_s
     content = {
         "n_rows": X.shape[0],
         "n_features": X.shape[1],
+        "is_table": is_table(X),
         "filled": X.nnz / np.prod(X.shape, dtype=float) if sp.issparse(X) else None,
         "machine": type(machine).__name__,
         "parameters": model_facts.parameters_of(machine),

@@ -14,6 +14,7 @@ from dimargin.display.report.words import bound, count, plain
 from dimargin.display.unwrap import innermost
 from dimargin.estimators import KernelMarginClassifier, MarginClassifier
 from dimargin.estimators.wide_attributes import kept_of
+from dimargin.strategies import TreeShape
 
 _STATUS_MEANINGS = {
     "converged": "the tolerance was reached",
@@ -80,9 +81,15 @@ def certificate_of(model: Any) -> Certificate:
 
 
 def parameters_of(machine: Any) -> list[tuple[str, str, bool]]:
-    """Return the name and value of each parameter, and whether it differs from the default."""
+    """Return the name and value of each parameter that matters, and whether it differs from the default.
+
+    Those of logs and warm starts say nothing about a model, nor do defaults for trees if none was trained.
+    """
     given, defaults = machine.get_params(deep=False), _defaults(type(machine))
-    return [(name, plain(_text(value)), _text(value) != defaults.get(name)) for name, value in given.items()]
+    is_tree = any(entry.get("level") for entry in getattr(machine, "history_", ()))
+    unused = {"verbose", "warm_start", *(() if is_tree else TreeShape().__dict__)}
+    found = [(name, plain(_text(value)), _text(value) != defaults.get(name)) for name, value in given.items()]
+    return [one for one in found if one[2] or one[0] not in unused]
 
 
 def _defaults(kind: Any) -> dict[str, str]:
@@ -144,13 +151,15 @@ def history_of(machine: Any) -> tuple[bool, str]:
         all(_is_finite(entry.get(name)) for name in needed) and _is_finite(np.sum(entry.get("objective", np.nan)))
         for entry in history
     )
-    if can_draw:
+    if can_draw and len(history) > 1:
         return True, ""
     last = [f"{plain(name).replace('_', ' ')} {value:.4g}" for name, value in history[-1].items() if _is_finite(value)]
-    return False, (
-        f"The history of the fit has {count(len(history))} entries without the levels and objectives that a plot "
-        f"needs. The last entry: {', '.join(last)}."
+    entries = (
+        f"{count(len(history))} entries without the levels and objectives that a plot needs. The last entry"
+        if not can_draw
+        else "a single entry, too few for a plot"
     )
+    return False, f"The history of the fit has {entries}: {', '.join(last)}."
 
 
 def _is_finite(value: Any) -> bool:
