@@ -276,7 +276,7 @@ FAILURES = {
     "no model": ("predict train.csv train.csv", "not a dimargin model file"),
     "other columns": ("predict old.dimargin other.csv", "'right'"),
     "unknown labels": ("evaluate old.dimargin one.csv", "one.csv"),
-    "memory": (f"{TRAIN} --memory-limit 1000", "memory_limit"),
+    "memory": (f"{TRAIN} --memory-limit 1000", "--memory-limit 1000 bytes is too small"),
     "other rows to resume": ("train shorter.csv --model m --resume old.dimargin", "shorter.csv"),
     "other rows to certify": ("info old.dimargin --certify shorter.csv", "a certificate needs all 300 rows"),
     "no label to evaluate": ("evaluate old.dimargin bare.csv", "bare.csv"),
