@@ -17,6 +17,7 @@ from sklearn.datasets import dump_svmlight_file, make_moons
 from text_files import words_of, write_moons
 
 import dimargin as dm
+from dimargin.cli.searches import FIRST_NAMES
 from dimargin.io.data import read_data
 
 PARAMETERS = {
@@ -51,10 +52,7 @@ def csv(tmp_path):
 
 def test_the_work_that_begins_is_described(dimargin, csv, tmp_path):
     said = {
-        (): (
-            "choosing between hinge with C=1 and squared_hinge with C=10, strategy exact; no time estimate; "
-            "--max-time limits it"
-        ),
+        (): f"choosing between {FIRST_NAMES}, strategy exact; no time estimate; --max-time limits it",
         ("--loss", "odm", "--strategy", "diodm", "--max-time", 60): (
             "training with --loss odm, strategy diodm, for at most 60 s"
         ),
