@@ -47,10 +47,8 @@ def test_the_model_is_the_pipeline_of_scikit_learn(dimargin, files, scale):
     train = ("train", folder / "train.csv", "--model", folder / "m", "--loss", "odm", "--scale", scale, *ALL)
     status, _, err = dimargin(*train)
     assert status == 0, err
-    assert (
-        "train.csv: 120 rows, 4 columns as 10 features\n2 numbers, the median where one is missing; 1 dates (iso), as 5"
-        in err
-    )
+    said = "2 columns of numbers, the median where one is missing; 1 column of dates (iso), as 5 columns"
+    assert f"train.csv: 120 rows, 4 columns as 10 features\n{said}" in err
     ours, theirs = dm.load(folder / "m"), pipeline_of_people(scale, ["job"]).fit(files[1], files[1]["class"])
     assert np.allclose(ours.decision_function(test), theirs.decision_function(test), atol=1e-9)
     assert dimargin("predict", folder / "m", folder / "test.csv", "-o", folder / "labels")[0] == 0
@@ -135,7 +133,7 @@ def test_decimal_commas(dimargin, refusal, tmp_path):
     ("flags", "status", "message"),
     [
         (("--category", "age", "--category", "nobody"), 1, "no feature 'nobody' to encode"),
-        (("--drop", "nobody"), 1, "lacks the columns 'nobody'"),
+        (("--drop", "nobody"), 1, "lacks the column 'nobody'"),
         (("--drop", "class", "--label", "class"), 1, "is the label and cannot be left out"),
         (("--dates", "%q"), 2, "format must be 'iso'"),
         (("--engine", "spark", "--categories"), 2, "--categories cannot be used with --engine spark"),
@@ -309,4 +307,7 @@ def test_a_label_that_may_be_missing_is_a_class_or_refused(dimargin, tmp_path):
     status, out, _ = dimargin("predict", model, path)
     assert status == 0 and set(out.split()) == {"NA", "EU"}
     status, _, err = dimargin("train", path, "--model", model, "--na", "na")
-    assert status == 1 and f"{path}, line 2: the label in column 'y' is 'NA', which is not a label; remove rows" in err
+    assert (
+        status == 1
+        and f"{path}, line 2: the label in column 'y' is 'NA', which is not a label (20 of 40 rows have no" in err
+    )

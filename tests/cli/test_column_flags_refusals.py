@@ -7,7 +7,7 @@ import subprocess
 import numpy as np
 import pandas as pd
 import pytest
-from text_files import measured, people
+from text_files import measured, people, words_of
 
 import dimargin as dm
 
@@ -32,9 +32,16 @@ def test_the_refusal_names_what_helps(refusal):
 def test_dates_that_are_none_are_named(refusal):
     train = people(120, 0)
     since = train["since"]
+    wrong = since.replace("2015-01-03", "30.2.")
+    counted = "not all dates of --dates iso: 'since' (1 of 120 cells is not a date: line 4, '30.2.')"
     for dates, format, said in (
         (since, "%d.%m.%Y", "--dates iso for columns of dates: 'since' ('2015-01-01')"),
-        (since.replace("2015-01-03", "2015-02-30"), "iso", "not all dates of --dates iso: 'since' ('2015-02-30')"),
+        (wrong, "iso", f"--na 30.2. for columns that are {counted}"),
+        (
+            wrong.replace("2015-01-05", "x").replace("2015-01-02", "y").replace("2015-01-04", "z"),
+            "iso",
+            "--drop COLUMN for columns that are not all",
+        ),
         (since.str.replace("-", ""), "%Y%m%d", "--dates %Y%m%d: no column holds such dates"),
     ):
         flags = ("--missing", "mean", "--categories", "--drop", "id", "--dates", format)
@@ -145,7 +152,7 @@ def test_a_point_is_no_decimal_sign_where_commas_are(dimargin, refusal, tmp_path
     assert dimargin("train", tmp_path / "train.csv", *train)[0] == 0
     status, _, err = dimargin("predict", tmp_path / "m", tmp_path / "points.csv")
     assert status == 1 and f"points.csv, line {82 - n_odd}: column 'a' is '{cell}'; a" in err
-    assert ("--na" in err) == (cell == "1.257,30")
+    assert "--na" not in err and ("; this file has decimal points, unlike" in err) == (cell in ("1.5e3", "1.0", ".5"))
     frame.assign(a="01.02").to_csv(tmp_path / "dates.csv", index=False, sep=";")
     assert dimargin("train", tmp_path / "dates.csv", *train, "--dates", "%d.%m")[0] == 0
     assert dimargin("train", tmp_path / "points.csv", *train, "--category", "a")[0] == 0
@@ -211,7 +218,7 @@ def test_labels_that_are_no_classes_are_refused_by_line(dimargin, tmp_path, comm
     path = tmp_path / "rows.csv"
     for odd, said in (
         ("0.5", "0.5; classes must be whole numbers or texts"),
-        ("NA", "'NA', which is not a label; remove"),
+        ("NA", "'NA', which is not a label"),
     ):
         path.write_text("a,y\n" + "".join(f"{k}.5,{odd if k == 5 else k % 2}\n" for k in range(40)))
         status, _, err = dimargin(*command, path, "--model", tmp_path / "m", *flags)
@@ -251,3 +258,54 @@ def test_a_column_of_lists_is_called_as_drop_takes_it(dimargin, tmp_path, flags)
     status, _, err = dimargin("train", path, "--model", tmp_path / "m", *flags)
     assert status == 1 and "column 'lst' holds list" in err and "--drop, in Python drop=, leaves a column out" in err
     assert dimargin("train", path, "--model", tmp_path / "m", *flags, "--drop", "lst")[0] == 0
+
+
+def test_the_refusal_of_a_messy_file_names_all_that_helps(refusal, dimargin, tmp_path):
+    """Missing labels, another encoding and exponents behind decimal commas do not hide advice."""
+    frame = people(120, 0)
+    frame.loc[[4, 7], "class"] = None
+    frame["id"] = "é" + frame["id"]
+    said = refusal(frame, encoding="cp1252")
+    assert "column 'id' is " in said and "not UTF-8 text; name its encoding, such as cp1252 ('ép0')" in said
+    said = refusal(frame, "--encoding", "cp1252", encoding="cp1252")
+    assert "--drop COLUMN for columns of names of rows: 'id'" in said and "--skip-unlabelled for 2 of 120 rows" in said
+    frame = measured().assign(a=[f"{value:.3e}".replace(".", ",") for value in measured()["a"]])
+    assert "--decimal-comma for columns with commas in numbers: 'a' ('" in refusal(frame, "--categories", sep=";")
+
+
+def test_misspelt_columns_and_models_as_data_are_named(refusal, dimargin, tmp_path):
+    frame, model = measured(), tmp_path / "m"
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    for flags, said in (
+        (("--drop", "a,b"), "lacks the column 'a,b', which are several; name each by itself, as in --drop A --drop B"),
+        (("--drop", "B"), "lacks the column 'B' (did you mean 'b'?)"),
+        (("--label", "lable"), "no label column 'lable' (did you mean 'label'?)"),
+    ):
+        assert said in refusal(frame.rename(columns={frame.columns[-1]: "label"}), *flags)
+    train = ("train", tmp_path / "t.csv", "--model")
+    assert dimargin(*train, model)[0] == 0 and dimargin(*train, model)[0] == 0
+    for command in (("train", model, "--model", tmp_path / "n"), ("evaluate", model, model)):
+        status, _, err = dimargin(*command)
+        assert status == 1 and f"{model} is a dimargin model, not data" in err
+    notes = tmp_path / "notes.txt"
+    notes.write_text("precious")
+    status, _, err = dimargin(*train, notes)
+    assert status == 2 and "would replace a file that is not a model" in words_of(err)
+    assert notes.read_text() == "precious"
+    status, _, err = dimargin("train", tmp_path / "absent.csv", "--model", model)
+    assert status == 2 and "Invalid value for 'DATA': file" in err
+
+
+def test_a_column_of_one_value_is_named(dimargin, tmp_path):
+    measured().assign(c=3).to_csv(tmp_path / "numbers.csv", index=False)
+    measured().assign(c="x", d=1).to_csv(tmp_path / "texts.csv", index=False)
+    both = ("--drop", "c", "--drop", "d")
+    for name, columns, drop in (
+        ("numbers.csv", "column 'c' has", both[:2]),
+        ("texts.csv", "columns 'c', 'd' have", both),
+    ):
+        train = ("train", tmp_path / name, "--model", tmp_path / "m", "--categories")
+        said = f"warning: {tmp_path / name}: {columns} the same value in every row, which cannot help; --drop leaves"
+        assert said in dimargin(*train)[2]
+        status, _, err = dimargin(*train, *drop)
+        assert status == 0 and "same value" not in err

@@ -15,7 +15,7 @@ from dimargin.cli.column_flags import ColumnChoices
 from dimargin.estimators.preprocessing import CalendarFeatures
 from dimargin.io.data.chunks import short
 from dimargin.io.data.labels import is_number
-from dimargin.io.data.mixed import MixedData, odd_cells
+from dimargin.io.data.mixed import GROUPED_NUMBER, MixedData, odd_cells
 from dimargin.io.data.named_columns import has_break
 
 _FEW_TEXTS = 20  # A column with more texts, all different, holds names of rows.
@@ -31,7 +31,6 @@ _DRESSED_NUMBER = re.compile(
 )
 """Number with a sign or unit, thousands separators, quotes, or brackets for a minus."""
 _PLAIN_NUMBERS = "plain numbers in the file, such as 1257.3 for 1,257.30, 12.6 for 12.6% and 5 for $5 or 5 km"
-_GROUPED_NUMBER = re.compile(r"[+-]?[1-9]\d{0,2}([,.' \u00a0\u202f]\d{3})+([.,]\d+)?")
 
 
 class _Problem(NamedTuple):
@@ -49,6 +48,10 @@ class Problems:
     def __init__(self, rows: MixedData, choices: ColumnChoices) -> None:
         self._rows, self._choices = rows, choices
         self._found: dict[tuple[str, str], list[str]] = {}
+        self._unlabelled = ""
+        if rows.labelled is not None and not choices.skip_unlabelled:
+            n_rows = len(rows.labelled)
+            self._unlabelled = f"--skip-unlabelled for {n_rows - rows.labelled.sum()} of {n_rows} rows without a label"
         found = {name: problem for name in rows.X.column_names if (problem := self._of(name)) is not None}
         text_rows = [problem.row for problem in found.values() if problem.row is not None]
         for name, problem in found.items():
@@ -66,10 +69,11 @@ class Problems:
         return f"{n_found} of {n_columns} columns cannot be used as features as they are"
 
     def __bool__(self) -> bool:
-        return bool(self._found)
+        return bool(self._found or self._unlabelled)
 
     def __str__(self) -> str:
         parts = [f"{helps} for {kind}: {listed(columns)}" for (helps, kind), columns in self._found.items()]
+        parts += [self._unlabelled] if self._unlabelled else []
         text = f"What helps: {'; '.join(parts)}"
         if any(helps.startswith("--categories") or helps == "--missing median" for helps, _ in self._found):
             text += (
@@ -96,11 +100,11 @@ class Problems:
             return None
         texts = column.drop_null().slice(0, 100).to_pylist()  # A sample suffices to guess the kind.
         n_texts, example = len(column.unique()), repr(short(texts[0], 30))
-        with_comma = [text for text in texts if re.fullmatch(r"[+-]?\d+,\d+", text)]
+        with_comma = [text for text in texts if re.fullmatch(r"[+-]?\d+,\d+([eE][+-]?\d+)?", text)]
         n_others = len(texts) - len(with_comma) - sum(map(is_number, texts))
         if not chosen.decimal_comma and len(with_comma) > n_others < len(texts) / 2:
             helps = "--decimal-comma"
-            if all(map(_GROUPED_NUMBER.fullmatch, with_comma)):  # The commas may separate thousands.
+            if all(map(GROUPED_NUMBER.fullmatch, with_comma)):  # The commas may separate thousands.
                 meaning = with_comma[0].replace(",", ".")
                 helps = f"{_PLAIN_NUMBERS}, or --decimal-comma if {with_comma[0]} means {meaning},"
             return _Problem(helps, "columns with commas in numbers", example)
@@ -109,8 +113,7 @@ class Problems:
         if format is not None:
             return _Problem(f"--dates {format}", "columns of dates", example)
         if chosen.dates is not None and are_dates([[texts[0]]], chosen.dates):
-            kind = f"columns that are not all dates of --dates {chosen.dates}"
-            return _Problem("--drop COLUMN", kind, self._no_date(column, chosen.dates))
+            return self._of_dates(column, chosen.dates)
         problem = self._of_numbers(column)
         if problem is not None:
             return problem
@@ -159,9 +162,18 @@ class Problems:
         kind = "columns of numbers with other cells"
         return _Problem(helps, kind, example, odd.first if odd.n_odd == 1 else None)
 
-    def _no_date(self, column: pa.ChunkedArray, format: str) -> str:
-        wrong = (text for text in column.drop_null().unique().to_pylist() if not are_dates([[text]], format))
-        return repr(short(next(wrong), 30))
+    def _of_dates(self, column: pa.ChunkedArray, format: str) -> _Problem:
+        """Return the problem of a column of dates in which some cells are not dates."""
+        wrong = [text for text in column.drop_null().unique().to_pylist() if not are_dates([[text]], format)]
+        is_wrong = pc.is_in(column, pa.array(wrong, pa.string()))
+        n_wrong, place = pc.sum(is_wrong).as_py(), self._rows.place(pc.index(is_wrong, True).as_py())
+        said = f"{n_wrong} of {len(column)} cells {'is' if n_wrong == 1 else 'are'} not a date"
+        helps = "--drop COLUMN"
+        if len(wrong) <= _MAX_ODD_TEXTS:
+            helps = " ".join(f"--na {shlex.quote(text)}" for text in wrong)
+            helps += "" if self._choices.missing else " --missing median"
+        kind = f"columns that are not all dates of --dates {format}"
+        return _Problem(helps, kind, f"{said}: {place}, {short(wrong[0], 30)!r}")
 
 
 def _dressed(texts: Sequence[str]) -> list[str]:
@@ -176,7 +188,7 @@ def _dressed(texts: Sequence[str]) -> list[str]:
         for text, match in found.items()
         if not match["after"] and text[-1].isdecimal() and text.lstrip("+-")[0].isdecimal()
     }
-    dressed = [text for text in found if text not in plain or _GROUPED_NUMBER.fullmatch(text)]
+    dressed = [text for text in found if text not in plain or GROUPED_NUMBER.fullmatch(text)]
     units = {(found[text]["before"] or found[text]["code"], found[text]["after"]) for text in dressed} - {(None, None)}
     dressed = dressed if len(units) <= 1 else [text for text in dressed if text in plain]
     return dressed or _framed(texts)

@@ -24,6 +24,7 @@ class Missing(StrEnum):
     most_frequent = "most_frequent"
 
 
+_MISSING_MARKS = "empty, NA, N/A, #N/A, nan, null, none, ?, -"
 _option = partial(typer.Option, rich_help_panel="Columns that are not numbers")
 
 
@@ -35,6 +36,11 @@ NaOption = Annotated[
     ),
 ]
 
+SkipUnlabelledOption = Annotated[
+    bool | None,
+    _option("--skip-unlabelled", help="Leave out rows without a label, and say how many.", show_default=False),
+]
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -42,6 +48,15 @@ class Reading:
 
     options: FileOptions
     na: NaOption = None
+    decimal_comma: Annotated[
+        bool | None,
+        _option(
+            "--decimal-comma/--decimal-point",
+            help="Whether numbers in CSV have a decimal comma, 1,5, or a decimal point, 1.5.",
+            show_default="as in the training file",
+        ),
+    ] = None
+    skip_unlabelled: SkipUnlabelledOption = None
 
     @classmethod
     def of(cls, given: dict[str, Any]) -> Self:
@@ -57,8 +72,8 @@ class ColumnChoices:
     missing: Annotated[
         Missing | None,
         _option(
-            help="Replace missing numbers (empty, NA, nan, null, ?) by this statistic of the column; a missing text "
-            "becomes a category, a missing date the mean.",
+            help=f"Replace missing numbers ({_MISSING_MARKS}) by this statistic of the column; a missing text becomes "
+            " a category, a missing date the mean.",
             show_default="missing values are refused",
         ),
     ] = None
@@ -82,6 +97,7 @@ class ColumnChoices:
     ] = None
     na: NaOption = None
     drop: Annotated[list[str] | None, _option(metavar="COLUMN", help="Leave this column out; may be repeated.")] = None
+    skip_unlabelled: SkipUnlabelledOption = None
 
     @classmethod
     def of(cls, given: dict[str, Any]) -> Self:
@@ -109,7 +125,7 @@ class ColumnChoices:
     @property
     def reading(self) -> Reading:
         """Return the flags for reading further files; the notes of the model have the other choices."""
-        return Reading(self.options)
+        return Reading(self.options, skip_unlabelled=self.skip_unlabelled)
 
     @property
     def notes(self) -> dict[str, Any]:
@@ -129,5 +145,5 @@ def column_flags() -> list[inspect.Parameter]:
 
 
 def reading_flags() -> list[inspect.Parameter]:
-    """Return the flags for reading a file for an existing model."""
+    """Return the flags for reading a labelled file for an existing model."""
     return [*flags_of(file_options), *flags_of(Reading)]

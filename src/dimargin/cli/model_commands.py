@@ -85,7 +85,7 @@ def _predict(
             "--probabilities"
         )
     rows, trained = opened.read(data, label, reading, needs_label=False, weight=weight), opened.estimator
-    out.warn(remarks_on_empty_rows(data, rows))
+    out.warn([*opened.remarks(data, rows), *remarks_on_empty_rows(data, rows)])
     began = time.perf_counter()
     shares = trained.predict_proba(rows.X) if probabilities else None
     labels = trained.predict(rows.X) if shares is None else trained.classes_[shares.argmax(axis=1)]
@@ -166,6 +166,7 @@ def _evaluate(
     if plot is not None:
         trained.single("--plot")
     rows = trained.read_labelled(data, label, reading, weight)
+    out.warn(trained.remarks(data, rows))
     facts = trained.scores(rows)
     by_class = trained.scores_by_class(rows, facts["confusion"])
     display = MarginDistributionDisplay.from_estimator
@@ -209,6 +210,7 @@ def _info(
         trained.refuse_detector("keeps the certificate of its fit; only classifiers can be certified")
         trained.single("--certify")
         rows = trained.read_labelled(certify, label, reading, trained.notes.get("weight"))
+        out.warn(trained.remarks(certify, rows))
         trained.check_all_rows(certify, rows)
         # The argument is left out without weights, since some machines do not accept it.
         weights = {} if rows.weights is None else {"sample_weight": rows.weights}
@@ -237,5 +239,8 @@ def _info(
 
 def register(app: Application) -> None:
     """Add the commands of this module."""
-    for name, command in (("predict", _predict), ("evaluate", _evaluate), ("info", _info)):
-        add_command(app, name, command, reading_flags())
+    unlabelled = [flag for flag in reading_flags() if flag.name != "skip_unlabelled"]
+    for name, command, flags in (
+        ("predict", _predict, unlabelled), ("evaluate", _evaluate, reading_flags()), ("info", _info, reading_flags()),
+    ):  # fmt: skip
+        add_command(app, name, command, flags)

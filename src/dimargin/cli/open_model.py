@@ -11,11 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.metrics import confusion_matrix
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import OneHotEncoder
 
+from dimargin.cli.column_advice import listed
 from dimargin.cli.column_flags import Reading
 from dimargin.cli.row_columns import RowColumns
 from dimargin.display.class_scores import class_scores
@@ -168,6 +172,26 @@ class OpenModel:
         decide = getattr(self.estimator, "decision_function", None) or self.estimator.predict_proba
         return class_scores(np.asarray(data.y), decide(data.X), self.machine.classes_, confusion, data.weights)
 
+    def remarks(self, path: Path, data: DataSet) -> list[str]:
+        """Return remarks on data that was read: those of the reader, and on categories that training has not seen."""
+        remarks = [*data.remarks]
+        transformer = self.transformer if isinstance(data.X, pa.Table) else None
+        for _, step, names in [] if transformer is None else transformer.transformers_:
+            if not isinstance(encoder := first_step(step), OneHotEncoder):
+                continue
+            for name, categories in zip(names, encoder.categories_, strict=True):
+                column = data.X.column(name)
+                if pa.types.is_string(column.type):
+                    known = pa.array([text for text in categories if isinstance(text, str)], pa.string())
+                    unseen = column.filter(pc.invert(pc.is_in(column, known))).drop_null()
+                    if len(unseen):
+                        texts = listed([repr(short(text)) for text in unseen.unique().to_pylist()])
+                        remarks.append(
+                            f"{path}: in {len(unseen)} of {len(column)} rows, column {short(name)!r} has a category "
+                            f"that the training data did not have and that the model ignores: {texts}"
+                        )
+        return remarks
+
     def validation(self, path: Path | None, label: str | None, reading: Reading) -> dict[str, dict[str, Any]]:
         """Return the scores on validation data as facts; empty without such data."""
         if path is None:
@@ -237,16 +261,23 @@ class ModelColumns:
         if label is None and needs_label and is_table:
             label = notes.get("label")
         columns = None if self.names is None else _stripped(self.names)
-        wanted = WantedColumns(label, columns, needs_label)
+        wanted = WantedColumns(label, columns, needs_label, skip_unlabelled=bool(reading.skip_unlabelled))
         row_columns = RowColumns.find(file, wanted, weight)
         if columns is None:
             drop = row_columns.names
             wanted = replace(wanted, drop=[*drop, *(self._former_row_columns(file, wanted, drop) if is_table else [])])
-        decimal_comma = bool(notes.get("decimal_comma"))
-        if self.transformer is None and not decimal_comma:
-            rows = read_file(file, wanted, self.n_features, notes.get("zero_based"), row_columns.weighted)
-        else:
+        noted = bool(notes.get("decimal_comma"))
+        decimal_comma = noted if reading.decimal_comma is None else reading.decimal_comma
+        reading = replace(reading, decimal_comma=decimal_comma)
+        if self.transformer is not None or decimal_comma or wanted.skip_unlabelled:
             rows = self._table(file, wanted, reading)
+        else:
+            try:
+                rows = read_file(file, wanted, self.n_features, notes.get("zero_based"), row_columns.weighted)
+            except DataFileError:
+                if is_table and columns is not None:
+                    self._table(file, wanted, reading)  # Its messages say more.
+                raise
         return row_columns.added(rows, file, decimal_comma) if needs_label else rows
 
     def _former_row_columns(self, file: DataFile, wanted: WantedColumns, drop: list[str]) -> list[str]:
@@ -263,17 +294,27 @@ class ModelColumns:
     def _table(self, file: DataFile, wanted: WantedColumns, reading: Reading) -> DataSet:
         """Read a table whose columns are not all written as numbers."""
         path, notes, names, transformer = file.path, self.notes, self.names, self.transformer
-        numbers, texts = (wanted.columns or [], []) if transformer is None else map(_stripped, columns_of(transformer))
+        if transformer is None:
+            numbers, texts = wanted.columns or column_names(file, wanted), list[str]()
+        else:
+            numbers, texts = map(_stripped, columns_of(transformer))
         if transformer is not None:  # The transformer may drop columns.
             kept = [name for name in wanted.columns or [] if name in numbers or name in texts]
             wanted = replace(wanted, columns=kept)
         try:
             rows = read_mixed(
                 file, wanted, numbers=numbers, texts=texts, na=[*notes.get("na", ()), *(reading.na or ())],
-                decimal_comma=bool(notes.get("decimal_comma")),
+                decimal_comma=bool(reading.decimal_comma),
             )  # fmt: skip
         except OddCellError as error:
-            if error.text is None or has_break(error.text):
+            if error.has_other_mark:
+                mark = "point" if reading.decimal_comma else "comma"
+                is_new = bool(notes.get("decimal_comma")) == reading.decimal_comma
+                raise DataFileError(
+                    f"{error}; this file has decimal {mark}s{', unlike the training file' if is_new else ''}; "
+                    f"--decimal-{mark} reads them"
+                ) from error
+            if error.text is None or has_break(error.text) or transformer is None:
                 raise
             helps = f"--na {shlex.quote(error.text)} reads it as a missing value"
             if error.row is not None:

@@ -48,6 +48,7 @@ def _report(
         rows = trained.read(data, label, reading, needs_label=False)
     else:
         rows = trained.read_labelled(data, label, reading)
+    out.warn(trained.remarks(data, rows))
     n_rows, n_columns = rows.X.shape
     out.say_shape(data, (n_rows, int(trained.machine.n_features_in_)), sp.issparse(rows.X), n_columns)
     names: Sequence[str] | None = rows.feature_names

@@ -12,7 +12,7 @@ import typer
 from dimargin.io.data import DataFileError, DataSet
 from dimargin.io.data.chunks import WEIGHT_EXPECTED, short
 from dimargin.io.data.libsvm import check_weight
-from dimargin.io.data.mixed import MixedData, read_mixed
+from dimargin.io.data.mixed import MixedData, place_among, read_mixed
 from dimargin.io.data.named_columns import WantedColumns, column_index
 from dimargin.io.data.opening import DataFile
 from dimargin.io.data.whole_file import column_names
@@ -83,6 +83,8 @@ class RowColumns:
                 file, WantedColumns(columns=self.names, needs_label=False), numbers=[self.weight or ""],
                 exact=[self.group or ""], decimal_comma=decimal_comma,
             )  # fmt: skip
+            if (labelled := rows.labelled) is not None:
+                read = replace(read, X=read.X.filter(labelled), place=place_among(labelled, read.place))
             groups = None if self.group is None else _present(path, read, self.group, "group").to_numpy()
             weights = None
             if self.weight is not None:

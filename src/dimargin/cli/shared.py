@@ -31,6 +31,7 @@ from dimargin.estimators.fit_progress import observed
 from dimargin.estimators.preprocessing import SparseScaler
 from dimargin.io.data import DataSet
 from dimargin.io.data.labels import keyed_by_class
+from dimargin.io.models.model_format import is_model_file
 from dimargin.system.extras import require
 from dimargin.system.memory import check_memory
 from dimargin.system.printing import printable
@@ -289,7 +290,10 @@ def check_plot(path: Path | None, *read: Path | None) -> None:
 
 
 def check_output(name: str, path: Path, *read: Path | str | None) -> None:
-    """Raise ValueError if a file obviously cannot be written, or is one of those that are read."""
+    """Raise ValueError if a file obviously cannot be written, or is one of those that are read.
+
+    A model replaces other models only.
+    """
     try:
         target = replaced_file(path)
     except OSError as error:
@@ -304,3 +308,8 @@ def check_output(name: str, path: Path, *read: Path | str | None) -> None:
         raise ValueError(f"{name} {path}: the folder {path.parent} is not writable")
     if any(given is not None and os.path.realpath(given) == str(target) for given in read):
         raise ValueError(f"{name} {path} would replace an input file; choose another path")
+    if name == "--model" and target.is_file():
+        with open(target, "rb") as file:
+            start = file.read(64)
+        if start and not is_model_file(start):
+            raise ValueError(f"{name} {path} would replace a file that is not a model; choose another path")

@@ -149,10 +149,11 @@ def _train(
             previous.single("--resume")
             if scale is not None:
                 raise ValueError(f"--scale {scale} cannot be used with --resume: the model keeps its scaling")
-            if columns.first is not None:
+            if columns.first not in (None, "--skip-unlabelled"):
+                others = [flag for flag in columns.given if flag != "--skip-unlabelled"]
                 raise ValueError(
                     f"{columns.first} cannot be used with --resume: the model keeps its choice of columns; leave out "
-                    f"{', '.join(columns.given)}"
+                    f"{', '.join(others)}"
                 )
         check_output("--model", model, data, validate)
         method = chosen_method(probabilities, calibration, previous)
@@ -207,11 +208,11 @@ def _check_file(data: str) -> None:
     if data == "-":
         return
     if not path.exists():
-        raise ValueError(f"DATA: file {data!r} does not exist")
+        raise typer.BadParameter(f"file {data!r} does not exist.", param_hint="'DATA'")
     if path.is_dir():
-        raise ValueError(f"DATA: {data!r} is a folder, which needs --engine spark")
+        raise typer.BadParameter(f"{data!r} is a folder, which needs --engine spark.", param_hint="'DATA'")
     if not os.access(path, os.R_OK):
-        raise ValueError(f"DATA: file {data!r} is not readable")
+        raise typer.BadParameter(f"file {data!r} is not readable.", param_hint="'DATA'")
 
 
 def _train_here(
@@ -277,6 +278,7 @@ def _resume(
     out: Output,
 ) -> Trained:
     rows = previous.read_labelled(data, label, reading, weight)
+    out.warn(previous.remarks(data, rows))
     X = scaled(previous.scalers, rows.X)
     out.say_shape(data, X.shape, sp.issparse(X), rows.X.shape[1])
     if not machine.can_resume_on(X):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import scipy.sparse as sp
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
@@ -40,12 +41,29 @@ def read_training_rows(
     ColumnTransformer turns it into numbers. If a column cannot be used, the message of the
     DataFileError names the flag that helps.
     """
-    file, wanted = DataFile(path, choices.options), WantedColumns(label, drop=choices.drop or ())
+    skips = bool(choices.skip_unlabelled)
+    file, wanted = DataFile(path, choices.options), WantedColumns(label, drop=choices.drop or (), skip_unlabelled=skips)
     row_columns = RowColumns.find(file, wanted, weight, group)
     reader = _Reader(file, replace(wanted, drop=[*wanted.drop, *row_columns.names]), choices)
     rows, transformer = reader.table(row_columns) if choices.are_for_tables else (reader.numbers(row_columns), None)
     check_classes(rows.fraction)
-    return rows, transformer
+    return replace(rows, remarks=(*rows.remarks, *_remarks_on_constants(path, rows))), transformer
+
+
+def _remarks_on_constants(path: Path, rows: DataSet) -> list[str]:
+    """Return a remark on the named columns that have the same value in every row, if any."""
+    names, X = rows.feature_names, rows.X
+    if names is None or len(rows.y if rows.y is not None else ()) < 2:
+        return []
+    if hasattr(X, "column_names"):
+        found = [name for name, column in zip(names, X.columns, strict=True) if len(column.unique()) == 1]
+    else:
+        found = [names[k] for k in np.flatnonzero(X.max(axis=0) == X.min(axis=0))]
+    if not found:
+        return []
+    which, have = ("column", "has") if len(found) == 1 else ("columns", "have")
+    columns = f"{which} {listed([repr(short(name)) for name in found])}"
+    return [f"{path}: {columns} {have} the same value in every row, which cannot help; --drop leaves a column out"]
 
 
 def fitted_steps(
@@ -104,14 +122,14 @@ class _Reader:
         try:
             numbers = read_file(self.file, self.wanted, weighted=row_columns.weighted)
         except DataFileError as error:
-            raise DataFileError(f"{error}{self._advice()}") from error
+            raise DataFileError(f"{error}{self._advice(str(error))}") from error
         return row_columns.added(numbers, self.file)
 
     def table(self, row_columns: RowColumns) -> tuple[DataSet, ColumnTransformer | None]:
         """Read rows with other columns, too, and return the transformer that turns them into numbers."""
         path, choices = self.file.path, self.choices
         try:
-            mixed = self._mixed()
+            mixed = self._mixed(self.wanted)
         except OddCellError as error:
             raise DataFileError(f"{error}{self._advice_on_cell(error)}") from error
         absent = [name for name in choices.category or () if name not in mixed.X.column_names]
@@ -132,11 +150,11 @@ class _Reader:
             )
         return rows, transformer
 
-    def _mixed(self) -> MixedData:
+    def _mixed(self, wanted: WantedColumns) -> MixedData:
         choices = self.choices
         decimal_comma = bool(choices.decimal_comma)
         return read_mixed(
-            self.file, self.wanted, texts=choices.category or (), decimal_comma=decimal_comma, na=choices.na or ()
+            self.file, wanted, texts=choices.category or (), decimal_comma=decimal_comma, na=choices.na or ()
         )
 
     def _kind(self, table: Any, name: str) -> str:
@@ -160,14 +178,16 @@ class _Reader:
             columns[self._kind(table, name)].append(name)
         return ColumnTransformer([(kind, steps[kind], names) for kind, names in columns.items() if names])
 
-    def _advice(self) -> str:
-        """Return advice on a file that could not be read, which may be empty."""
+    def _advice(self, said: str) -> str:
+        """Return advice on a file that could not be read for the reason that was `said`; it may be empty."""
         try:
-            problems = Problems(self._mixed(), self.choices)
+            problems = Problems(self._mixed(replace(self.wanted, skip_unlabelled=True)), self.choices)
         except OddCellError as error:
             return self._advice_on_cell(error)
-        except (DataFileError, OSError):
+        except OSError:
             return ""
+        except DataFileError as error:  # For example, the file is not UTF-8 either.
+            return "" if self.file.kind == "libsvm" or str(error) in said else f". {error}"
         return f". {problems}" if problems else ""
 
     def _advice_on_cell(self, error: OddCellError) -> str:
@@ -183,16 +203,16 @@ def describe(transformer: ColumnTransformer) -> str:
     for _, transformation, names in transformer.transformers_:
         match step := first_step(transformation):
             case SimpleImputer():
-                what = f"numbers, the {step.strategy.replace('_', ' ')} where one is missing"
+                what = f" of numbers, the {step.strategy.replace('_', ' ')} where one is missing"
             case OneHotEncoder():
-                what = f"categories, as {sum(map(len, step.categories_))} columns of 0 and 1"
+                what = f" of categories, as {sum(map(len, step.categories_))} columns of 0 and 1"
             case CalendarFeatures():
-                what = f"dates ({step.format}), as {len(step.get_feature_names_out())} columns"
+                what = f" of dates ({step.format}), as {len(step.get_feature_names_out())} columns"
             case "drop":
-                what = "left out"
+                what = " left out"
             case _:
-                what = "numbers"
-        parts.append(f"{len(names)} {what}")
+                what = " of numbers"
+        parts.append(f"{len(names)} column{'s' * (len(names) != 1)}{what}")
     return "; ".join(parts)
 
 

@@ -101,7 +101,9 @@ def read_file(path, label=None, options=None):
     return whole_file.read_file(DataFile(path, options), WantedColumns(label))
 
 
-def read_mixed(path, label=None, drop=(), options=None, **kinds):
+def read_mixed(path, label=None, drop=(), options=None, skip_unlabelled=False, **kinds):
     """A table of a file with columns that are not numbers."""
     with regular(path) as path:
-        return mixed.read_mixed(DataFile(path, options), WantedColumns(label, drop=drop), **kinds)
+        return mixed.read_mixed(
+            DataFile(path, options), WantedColumns(label, drop=drop, skip_unlabelled=skip_unlabelled), **kinds
+        )

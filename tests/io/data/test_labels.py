@@ -114,9 +114,7 @@ def labelled(folder, labels, suffix=".csv"):
 @pytest.mark.parametrize(("suffix", "place"), [(".csv", "line 8"), (".parquet", "row 6")])
 def test_a_label_that_says_it_is_missing_is_refused_among_numbers(odd, suffix, place, tmp_path):
     path = labelled(tmp_path, [*NUMBERS[:6], odd, *NUMBERS, odd], suffix)
-    message = (
-        f"{path}, {place}: the label in column 'y' is '{odd}', which is not a label; remove rows without a label from"
-    )
+    message = f"{path}, {place}: the label in column 'y' is '{odd}', which is not a label"
     readers = [read_data, read_mixed, *([grown] if suffix == ".csv" else [])]
     for read in readers:
         with pytest.raises(DataFileError, match=re.escape(message)):

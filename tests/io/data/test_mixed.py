@@ -134,3 +134,34 @@ def test_text_as_it_is_written(tmp_path):
     assert read_mixed(path, exact=["key"]).X["key"].to_pylist() == ["007", "7.0", "True", None]
     pq.write_table(pa.table({"key": [2**53 + 1, None], "y": ["a"] * 2}), tmp_path / "keys.parquet")
     assert read_mixed(tmp_path / "keys.parquet", exact=["key"]).X["key"].to_pylist() == [str(2**53 + 1), None]
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+@pytest.mark.parametrize(
+    ("labels", "na", "kept"),
+    [
+        ([0, 1, None, 1, 0], (), [0, 1, 1, 0]),
+        ([2**53 + 1, None, 7, 7, 7], (), [2**53 + 1, 7, 7, 7]),
+        (["0", "NA", "?", "1", "0"], (), [0, 1, 0]),
+        (["in", "out", "NA", None, "in"], (), ["in", "out", "NA", "in"]),
+        (["in", "out", "NA", None, "in"], ("na",), ["in", "out", "in"]),
+        ([1.0, -9.0, 2.0, -9.0, 1.0], ("-9",), [1, 2, 1]),
+    ],
+)
+def test_rows_without_labels_can_be_left_out(labels, na, kept, kind, tmp_path):
+    path, names = tmp_path / f"rows.{kind}", ["x0", "x1", "x2", "x3", "x4"]
+    table = pa.table({"a": names, "y": labels})
+    if kind == "csv":
+        cells = ["" if label is None else label for label in labels]
+        path.write_text("a,y\n" + "".join(f"{a},{y}\n" for a, y in zip(names, cells, strict=True)))
+    else:
+        pq.write_table(table, path)
+    data = read_mixed(path, skip_unlabelled=True, na=na)
+    assert data.y.tolist() == kept and data.labelled.sum() == len(kept)
+    assert data.X["a"].to_pylist() == [name for name, has in zip(names, data.labelled, strict=True) if has]
+    first, last = (2, 6) if kind == "csv" else (0, 4)
+    assert [data.place(k).split()[1] for k in (0, len(kept) - 1)] == [str(first), str(last)]
+    with pytest.raises(DataFileError, match=f"{5 - len(kept)} of 5 rows ha"):
+        read_mixed(path, na=na)
+    with pytest.raises(DataFileError, match="no row has a label in column 'y'"):
+        read_mixed(path, skip_unlabelled=True, na=[str(label) for label in labels])

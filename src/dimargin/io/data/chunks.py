@@ -52,6 +52,8 @@ class DataSet:
     remarks : tuple of str
         Warnings for training on these rows, about columns that were left out or that number the
         rows, and about labels that may be missing.
+    labelled : ndarray of shape (n_rows_of_the_file,) or None
+        Which rows of the file have a label, if the others were left out; otherwise None.
     fraction : str or None
         Error message of `check_classes` for the first label that is a fraction; None without such a
         label.
@@ -66,6 +68,7 @@ class DataSet:
     weight: str | int | None = None
     groups: NDArray[Any] | None = None
     remarks: tuple[str, ...] = ()
+    labelled: NDArray[np.bool_] | None = None
     fraction: str | None = None
 
 

@@ -74,7 +74,7 @@ class CsvRows:
         return self.layout.known(self.taken)
 
     def tables(self) -> Iterator[Chunk]:
-        """Yield the rows with record batches of arbitrary texts instead of numbers."""
+        """Yield the rows with record batches of arbitrary texts instead of numbers; labels may be missing."""
         return self.chunks(as_text=True)
 
     def chunks(self, as_text: bool = False) -> Iterator[Chunk]:
@@ -95,14 +95,21 @@ class CsvRows:
             raise DataFileError(fault or f"{path}: {error}") from error
 
     def found(self, codes: NDArray[Any] | None) -> FoundLabels:
-        """Return the labels of all rows, with remarks, for the joined codes."""
-        return self.texts.found(codes, self.taken.label, self.place)
+        """Return the labels of all rows of `tables`, with remarks, for the joined codes."""
+        return self.texts.found(codes, self.taken.label, self.place, lenient=True)
 
     def place(self, row: int) -> str:
         """Return the line of the file where a row begins."""
+        return f"line {self._row(row)[0]}"
+
+    def label_in(self, row: int) -> str:
+        """Return the text that a row has as its label; labels must be read."""
+        assert self.taken.index is not None
+        return self._row(row)[1][self.taken.index]
+
+    def _row(self, row: int) -> tuple[int, list[str]]:
         with self._file.opened() as stream:
-            line, _ = next(islice(self.layout.rows(stream, self.layout.n_skipped_lines), row, None))
-        return f"line {line}"
+            return next(islice(self.layout.rows(stream, self.layout.n_skipped_lines), row, None))
 
 
 @dataclass(frozen=True)
@@ -174,7 +181,7 @@ class CsvLayout:
         """Yield the rows of a stream and codes of their labels.
 
         With `as_text`, the rows of a chunk are a record batch of arbitrary texts instead of
-        numbers. If `is_part`, the stream contains only rows.
+        numbers, and labels may be missing. If `is_part`, the stream contains only rows.
 
         Raises `pyarrow.ArrowInvalid` for invalid rows; `first_fault` finds the reason.
         """
@@ -249,7 +256,8 @@ class CsvLayout:
             for batch in table.to_batches():
                 X = batch.select(taken.wanted) if as_text else matrix(batch, taken.wanted)
                 y = None if taken.label is None else texts.codes(batch.column(taken.label))
-                if not (as_text or np.isfinite(X).all()) or (y is not None and (y < 0).any()):
+                least = -1 if as_text else 0  # Codes of labels that may be missing, or not.
+                if not (as_text or np.isfinite(X).all()) or (y is not None and (y < least).any()):
                     raise pa.ArrowInvalid("a value is missing, NaN or infinite")
                 yield Chunk(X, y)
         if kept:
@@ -382,7 +390,7 @@ class CsvLayout:
             found = f"{len(row)} field{'s' * (len(row) != 1)}, expected {len(self.names)}"
             found += f": {short(row[0])!r}" if len(row) == 1 else ""
             return found + _QUOTE_HINT * any(map(has_break, row))
-        if label is not None and texts.lacks(row[label]):
+        if label is not None and indices and texts.lacks(row[label]):  # Rows of texts may lack labels.
             return missing_label(self.names[label], row[label])
         if label is not None and has_break(row[label]):
             return f"the label in column {short(self.names[label])!r} has a line break{_QUOTE_HINT}"

@@ -21,6 +21,7 @@ _NUMBER_TEXT = re.compile(r"[ \t]*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?[ \t]*"
 _PLAIN_NUMBER = re.compile(r"[+-]?(0|[1-9]\d*)(\.\d*([eE][+-]?\d{1,3})?)?", re.ASCII)
 NOTHING = ("", "na", "n/a", "#n/a", "nan", "-nan", "+nan", "null", "none", "?", "-")
 """Lower-case texts that mark a missing value."""
+_UNLABELLED = "remove rows without a label from the file, or leave them out by --skip-unlabelled"
 MAX_EXACT = 2**53
 """Whole numbers up to this size are exact in float64."""
 
@@ -63,18 +64,21 @@ def label_values(texts: Sequence[str]) -> NDArray[Any]:
     return np.array(whole, dtype=np.int64)
 
 
-def missing_label(column: str, value: Any) -> str:
-    """Return the message for a row whose label is missing; `value` is what the row has instead."""
+def missing_label(column: str, value: Any, counted: str = "") -> str:
+    """Return the message for a row whose label is missing.
+
+    `value` is what the row has instead, and `counted` may say how many rows have no label.
+    """
     text = "" if value is None else str(value).strip()
     said = f"is {short(text)!r}, which is not a label" if text else "is missing"
-    return f"the label in column {short(column)!r} {said}; remove rows without a label from the file"
+    return f"the label in column {short(column)!r} {said}{counted}; {_UNLABELLED}"
 
 
 def doubtful_label(column: str, text: str) -> str:
     """Return a remark on a label that may mark a missing one, but is a class among other texts."""
     return (
         f"the label {text!r} in column {short(column)!r} is read as a class; if it marks a missing label, remove such "
-        "rows from the file"
+        f"rows from the file, or leave them out by --na {text} --skip-unlabelled"
     )
 
 

@@ -12,16 +12,19 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from dimargin.io.data.chunks import LEFT_OUT, DataFileError, DataSet, short
 from dimargin.io.data.csv_text import CsvRows
-from dimargin.io.data.labels import NOTHING, is_number
+from dimargin.io.data.labels import NOTHING, is_number, missing_label
 from dimargin.io.data.named_columns import WantedColumns, arrow_explained, matrix
 from dimargin.io.data.opening import IF_CSV, DataFile, explained
 from dimargin.io.data.parquet import ParquetRows, is_numeric, is_text, value_type
 from dimargin.io.data.row_numbers import is_row_number, remark_on_row_number
 from dimargin.system.memory import memory_of_process, out_of_memory
 
+GROUPED_NUMBER = re.compile(r"[+-]?[1-9]\d{0,2}([,.' \u00a0\u202f]\d{3})+([.,]\d+)?")
+"""Number with separators of thousands, unless they are decimal marks."""
 _WHOLE_NUMBER = re.compile(r"[+-]?\d{1,300}(\.0*)?", re.ASCII)
 _CODE_TEXT = re.compile(r"\d+[eE]\d+", re.ASCII)  # 1e3 and 0e26 are codes; programs write numbers as 1e+03.
 
@@ -90,8 +93,12 @@ def read_mixed(
             rows = ParquetRows(path, wanted, na)
         taken, (table, codes) = rows.taken, _joined(path, rows)
         found = rows.found(codes)
-        reader = _ColumnReader(path, rows.place, decimal_comma, na)
-        remarks, written = [*taken.remarks, *found.remarks], table
+        remarks, labelled = [*taken.remarks, *found.remarks], found.labelled
+        place: Callable[[int], str] = rows.place
+        if labelled is not None:
+            table, place = table.filter(labelled), place_among(labelled, rows.place)
+            remarks.append(_remark_on_unlabelled(path, rows, labelled, wanted.skip_unlabelled))
+        reader, written = _ColumnReader(path, place, decimal_comma, na), table
         for k, name in enumerate(taken.wanted):
             kinds = {"number": numbers, "text": texts, "exact text": exact}
             kind = next((kind for kind, of_kind in kinds.items() if name in of_kind), None)
@@ -104,9 +111,27 @@ def read_mixed(
                 remarks.append(remark_on_row_number(path, short(repr(name)), values))
         names, label = rows.names
         return MixedData(
-            table, found.y, names, label, remarks=tuple(remarks), fraction=found.fraction, place=rows.place,
-            written=written,
+            table, found.y, names, label, remarks=tuple(remarks), labelled=labelled, fraction=found.fraction,
+            place=place, written=written,
         )  # fmt: skip
+
+
+def place_among(kept: NDArray[np.bool_], place: Callable[[int], str]) -> Callable[[int], str]:
+    """Return a function for the place of a row, by its index among the rows that are kept."""
+    indices = np.flatnonzero(kept)
+    return lambda row: place(int(indices[row]))
+
+
+def _remark_on_unlabelled(path: Path, rows: CsvRows | ParquetRows, labelled: NDArray[np.bool_], skipped: bool) -> str:
+    """Return a remark on rows without a label; raises DataFileError unless they are to be skipped."""
+    n_missing = int((~labelled).sum())
+    said = f"{n_missing} of {len(labelled)} rows {'has' if n_missing == 1 else 'have'} no label"
+    if skipped:
+        return f"{path}: {said} and {'is' if n_missing == 1 else 'are'} left out"
+    row = int((~labelled).argmax())
+    raise DataFileError(
+        f"{path}, {rows.place(row)}: {missing_label(rows.taken.label or '', rows.label_in(row), f' ({said})')}"
+    )
 
 
 def _joined(path: Path, rows: CsvRows | ParquetRows) -> tuple[pa.Table, Any]:
@@ -193,6 +218,7 @@ class _ColumnReader:
                 f"{'number with a decimal comma' if has_point else 'finite number'} expected ({found.said})",
                 None if has_point else odd,
                 found.first if found.n_odd == 1 else None,
+                found.have_other_mark(self.decimal_comma),
             ) from None
 
     def _without_missing(self, text: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -232,17 +258,25 @@ class OddCells:
         """Count of the cells, for messages."""
         return f"{self.n_odd} of {self.n_cells} cells {'is' if self.n_odd == 1 else 'are'} not a number"
 
+    def have_other_mark(self, decimal_comma: bool) -> bool:
+        """Return whether most of the texts are numbers with a point where a comma is expected, or the other way round.
+
+        They are not if the marks of all texts may separate thousands.
+        """
+        numbers = [text for text in self.texts if is_number(text if decimal_comma else _with_point(text))]
+        return 2 * len(numbers) > len(self.texts) and not all(map(GROUPED_NUMBER.fullmatch, numbers))
+
 
 class OddCellError(DataFileError):
     """Error for a cell that is not a number.
 
-    `text` is the cell if it may mark a missing value, and `row` is its row if it is the only such
-    cell.
+    `text` is the cell if it may mark a missing value, `row` is its row if it is the only such
+    cell, and `has_other_mark` is that of `OddCells.have_other_mark`.
     """
 
-    def __init__(self, message: str, text: str | None, row: int | None = None) -> None:
+    def __init__(self, message: str, text: str | None, row: int | None = None, has_other_mark: bool = False) -> None:
         super().__init__(message)
-        self.text, self.row = text, row
+        self.text, self.row, self.has_other_mark = text, row, has_other_mark
 
 
 def odd_cells(column: pa.ChunkedArray, decimal_comma: bool) -> OddCells:

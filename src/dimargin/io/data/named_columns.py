@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,12 +29,16 @@ PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 
 @dataclass(frozen=True)
 class WantedColumns:
-    """Columns that a caller wants of a data file; the fields are parameters of `dimargin.io.data.read_data`."""
+    """Columns that a caller wants of a data file; the first fields are parameters of `dimargin.io.data.read_data`.
+
+    `skip_unlabelled`, for tables, says whether rows without a label are left out or refused.
+    """
 
     label: str | int | None = None
     columns: Sequence[str] | None = None
     needs_label: bool = True
     drop: Sequence[str] = ()
+    skip_unlabelled: bool = False
 
 
 @dataclass(frozen=True)
@@ -64,7 +69,10 @@ class TableColumns:
             raise DataFileError(f"{path}: {said_of_doubles(names)}")
         missing = [name for name in (*(columns or []), *drop) if name not in known]
         if missing:
-            raise DataFileError(f"{path} lacks the columns {_listed(missing)}; it has {_listed(names)}")
+            s = "s" * (len(missing) > 1)
+            raise DataFileError(
+                f"{path} lacks the column{s} {_listed(missing)}{_guess(missing[0], names)}; it has {_listed(names)}"
+            )
         index = _label_index(path, names, label, columns or drop, needed) if needed or columns is None else None
         if index is not None and names[index] in drop:
             raise DataFileError(f"{path}: column {short(names[index])!r} is the label and cannot be left out")
@@ -136,8 +144,19 @@ def column_index(path: Path | str, names: list[str], given: str | int, what: str
     except ValueError:
         index = len(names)
     if not -len(names) <= index < len(names):
-        raise DataFileError(f"{path} has no {what} column {given!r}; the columns are {_listed(names)}")
+        guess = _guess(str(given), names)
+        raise DataFileError(f"{path} has no {what} column {given!r}{guess}; the columns are {_listed(names)}")
     return index % len(names)
+
+
+def _guess(given: str, names: Sequence[str]) -> str:
+    """Return the end of a sentence on an unknown name: the name that may be meant, or nothing."""
+    parts = [part.strip() for part in given.split(",")]
+    if len(parts) > 1 and set(parts) <= set(names):
+        return ", which are several; name each by itself, as in --drop A --drop B"
+    by_lower = {name.lower(): name for name in names}
+    close = get_close_matches(given.strip().lower(), by_lower, 1)
+    return f" (did you mean {short(by_lower[close[0]])!r}?)" if close else ""
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -147,11 +166,15 @@ def _listed(names: Sequence[str]) -> str:
 
 
 class FoundLabels(NamedTuple):
-    """Labels of all rows, with the remarks and the message on a fraction of `DataSet`."""
+    """Labels of rows, with the remarks and the message on a fraction of `DataSet`.
+
+    `labelled` says which rows have a label, and thereby one in `y`; None means all rows.
+    """
 
     y: NDArray[Any] | None
     remarks: tuple[str, ...] = ()
     fraction: str | None = None
+    labelled: NDArray[np.bool_] | None = None
 
 
 class TextLabels:
@@ -188,7 +211,7 @@ class TextLabels:
         return np.isin(numbers, self._missing_numbers)
 
     def codes(self, column: Any) -> NDArray[np.int32]:
-        """Return the codes of a column's labels, -1 for one that is missing or has a line break.
+        """Return the codes of a column's labels, -1 for one that is missing, -2 for one with a line break.
 
         A label with a line break comes from an unclosed quote, so that it contains the following
         lines.
@@ -200,9 +223,9 @@ class TextLabels:
         return coded
 
     def code(self, text: str) -> int:
-        """Return the code of one label, -1 for one that is missing or has a line break."""
+        """Return the code of one label, -1 for one that is missing, -2 for one with a line break."""
         if has_break(text):
-            return -1
+            return -2
         text = text.strip()
         if self.lacks(text):
             return -1
@@ -223,11 +246,13 @@ class TextLabels:
         """Texts of the labels, in the order of their codes."""
         return list(self._codes)
 
-    def found(self, codes: NDArray[np.int32] | None, column: str | None, place: Callable[[int], str]) -> FoundLabels:
+    def found(
+        self, codes: NDArray[np.int32] | None, column: str | None, place: Callable[[int], str], lenient: bool = False
+    ) -> FoundLabels:
         """Return the labels of codes; raises DataFileError if one is missing among numbers.
 
         `column` is the name of the labels' column, and `place` returns the place of a row, by its
-        index.
+        index. If `lenient`, labels may be missing.
         """
         if codes is None or column is None:
             return FoundLabels(None)
@@ -239,24 +264,32 @@ class TextLabels:
         others = [is_number(text) for text in texts if text.lower() not in NOTHING]
         if others:
             self.are_numbers = self.are_numbers is not False and all(others)
+        is_label = np.array([*(True for _ in texts), False])  # The last is for the code -1.
         if self.doubtful is not None:
             text, row = texts[self.doubtful], where(self.doubtful)
-            if self.are_numbers:
+            if self.are_numbers and not lenient:
                 raise DataFileError(f"{row}: {missing_label(column, text)}")
-            remarks = (f"{row}: {doubtful_label(column, text)}",)
-        y = self._values(codes)
+            if self.are_numbers:
+                is_label[:-1] = [text.lower() not in NOTHING for text in texts]
+            else:
+                remarks = (f"{row}: {doubtful_label(column, text)}",)
+        labelled = is_label[codes]
+        if not labelled.any():
+            raise DataFileError(f"{self._path}: no row has a label in column {short(column)!r}")
+        y = self._values((np.cumsum(is_label) - 1)[codes[labelled]], [texts[k] for k in np.flatnonzero(is_label)])
         if y.dtype.kind == "f" and self.fraction is not None:
             fault = f"{where(self.fraction)}: {fraction_said(column, texts[self.fraction])}"
-        return FoundLabels(y, remarks, fault)
+        return FoundLabels(y, remarks, fault, None if labelled.all() else labelled)
 
-    def _values(self, codes: NDArray[np.int32]) -> NDArray[Any]:
-        """Return the labels of codes, with fixed width unless a long label would waste memory."""
-        values = np.array(self.texts, dtype=object) if self._as_text else label_values(self.texts)
+    def _values(self, codes: NDArray[Any], texts: list[str]) -> NDArray[Any]:
+        """Return the texts of codes as labels, with fixed width unless a long label would waste memory."""
+        values = np.array(texts, dtype=object) if self._as_text else label_values(texts)
         if values.dtype == object:
-            longest = max(map(len, self._codes))
+            longest = max(map(len, texts))
             if longest <= 8 or 4 * longest * len(codes) <= 2**26:
                 values = values.astype(str)
-        return values[codes]
+        labels: NDArray[Any] = values[codes]
+        return labels
 
 
 def has_break(text: str) -> bool:

@@ -27,6 +27,7 @@ from dimargin.io.data.chunks import DataFileError
 from dimargin.io.data.lines import LONGEST_LINE, blocks_of_lines, too_long
 from dimargin.io.data.named_columns import WantedColumns
 from dimargin.io.data.sniffing import SAMPLE_BYTES, beginning, name_format, text_format
+from dimargin.io.models.model_format import is_model_file
 from dimargin.system.memory import memory_of_process, out_of_memory
 
 KINDS = {"csv": "CSV", "libsvm": "LIBSVM text", "parquet": "Parquet"}
@@ -243,6 +244,8 @@ def refuse_others(path: Path | str, start: bytes, options: FileOptions | None = 
     found = [what for magic, what in kinds.items() if start.startswith(magic)]
     if start[257:262] == b"ustar":
         found.append("is a tar archive" + _PIPE_ADVICE.format("tar -xOf", "{path}"))
+    if is_model_file(start):
+        found.append("is a dimargin model, not data; expected LIBSVM text, CSV or Parquet")
     if options is None or options.format is None:
         text = start.removeprefix(BOM)
         found += [what for pattern, what in _UNREAD_TEXTS.items() if re.match(pattern, text)]

@@ -39,6 +39,7 @@ class ParquetRows:
 
     def __init__(self, path: Path, wanted: WantedColumns, na: Collection[str] = ()) -> None:
         self._path, self._texts, self._text_labels = path, TextLabels(path, na=na), False
+        self._labelled = list[NDArray[np.bool_]]()  # Which rows of each batch have a label.
         with _opened(path) as (_, footer, file):
             schema, self._footer = file.schema_arrow, footer
         self._given = {name.strip(): name for name in reversed(schema.names)}
@@ -59,7 +60,10 @@ class ParquetRows:
         return self.taken.wanted, self.taken.label
 
     def tables(self) -> Iterator[Batch]:
-        """Yield the rows, batch by batch; raises DataFileError if some are missing."""
+        """Yield the rows, batch by batch, of which some may lack labels.
+
+        Raises DataFileError if rows are missing.
+        """
         first, before, given = 0, os.stat(self._path), [self._given[name] for name in self.taken.all]
         with _opened(self._path) as (source, footer, file):
             if footer != self._footer:
@@ -67,7 +71,7 @@ class ParquetRows:
             n_rows = check_pages(self._path, source, footer, file.schema, given)
             for rows in file.iter_batches(self._batch_size, columns=given):
                 rows = rows.rename_columns([name.strip() for name in rows.schema.names])
-                yield Batch(rows, self._labels(rows, first), first)
+                yield Batch(rows, self._labels(rows), first)
                 first += rows.num_rows
                 pa.default_memory_pool().release_unused()
         now = os.stat(self._path)
@@ -78,32 +82,51 @@ class ParquetRows:
                 f"{self._path} was truncated or rewritten while it was read: got {first} of {n_rows} rows"
             )
 
-    def _labels(self, rows: pa.RecordBatch, first: int) -> NDArray[Any] | None:
+    def _labels(self, rows: pa.RecordBatch) -> NDArray[Any] | None:
         if self.taken.label is None:
             return None
         column = rows.column(self.taken.label)
         y: NDArray[Any]
         if self._text_labels:
             y = self._texts.codes(as_text(column))
-            missing = y < 0
+            labelled = y >= 0
         else:
-            y = column.to_numpy(zero_copy_only=False)
-            missing = ~np.isfinite(y) if y.dtype.kind == "f" else column.is_null().to_numpy(zero_copy_only=False)
-            missing |= self._texts.lack(y)
-        if missing.any():
-            row = int(missing.argmax())
-            what = missing_label(self.taken.label, column[row].as_py())
-            raise DataFileError(f"{self._path}, {self.place(first + row)}: {what}")
+            labelled = column.is_valid().to_numpy(zero_copy_only=False)
+            # Integers stay exact if null is not NaN.
+            y = np.zeros(len(column), dtype=column.type.to_pandas_dtype() if labelled.any() else np.float64)
+            y[labelled] = column.drop_null().to_numpy(zero_copy_only=False)
+            if y.dtype.kind == "f":
+                labelled &= np.isfinite(y)
+            labelled &= ~self._texts.lack(y)
+        self._labelled.append(labelled)
         return y
 
-    def found(self, y: NDArray[Any] | None) -> FoundLabels:
-        """Return the labels of all batches, with remarks, for the joined labels or codes."""
-        if self._text_labels:
-            return self._texts.found(y, self.taken.label, self.place)
-        if y is None or y.dtype.kind != "f" or not (odd := y != np.floor(y)).any():
-            return FoundLabels(y)
-        row = int(odd.argmax())
-        return FoundLabels(y, fraction=f"{self._path}, {self.place(row)}: {fraction_said(self.taken.label, y[row])}")
+    def check_labels(self, batch: Batch) -> None:
+        """Raise DataFileError if a row of the batch that was read last has no label."""
+        if self.taken.label is not None and not self._labelled[-1].all():
+            row = int((~self._labelled[-1]).argmax())
+            what = missing_label(self.taken.label, batch.X.column(self.taken.label)[row].as_py())
+            raise DataFileError(f"{self._path}, {self.place(batch.first + row)}: {what}")
+
+    def label_in(self, row: int) -> Any:
+        """Return what a row has as its label; labels must be read."""
+        with _opened(self._path) as (_, _, file):
+            return file.read([self._given[self.taken.label or ""]]).column(0)[row].as_py()
+
+    def found(self, y: NDArray[Any] | None, lenient: bool = True) -> FoundLabels:
+        """Return the labels of all batches, with remarks, for the joined labels or codes.
+
+        Unless `lenient`, raises DataFileError for a text that is no label among numbers.
+        """
+        if self._text_labels or y is None:
+            return self._texts.found(y, self.taken.label, self.place, lenient)
+        labelled, fraction = np.concatenate(self._labelled), None
+        if not labelled.any():
+            raise DataFileError(f"{self._path}: no row has a label in column {short(self.taken.label or '')!r}")
+        if y.dtype.kind == "f" and (odd := labelled & (y != np.floor(y))).any():
+            row = int(odd.argmax())
+            fraction = f"{self._path}, {self.place(row)}: {fraction_said(self.taken.label, y[row])}"
+        return FoundLabels(y[labelled], fraction=fraction, labelled=None if labelled.all() else labelled)
 
 
 @contextmanager
@@ -134,6 +157,7 @@ def read_parquet(path: Path, wanted: WantedColumns) -> DataSet:
 
     def chunks() -> Iterator[Chunk]:
         for batch in rows.tables():
+            rows.check_labels(batch)
             X = matrix(_without_text(path, batch, rows.types), names)
             finite = np.isfinite(X)
             if not finite.all():
@@ -145,7 +169,7 @@ def read_parquet(path: Path, wanted: WantedColumns) -> DataSet:
             yield Chunk(X, batch.y)
 
     collected = Chunks(path, chunks())
-    found = rows.found(collected.y)
+    found = rows.found(collected.y, lenient=False)
     X, remarks = collected.dense(0, len(names)), (*rows.taken.remarks, *found.remarks)
     return DataSet(X, found.y, names, rows.taken.label, remarks=remarks, fraction=found.fraction)
 
