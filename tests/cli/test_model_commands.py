@@ -189,3 +189,21 @@ def test_scores_by_class(labels, dimargin, tmp_path):
     assert dimargin("evaluate", model, tmp_path / "one.csv")[1].count("-") >= len(labels)
     status, out, _ = dimargin("train", data, "--model", model, "--C", 1, "--validate", data, "--json")
     assert [*json.loads(out)["validation"]] == ["rows", "accuracy", "balanced_accuracy", "rows_per_second"]
+
+
+@pytest.mark.parametrize("names", [["ham", "spam"], [0, 1, 2]])
+def test_predictions_are_written_in_the_format_of_the_file_name(names, dimargin, tmp_path):
+    data = written(table(names), tmp_path / "t.csv")
+    model = trained(dimargin, tmp_path, data)
+    predict = ("predict", model, data, "--quiet", "-o")
+    assert dimargin(*predict, tmp_path / "labels.txt")[0] == 0
+    lines = (tmp_path / "labels.txt").read_text().split()
+    values = load(model).decision_function(pd.read_csv(data)[["a", "b"]]).reshape(N, -1)
+    columns = ["decision value"] if len(names) == 2 else [f"decision value {name}" for name in names]
+    for suffix, read in ((".csv", pd.read_csv), (".parquet", pd.read_parquet)):
+        path = tmp_path / f"found{suffix}"
+        assert dimargin(*predict, path)[0] == 0
+        assert list(read(path).columns) == ["label"] and read(path).label.astype(str).tolist() == lines
+        assert dimargin(*predict, path, "--decision-values")[0] == 0
+        assert list(read(path).columns) == ["label", *columns] and read(path).label.astype(str).tolist() == lines
+        assert np.allclose(read(path)[columns], values, rtol=1e-12)

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 from numpy.typing import NDArray
 from rich.table import Column, Table
@@ -47,14 +48,24 @@ from dimargin.system.writing import write_file
 def _predict(
     model: ModelArgument,
     data: DataArgument,
-    output: Annotated[Path | None, typer.Option("--output", "-o", dir_okay=False, help="File for the labels.")] = None,
-    decision_values: Annotated[bool, typer.Option(help="Append decision values to each label, after tabs.")] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            dir_okay=False,
+            help="File for the labels; CSV or Parquet if it ends with .csv or .parquet.",
+        ),
+    ] = None,
+    decision_values: Annotated[
+        bool, typer.Option(help="Append decision values to each label: after tabs, or as columns of CSV and Parquet.")
+    ] = False,
     probabilities: Annotated[
         bool,
         typer.Option(
             "--probabilities",
-            help="Write CSV instead, with the label and a column for the probability of each class, or Parquet if "
-            "--output ends with .parquet.",
+            help="Write CSV, or Parquet if --output ends with .parquet, with the label and a column for the "
+            "probability of each class.",
         ),
     ] = False,
     label: ModelLabelOption = None,
@@ -66,7 +77,8 @@ def _predict(
 
     Example: dimargin predict spam.dimargin new.csv --output labels.txt
 
-    With --probabilities, labels are those of the highest probability, for a model that was trained
+    Files whose names end with .csv or .parquet get a table with the column "label" instead. With
+    --probabilities, labels are those of the highest probability, for a model that was trained
     with this flag.
     """
     out = Output(False, quiet)
@@ -90,11 +102,13 @@ def _predict(
     shares = trained.predict_proba(rows.X) if probabilities else None
     labels = trained.predict(rows.X) if shares is None else trained.classes_[shares.argmax(axis=1)]
     seconds = time.perf_counter() - began
-    if shares is not None and output is not None and output.suffix == ".parquet":
-        write_file(output, _parquet(labels, shares, trained.classes_))
+    values = shares if decide is None else decide(rows.X).reshape(len(labels), -1)
+    suffix = None if output is None else output.suffix
+    names = _value_names(values, getattr(trained, "classes_", None), "" if decide is None else "decision value")
+    if output is not None and suffix == ".parquet":
+        write_file(output, _parquet(labels, values, names))
     else:
-        values = None if decide is None else decide(rows.X).reshape(len(labels), -1)
-        text = _lines(labels, values) if shares is None else _csv(labels, shares, trained.classes_)
+        text = _csv(labels, values, names) if suffix == ".csv" or probabilities else _lines(labels, values)
         if output is None:
             sys.stdout.write(printable(text, keep="\n\t") if sys.stdout.isatty() else text)
         else:
@@ -115,23 +129,31 @@ def _lines(labels: NDArray[Any], values: Floats | None) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _csv(labels: NDArray[Any], shares: Floats, classes: NDArray[Any]) -> str:
-    """Return CSV with the label and the probability of each class, in full precision."""
+def _value_names(values: Floats | None, classes: NDArray[Any] | None, what: str) -> list[str]:
+    """Return the names of columns of values: those of the classes, or only `what` for a single one."""
+    if values is None:
+        return []
+    return [what] if values.shape[1] == 1 or classes is None else [f"{what} {name}".strip() for name in _names(classes)]
+
+
+def _csv(labels: NDArray[Any], values: Floats | None, names: list[str]) -> str:
+    """Return CSV with the label and, in full precision, columns of values with these names."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["label", *_names(classes)])
-    writer.writerows([name, *row] for name, row in zip(_names(labels), shares.tolist(), strict=True))
+    writer.writerow(["label", *names])
+    rows = np.empty((len(labels), 0)) if values is None else values
+    writer.writerows([name, *row] for name, row in zip(_names(labels), rows.tolist(), strict=True))
     return text.getvalue()
 
 
-def _parquet(labels: NDArray[Any], shares: Floats, classes: NDArray[Any]) -> bytes:
+def _parquet(labels: NDArray[Any], values: Floats | None, names: list[str]) -> bytes:
     """Return the columns of `_csv` as Parquet, whose labels keep their type."""
     import pyarrow as pa
     from pyarrow import parquet
 
     content = io.BytesIO()
-    columns = [pa.array(values) for values in (labels.tolist(), *shares.T)]
-    parquet.write_table(pa.Table.from_arrays(columns, ["label", *_names(classes)]), content)
+    columns = [pa.array(column) for column in (labels.tolist(), *([] if values is None else values.T))]
+    parquet.write_table(pa.Table.from_arrays(columns, ["label", *names]), content)
     return content.getvalue()
 
 
