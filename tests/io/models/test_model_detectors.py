@@ -18,6 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 
 import dimargin as dm
+from dimargin.kernels.column_statistics import SparseColumns
 
 DETECTORS = [dm.CoreSetSVDD, dm.OneClassCoreSetSVM]
 RNG = np.random.default_rng(0)
@@ -48,6 +49,9 @@ def assert_same_attributes(again, detector):
         if isinstance(value, np.ndarray):
             assert_array_equal(getattr(again, name), value)
             assert getattr(again, name).dtype == value.dtype
+        elif isinstance(value, SparseColumns):
+            for part, stored in vars(value).items():
+                assert_array_equal(getattr(getattr(again, name), part), stored)
         elif name.endswith("_") and not sp.issparse(value):
             assert getattr(again, name) == value
     assert vars(again).keys() == vars(detector).keys()
