@@ -94,6 +94,7 @@ def test_predictions_have_a_column_for_each_class(suffix, dimargin, tmp_path):
     assert dimargin("predict", tmp_path / "m", tmp_path / "iris.parquet", "--probabilities", "-o", output)[0] == 0
     found = pyarrow.csv.read_csv(output).to_pandas() if suffix == "csv" else pd.read_parquet(output)
     model = dm.load(tmp_path / "m")
+    assert inside(tmp_path / "m").feature_names_in_.tolist() == list("abcd")
     assert found.columns.tolist() == ["label", *model.classes_] and len(found) == 150
     np.testing.assert_array_equal(found[model.classes_], model.predict_proba(X))
     assert found["label"].tolist() == model.predict(X).tolist()

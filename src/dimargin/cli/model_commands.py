@@ -36,13 +36,19 @@ from dimargin.cli.shared import (
     plot_option,
     scaled,
 )
-from dimargin.cli.training_rows import describe, scaling_of
+from dimargin.cli.training_rows import describe, other_steps, scaling_of
 from dimargin.display import MarginDistributionDisplay
 from dimargin.estimators.facts import facts_of
+from dimargin.estimators.nested_steps import search_in
 from dimargin.io.data.mixed import remarks_on_empty_rows
 from dimargin.system.arrays import Floats
 from dimargin.system.printing import printable
 from dimargin.system.writing import write_file
+
+_KEPT_TRAINING_DATA = {
+    "Nystroem": "components of the Nystroem are training rows",
+    "TfidfVectorizer": "the vocabulary of the TfidfVectorizer is of words in training texts",
+}
 
 
 def _predict(
@@ -252,11 +258,34 @@ def _info(
         "features": int(machine.n_features_in_),
         **({} if transformer is None else {"columns": describe(transformer)}),
         "scaling": scaling_of(trained.scalers),
-        "parameters": {k: v if isinstance(v, (int, float, str, type(None))) else str(v) for k, v in values.items()},
+        **({"steps": others} if (others := other_steps(trained.scalers)) else {}),
+        "parameters": _plain(values),
+        **_found_by(search_in(trained.estimator) or search_in(trained.members[0])),
         "written_by": trained.written_by,
-        "privacy": facts_of(machine)["privacy"],
+        "privacy": _privacy(machine, trained.scalers),
     }
     out.result(facts)
+
+
+def _found_by(search: Any) -> dict[str, Any]:
+    """Return facts about a search: what it has chosen, and its score."""
+    if search is None:
+        return {}
+    best, score = search.best_params_, search.best_score_
+    return {"search": type(search).__name__, "best": _plain(best), "cross_validated_score": score if best else None}
+
+
+def _privacy(machine: Any, steps: list[tuple[str, Any]]) -> str:
+    """Return a sentence on the training data in a machine and the steps before it."""
+    kinds = dict.fromkeys(type(step).__name__ for _, step in steps)
+    found = [_KEPT_TRAINING_DATA[kind] for kind in kinds if kind in _KEPT_TRAINING_DATA]
+    if hasattr(machine, "support_") or not found:
+        found.append(facts_of(machine)["privacy"])
+    return "; ".join(found)
+
+
+def _plain(values: dict[str, Any]) -> dict[str, Any]:
+    return {k: v if isinstance(v, (int, float, str, type(None))) else str(v) for k, v in values.items()}
 
 
 def register(app: Application) -> None:

@@ -24,9 +24,10 @@ from dimargin.cli.column_flags import Reading
 from dimargin.cli.row_columns import RowColumns
 from dimargin.display.class_scores import class_scores
 from dimargin.display.probability_scores import probability_scores
-from dimargin.display.unwrap import members
+from dimargin.display.unwrap import innermost, members
 from dimargin.estimators import CoreSetDetector
 from dimargin.estimators.facts import facts_of, problem_names
+from dimargin.estimators.nested_steps import flat_steps
 from dimargin.estimators.preprocessing.column_kinds import columns_of, first_step
 from dimargin.io.data import DataFileError, DataSet
 from dimargin.io.data.chunks import short
@@ -43,7 +44,7 @@ class OpenModel:
     """Model of a file."""
 
     path: Path
-    estimator: Any  # A machine, a CalibratedClassifierCV or a detector, or a pipeline that ends with one.
+    estimator: Any  # A machine, a CalibratedClassifierCV or a detector, in any nesting of pipelines and searches.
     notes: dict[str, Any]  # What `train` stored about the training file, from `how_read`.
     written_by: str = ""  # Version of the library that wrote the file.
 
@@ -66,18 +67,17 @@ class OpenModel:
     @property
     def machine(self) -> Any:
         """Return the machine, or that of the first fold."""
-        return _last(self.members[0])
+        return innermost(self.members[0])
 
     @property
     def scalers(self) -> list[tuple[str, Any]]:
-        """Return the steps of a pipeline before its machine."""
-        first = self.members[0]
-        return first.steps[:-1] if isinstance(first, Pipeline) else []
+        """Return the steps before the machine."""
+        return flat_steps(self.members[0])[:-1]
 
     @property
     def calibration(self) -> str | None:
         """Return the method by which the probabilities were calibrated, or None without probabilities."""
-        return getattr(_last(self.estimator), "method", None) if self.has_probabilities else None
+        return getattr(innermost(self.estimator), "method", None) if self.has_probabilities else None
 
     @property
     def has_probabilities(self) -> bool:
@@ -112,6 +112,16 @@ class OpenModel:
         if self.is_detector:
             raise ValueError(f"{self.path} holds a {type(self.machine).__name__}, an outlier detector, which {what}")
 
+    def refuse_nested(self) -> None:
+        """Raise ValueError for a model that is more than a machine, its calibration, and the steps before it."""
+        model = self.members[0]
+        own = model.steps if isinstance(model, Pipeline) else [("", model)]
+        if any(isinstance(step, Pipeline) or hasattr(step, "best_estimator_") for _, step in own):
+            raise ValueError(
+                f"{self.path} holds a search or a pipeline in a pipeline, which --resume would not keep: save its best "
+                "estimator, or its steps in one pipeline, by dimargin.save, and resume that"
+            )
+
     def read(
         self,
         path: Path,
@@ -120,7 +130,13 @@ class OpenModel:
         needs_label: bool = True,
         weight: str | int | None = None,
     ) -> DataSet:
-        """Read data as the training file was read."""
+        """Read data as the training file was read; raises ValueError if the model takes texts."""
+        if getattr(self.estimator, "n_features_in_", None) is None:
+            kinds = ", ".join(type(step).__name__ for _, step in self.scalers)
+            raise ValueError(
+                f"{self.path} takes texts, not rows of a data file (its steps are {kinds}): predict them in Python, by "
+                "dimargin.load"
+            )
         names = getattr(self.estimator, "feature_names_in_", None)  # A pipeline returns those of its first step.
         columns = ModelColumns(self.notes, names, self.estimator.n_features_in_, self.transformer)
         return columns.read(path, reading, label, needs_label, weight)
@@ -204,7 +220,7 @@ class OpenModel:
 
         The machines of several folds have lists of them.
         """
-        found = [self._certificate_of(_last(model)) for model in self.members]
+        found = [self._certificate_of(innermost(model)) for model in self.members]
         return found[0] if len(found) == 1 else {name: [facts.get(name) for facts in found] for name in found[0]}
 
     @staticmethod
@@ -226,10 +242,6 @@ class OpenModel:
             **found,
             **{name: value for name, value in facts_of(machine).items() if name != "privacy"},
         }
-
-
-def _last(model: Any) -> Any:
-    return model[-1] if isinstance(model, Pipeline) else model
 
 
 def how_read(rows: Any, columns: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -17,6 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 import typer
 from rich.table import Column, Table
+from sklearn.base import OneToOneFeatureMixin
 from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import Pipeline
@@ -195,8 +196,13 @@ class Trained:
         last = self.machine if self.calibrated is None else self.calibrated
         steps = [*self.scalers, ("machine", last)]
         if self.feature_names is not None and not isinstance(steps[0][1], ColumnTransformer):
-            for step in (*(step for _, step in steps), self.machine):  # A ColumnTransformer would have set them itself.
-                step.feature_names_in_ = np.array(self.feature_names, dtype=object)
+            names = np.array(self.feature_names, dtype=object)  # A ColumnTransformer would have set them itself.
+            for _, step in steps:
+                step.feature_names_in_ = names
+                if step is last:
+                    self.machine.feature_names_in_ = names
+                elif not isinstance(step, OneToOneFeatureMixin):
+                    break  # The columns of the next step are others.
         model = OpenModel(path or Path(), Pipeline(steps) if self.scalers else last, self.notes)
         if path is not None:
             model.save()

@@ -14,7 +14,6 @@ import numpy as np
 import scipy.sparse as sp
 import typer
 from numpy.typing import NDArray
-from sklearn.pipeline import Pipeline
 from typer.core import TyperCommand
 
 from dimargin.cli.file_flags import data_argument
@@ -323,7 +322,7 @@ def export(
             f"{model} predicts by calibrated probabilities, which a LIBSVM model of dimargin cannot hold: train it "
             "without --probabilities"
         )
-    if isinstance(trained.estimator, Pipeline):
+    if trained.scalers:
         raise ValueError(
             f"{model} scales rows or encodes columns, which a LIBSVM model cannot: train it with --scale none and "
             "without flags for columns; scale the rows by svm-scale instead"

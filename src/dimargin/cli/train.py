@@ -147,6 +147,7 @@ def _train(
         if previous is not None:
             previous.refuse_detector("dimargin train cannot resume")
             previous.single("--resume")
+            previous.refuse_nested()
             if scale is not None:
                 raise ValueError(f"--scale {scale} cannot be used with --resume: the model keeps its scaling")
             if columns.first not in (None, "--skip-unlabelled"):

@@ -218,9 +218,18 @@ def describe(transformer: ColumnTransformer) -> str:
 
 def scaling_of(steps: Steps) -> str:
     """Return the names of the scalers in the steps before a machine, or "none"."""
-    others = (SimpleImputer, OneHotEncoder, CalendarFeatures, FunctionTransformer, str)
-    parts = (part for _, step in steps for part in _parts(step))
-    return ", ".join(dict.fromkeys(type(part).__name__ for part in parts if not isinstance(part, others))) or "none"
+    names = (type(part).__name__ for _, step in steps for part in _parts(step))
+    return ", ".join(dict.fromkeys(filter(_is_scaler, names))) or "none"
+
+
+def other_steps(steps: Steps) -> str:
+    """Return the names of the steps that are neither scalers nor a ColumnTransformer."""
+    names = (type(step).__name__ for _, step in steps if not isinstance(step, ColumnTransformer))
+    return ", ".join(name for name in names if not _is_scaler(name))
+
+
+def _is_scaler(name: str) -> bool:
+    return name.endswith("Scaler") or name == "QuantileTransformer"
 
 
 def _parts(step: Any) -> Iterator[Any]:

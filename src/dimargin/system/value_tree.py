@@ -90,10 +90,20 @@ def encode(
     if kind is dict:
         pairs = enumerate(value.items())
         return {"dict": [[inner(a, f"{where}.key{k}"), inner(b, f"{where}.{k}")] for k, (a, b) in pairs]}
+    if isinstance(value, np.ndarray) and hasattr(value, "mask"):  # Only uses of np.ma load it.
+        parts = {"data": value.data, "mask": np.ma.getmaskarray(value)}
+        return {"masked": encode_parts(parts, where, arrays, encode_other)}
+    if isinstance(value, np.ndarray) and not exact:
+        # The order of entries in memory is stored, because products of matrices are rounded according to it.
+        if axes := [axis for axis, step in enumerate(value.strides) if step < 0 and value.shape[axis] > 1]:
+            return {"flipped": inner(np.flip(value, tuple(axes)), where), "axes": axes}
+        if value.ndim == 2 and value.strides[0] < value.strides[1] and min(value.shape) > 1:
+            return {"transposed": inner(value.T, where)}
     if isinstance(value, np.ndarray) and value.dtype.kind in ("biufU" if exact else "biuf"):
         return _in_arrays("array", value if exact else np.ascontiguousarray(value), where, arrays)
     if isinstance(value, np.ndarray) and value.dtype.kind in "OU" and not exact:
-        return {"labels": [inner(item, where) for item in value.tolist()], "dtype": value.dtype.str}
+        labels = [inner(item, f"{where}.{k}") for k, item in enumerate(value.tolist())]
+        return {"labels": labels, "dtype": value.dtype.str}
     if getattr(value, "format", None) == "csr":
         parts = {"data": value.data, "indices": value.indices, "indptr": value.indptr}
         return {"csr": encode_parts(parts, where, arrays), "shape": list(value.shape)}
@@ -131,10 +141,16 @@ def decode(value: Any, arrays: Mapping[str, NDArray[Any]], decode_other: DecodeO
         return {inner(a): inner(b) for a, b in value["dict"]}
     if "array" in value:
         return arrays[str(value["array"])]  # The first checkpoints named arrays by numbers.
+    if "flipped" in value:
+        return np.flip(inner(value["flipped"]), tuple(value["axes"]))
+    if "transposed" in value:
+        return inner(value["transposed"]).T
     if "scalar" in value:
         return arrays[str(value["scalar"])][()]
     if "labels" in value:
         return _decode_labels([inner(item) for item in value["labels"]], value["dtype"])
+    if "masked" in value:
+        return _decode_masked(**{key: inner(part) for key, part in value["masked"].items()})
     if "csr" in value:
         parts = value["csr"]
         if "tuple" in parts:  # The first checkpoints stored rows this way.
@@ -145,7 +161,8 @@ def decode(value: Any, arrays: Mapping[str, NDArray[Any]], decode_other: DecodeO
 
 def _decode_labels(values: list[Any], kind: str) -> NDArray[Any]:
     labels = np.empty(len(values), dtype=object)
-    labels[:] = values
+    for k, label in enumerate(values):  # An assignment to all of them would take lists for arrays.
+        labels[k] = label
     # The function np.dtype parses much more than these types, and fails in many ways.
     if not re.fullmatch(r"\|?O|[<>|=]?U[0-9]{1,9}", kind):
         raise ValueError(f"labels of type {kind!r} are not supported")
@@ -153,6 +170,12 @@ def _decode_labels(values: list[Any], kind: str) -> NDArray[Any]:
     if dtype.kind == "U" and dtype.itemsize * len(labels) > max_bytes:
         raise ValueError(f"{len(labels)} labels of type {dtype} take more than {max_bytes} bytes")
     return labels.astype(dtype)
+
+
+def _decode_masked(data: NDArray[Any], mask: NDArray[Any]) -> NDArray[Any]:
+    if mask.dtype != bool or mask.shape != data.shape:
+        raise ValueError("the mask of an array is not a truth value for each of its entries")
+    return np.ma.MaskedArray(data, mask)
 
 
 def _decode_rows(parts: tuple[Any, ...]) -> Any:

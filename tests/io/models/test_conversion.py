@@ -18,8 +18,9 @@ from numpy.testing import assert_array_equal
 from safetensors.numpy import save as to_safetensors
 from sklearn.datasets import make_blobs, make_moons
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, SplineTransformer, StandardScaler
 from sklearn.svm import SVC
 from tampering import refuse, tampered
 
@@ -134,12 +135,17 @@ def test_every_format_version_keeps_loading():
     ]
 
 
-@pytest.mark.parametrize("make", [lambda: SVC(), lambda: make_pipeline(RobustScaler(), dm.ODMClassifier())])
-def test_what_cannot_be_saved_is_named(make, tmp_path):
+@pytest.mark.parametrize(
+    ("make", "named"),
+    [
+        (SVC, "SVC 'machine'"),
+        (lambda: make_pipeline(SplineTransformer(), dm.ODMClassifier()), "SplineTransformer 'splinetransformer'"),
+        (lambda: GridSearchCV(Pipeline([("far", SVC())]), {"far__C": [1.0]}), "SVC 'far'"),
+    ],
+)
+def test_what_cannot_be_saved_is_named(make, named, tmp_path):
     X, y = moons(40)
-    with pytest.raises(
-        TypeError, match=r"cannot save a model of type (SVC|RobustScaler); supported types are SVMClassifier, "
-    ):
+    with pytest.raises(TypeError, match=rf"cannot save the {named}; model files hold (.+, )?ODMClassifier, .+ PCA, "):
         dm.save(make().fit(X, y), tmp_path / "m")
     assert not list(tmp_path.iterdir())
 
@@ -151,6 +157,16 @@ def test_parameters_that_cannot_be_stored_are_named(tmp_path):
         dm.save(machine, tmp_path / "m")
     with pytest.raises(NotFittedError):
         dm.save(dm.ODMClassifier(), tmp_path / "m")
+
+
+def test_a_machine_is_the_last_step_only(tmp_path):
+    X, y = moons(40)
+    first, last = dm.ODMClassifier().fit(X, y), dm.SVMClassifier().fit(X, y)
+    with pytest.raises(TypeError, match="the step 'first' is a machine, but not the last step"):
+        dm.save(Pipeline([("first", first), ("last", last)]), tmp_path / "m")
+    with pytest.raises(TypeError, match="the last step is not a machine"):
+        dm.save(make_pipeline(MinMaxScaler()).fit(X), tmp_path / "m")
+    assert not list(tmp_path.iterdir())
 
 
 # ---- damage ----------------------------------------------------------------------------------------------------------

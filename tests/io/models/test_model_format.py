@@ -94,7 +94,9 @@ def test_raw_files(tmp_path):
     with pytest.raises(ModelFileError, match="checksum does not match"):
         read_raw(path)
     path.write_bytes(content)
-    with pytest.raises(ModelFileError, match="not a valid model: 'Unknown'"):
+    with pytest.raises(
+        ModelFileError, match="not a valid model: step 'machine': 'Unknown' is not a class of model files; register"
+    ):
         dm.load(path)
     before = path.read_bytes()
     with pytest.raises(TypeError, match=r"machine\.a cannot be stored"):
@@ -183,7 +185,9 @@ def test_a_small_file_that_claims_long_labels(tmp_path):
     header["steps"][0]["attributes"]["classes_"]["dtype"] = "<U500000000"
     path.write_bytes(model_format.file_content(header, arrays))
     said = bounded.run("from dimargin.io.models import load", f"load({str(path)!r})", megabytes=300)
-    assert said.startswith(f"ModelFileError {path} is not a valid model: 3 labels of type <U500000000"), said
+    assert said.startswith(
+        f"ModelFileError {path} is not a valid model: step 'machine': 3 labels of type <U500000000"
+    ), said
 
 
 def test_a_header_is_not_too_long(tmp_path, monkeypatch):

@@ -10,11 +10,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.inspection import permutation_importance
-from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 
 from dimargin.display.report.data_frames import is_table, with_columns_from
 from dimargin.display.unwrap import innermost, uncalibrated
+from dimargin.estimators.nested_steps import rows_for_machine
 from dimargin.estimators.wide_attributes import kept_of, on
 from dimargin.kernels.column_statistics import narrowed, on_columns, stored_columns
 from dimargin.system.arrays import Floats, Indices
@@ -120,8 +120,7 @@ def _work_of_row(model: Any, X: Any) -> float:
 
 def _most_varying_columns(model: Any, rows: Any, n_columns: int) -> Indices:
     """Return the columns whose shuffling changes the input of the machine most."""
-    inside = model[:-1].transform(rows) if isinstance(model, Pipeline) and len(model) > 1 else rows
-    inside, occurring = narrowed(inside)
+    inside, occurring = narrowed(rows_for_machine(uncalibrated(model), rows))
     mean = np.asarray(inside.mean(axis=0)).ravel()
     squares = inside.multiply(inside).mean(axis=0) if sp.issparse(inside) else (inside**2).mean(axis=0)
     variance = np.asarray(squares).ravel() - mean**2

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.pipeline import Pipeline
 
 from dimargin.display.report.data_frames import is_table
 from dimargin.display.report.words import bound, count, plain
 from dimargin.display.unwrap import innermost
 from dimargin.estimators import KernelMarginClassifier, MarginClassifier
+from dimargin.estimators.nested_steps import flat_steps, rows_for_machine
 from dimargin.estimators.wide_attributes import kept_of
 from dimargin.strategies import TreeShape
 
@@ -112,8 +112,8 @@ def sizes_of(model: Any) -> list[tuple[str, str]]:
         facts.append(("Support vectors", f"{count(n_support)}{of}"))
     elif (coefficients := kept_of(machine, "coef_", None)) is not None:
         facts.append(("Coefficients", count(math.prod(coefficients.shape))))
-    if isinstance(model, Pipeline) and len(model) > 1:
-        facts.append(("Preprocessing", ", ".join(type(step).__name__ for _, step in model.steps[:-1])))
+    if steps := flat_steps(model)[:-1]:
+        facts.append(("Preprocessing", ", ".join(type(step).__name__ for _, step in steps)))
     return facts
 
 
@@ -128,7 +128,7 @@ def relation_to_training(model: Any, X: Any) -> tuple[bool, str]:
             "It is unknown whether the model was trained on these rows, because it keeps no training rows. Scores "
             "on training rows are better than on new rows."
         )
-    inside = model[:-1].transform(X) if isinstance(model, Pipeline) and len(model) > 1 else X
+    inside = rows_for_machine(model, X)
     if not is_table(inside) and machine.can_resume_on(inside):
         return True, (
             "The model was trained on these rows: they hold its support vectors at the same positions. The scores "

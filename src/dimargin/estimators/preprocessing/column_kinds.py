@@ -6,9 +6,9 @@ from typing import Any
 
 import sklearn
 from sklearn.compose import ColumnTransformer
-from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
+from dimargin.estimators.nested_steps import flat_steps
 from dimargin.estimators.preprocessing.calendar_features import CalendarFeatures
 
 
@@ -24,8 +24,9 @@ def numbers_as_they_are() -> FunctionTransformer:
 
 
 def first_step(step: Any) -> Any:
-    """Return the first step of a pipeline, which reads the columns; any other transformer itself."""
-    return step[0] if isinstance(step, Pipeline) else step
+    """Return the first step of a pipeline, which reads the columns; any other transformer, or text, itself."""
+    steps = flat_steps(step)
+    return steps[0][1] if steps else step
 
 
 def columns_of(transformer: ColumnTransformer) -> tuple[list[str], list[str]]:

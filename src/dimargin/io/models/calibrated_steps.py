@@ -7,6 +7,7 @@ its numbers.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from typing import Any
 
@@ -17,13 +18,15 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.frozen import FrozenEstimator
 from sklearn.isotonic import IsotonicRegression
 from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import check_is_fitted
 
 from dimargin.estimators import MarginClassifier
 from dimargin.estimators.calibration import adopt, check_method, fitted_to
+from dimargin.estimators.nested_steps import flat_steps
+from dimargin.io.models.search_steps import stored_pipeline
 
 _FITTED_NUMBERS = {"sigmoid": ("a_", "b_"), "isotonic": ("X_thresholds_", "y_thresholds_"), "temperature": ("beta_",)}
 _PARAMETERS = ("method", "cv", "ensemble", "frozen")
+_ATTRIBUTES = ("classes_", "n_features_in_", "feature_names_in_")
 
 
 def stored(model: CalibratedClassifierCV) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -32,33 +35,32 @@ def stored(model: CalibratedClassifierCV) -> tuple[dict[str, Any], dict[str, Any
     The attribute ``members`` contains the steps of each machine and the numbers of its calibrators.
     A splitter is stored as its number of folds.
     """
-    check_is_fitted(model)
     cv = model.cv if model.cv is None or isinstance(model.cv, int) else getattr(model.cv, "n_splits", None)
     frozen = isinstance(model.estimator, FrozenEstimator)
     parameters = {"method": model.method, "cv": cv, "ensemble": model.ensemble, "frozen": frozen}
     members = [_stored_member(model, inside) for inside in model.calibrated_classifiers_]
-    known = {name: vars(model).get(name) for name in ("n_features_in_", "feature_names_in_")}
-    own = {name: value for name, value in known.items() if value is not None}
-    return parameters, {"classes_": model.classes_, "members": members, **own}
+    return parameters, {"members": members, **{name: vars(model)[name] for name in _ATTRIBUTES if name in vars(model)}}
 
 
 def _stored_member(model: CalibratedClassifierCV, inside: Any) -> dict[str, Any]:
     fitted = inside.estimator.estimator if isinstance(inside.estimator, FrozenEstimator) else inside.estimator
-    steps = fitted.steps if isinstance(fitted, Pipeline) else [("machine", fitted)]
-    if not isinstance(steps[-1][1], MarginClassifier):
+    machine = flat_steps(fitted)[-1][1]
+    if not isinstance(machine, MarginClassifier):
         raise TypeError(
-            f"cannot save a CalibratedClassifierCV of {type(steps[-1][1]).__name__}; expected a classifier of "
-            "dimargin, or a pipeline that ends with one"
+            f"cannot save a CalibratedClassifierCV of {type(machine).__name__}; expected a classifier of dimargin, "
+            "which may be in pipelines and searches"
         )
-    if model.method == "temperature" and np.array_equal(fitted.classes_, np.arange(len(model.classes_))):
+    steps = stored_pipeline(fitted)["steps"] if isinstance(fitted, Pipeline) else [("machine", fitted)]
+    is_coded = model.method == "temperature" and np.array_equal(machine.classes_, np.arange(len(model.classes_)))
+    if is_coded and machine is steps[-1][1]:
         # scikit-learn trains on 0, 1, ... instead of texts. The stored machine has the labels.
-        machine = copy(steps[-1][1])
+        machine = copy(machine)
         machine.classes_ = model.classes_
         steps = [*steps[:-1], (steps[-1][0], machine)]
-    if not np.array_equal(steps[-1][1].classes_, model.classes_):
+    if not np.array_equal(machine.classes_, model.classes_):
         raise TypeError(
             f"cannot save a CalibratedClassifierCV of the classes {model.classes_.tolist()} with a machine of the "
-            f"classes {fitted.classes_.tolist()}; use fewer folds, or ensemble=False"
+            f"classes {machine.classes_.tolist()}; use fewer folds, or ensemble=False"
         )
     numbers = [{name: getattr(one, name) for name in _FITTED_NUMBERS[model.method]} for one in inside.calibrators]
     return {"steps": steps, "pipeline": isinstance(fitted, Pipeline), "calibrators": numbers}
@@ -67,8 +69,10 @@ def _stored_member(model: CalibratedClassifierCV, inside: Any) -> dict[str, Any]
 # ---- restored --------------------------------------------------------------------------------------------------------
 
 
-def restored(parameters: dict[str, Any], attributes: dict[str, Any], members: list[Any]) -> CalibratedClassifierCV:
-    """Return the fitted model for values of `stored`, and the fitted models for the steps of its members.
+def restored(
+    model_of: Callable[[list[tuple[str, Any]], bool], Any], parameters: dict[str, Any], attributes: dict[str, Any]
+) -> CalibratedClassifierCV:
+    """Return the fitted model for values of `stored`; `model_of` returns the one of a member, for its steps.
 
     Raises ValueError, TypeError or KeyError for values that `stored` cannot have returned.
     """
@@ -76,8 +80,10 @@ def restored(parameters: dict[str, Any], attributes: dict[str, Any], members: li
         raise ValueError(f"a CalibratedClassifierCV has the parameters {sorted(parameters)}")
     method, cv, ensemble, frozen = (parameters[name] for name in _PARAMETERS)
     check_method(method)
-    classes, width = attributes["classes_"], attributes["n_features_in_"]
-    if not members or any(one.n_features_in_ != width or not _alike(one.classes_, classes) for one in members):
+    classes, width = attributes["classes_"], attributes.get("n_features_in_")  # Models of texts have no width.
+    members = [model_of(member["steps"], bool(member["pipeline"])) for member in attributes["members"]]
+    widths = {getattr(one, "n_features_in_", None) for one in members}
+    if widths != {width} or not all(_alike(one.classes_, classes) for one in members):
         raise ValueError("the machines of a CalibratedClassifierCV do not fit its classes and columns")
     model = CalibratedClassifierCV(
         FrozenEstimator(members[0]) if frozen else clone(members[0]), method=method, cv=cv, ensemble=ensemble
@@ -87,9 +93,8 @@ def restored(parameters: dict[str, Any], attributes: dict[str, Any], members: li
         _restored_member(method, classes, one, stored["calibrators"])
         for one, stored in zip(members, attributes["members"], strict=True)
     ]
-    model.classes_, model.n_features_in_ = classes, width
-    if "feature_names_in_" in attributes:
-        model.feature_names_in_ = attributes["feature_names_in_"]
+    for name in (name for name in _ATTRIBUTES if name in attributes):
+        setattr(model, name, attributes[name])
     return model
 
 

@@ -1,12 +1,15 @@
 """Conversion of estimators, kernels and routers to files of `dimargin.io.models.model_format`, and back.
 
-Loading creates objects only of the few classes in `STORABLE_CLASSES`, sets only the attributes
-listed there, and checks that the arrays fit together before anything is computed with them.
+Loading creates objects only of the classes in the registry, `dimargin.io.models.storable_classes`,
+sets only the attributes listed there, and checks that the values fit together before anything is
+computed with them.
 """
 
 from __future__ import annotations
 
 import os
+import re
+from collections import UserDict
 from collections.abc import Mapping
 from dataclasses import fields
 from inspect import signature
@@ -17,31 +20,40 @@ import numpy as np
 import sklearn
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.calibration import CalibratedClassifierCV
+from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import check_is_fitted
 
-from dimargin.estimators import (
-    CoreSetDetector,
-    MarginClassifier,
-)
+from dimargin.estimators.nested_steps import flat_steps
 from dimargin.estimators.wide_attributes import kept_of
 from dimargin.io.data.chunks import short
-from dimargin.io.models import calibrated_steps
 from dimargin.io.models.algorithms import algorithm_class
-from dimargin.io.models.model_format import ModelFileError, read_raw, write_model
+from dimargin.io.models.declared_values import check_declared
+from dimargin.io.models.model_format import ModelFileError, encoded_model, file_content, read_raw
 from dimargin.io.models.model_values import decode_transform, encode_transform
+from dimargin.io.models.named_values import dtype_named, encode_named, function_named, splitter_named
+from dimargin.io.models.search_steps import check_pipeline, stored_pipeline
 from dimargin.io.models.soundness import check_step
-from dimargin.io.models.storable_classes import STORABLE_CLASSES
-from dimargin.io.models.table_steps import TABLE_STEPS, check_widths, restored, stored
+from dimargin.io.models.storable_classes import Storable, entry_named, entry_of, model_of
 from dimargin.kernels.column_statistics import SparseColumns
 from dimargin.kernels.user import UserKernel
 from dimargin.shards.partition import KernelClusters, Split
 from dimargin.strategies import OPTION_CLASSES, Committee, Options, Router
 from dimargin.system.memory import out_of_memory
 from dimargin.system.value_tree import Arrays, Step, decode, encode, encode_parts
+from dimargin.system.writing import write_file
 
 _COMMON_ATTRS = ("n_features_in_", "feature_names_in_")
+_DECODING_ERRORS = (
+    KeyError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    IndexError,
+    OverflowError,
+    RecursionError,
+    re.error,
+)
+"""Errors of decoding values that `save` does not write."""
 
 
 def save(model: Any, path: str | os.PathLike[str], notes: Mapping[str, Any] | None = None) -> None:
@@ -52,16 +64,12 @@ def save(model: Any, path: str | os.PathLike[str], notes: Mapping[str, Any] | No
 
     Parameters
     ----------
-    model : one of the classifiers or outlier detectors, or Pipeline, or CalibratedClassifierCV
-        The fitted model. A CalibratedClassifierCV of a classifier of this package, or of a pipeline
-        that ends with one, may also be the last step of a pipeline; if its `cv` is a splitter, only
-        the number of folds is stored. The steps of a pipeline before
-        the machine may be MinMaxScaler, StandardScaler, MaxAbsScaler, QuantileTransformer,
-        `dimargin.estimators.preprocessing.SparseScaler` or
-        `dimargin.estimators.preprocessing.FourierFeatures`, and the first step may be a
-        ColumnTransformer of scalers, SimpleImputer, OneHotEncoder,
-        `dimargin.estimators.preprocessing.CalendarFeatures` and pipelines of these that was fitted
-        to a data frame. A kernel that is a function cannot be stored.
+    model : one of the classifiers, searches or outlier detectors, or Pipeline, or CalibratedClassifierCV
+        The fitted model. The machine may be in an `ODMClassifierCV`, `SVMClassifierCV`,
+        GridSearchCV, HalvingGridSearchCV or CalibratedClassifierCV (if its `cv` is a splitter, only
+        the number of folds is stored), and after steps of a Pipeline: transformers of
+        scikit-learn and of `dimargin.estimators.preprocessing`, and those that you registered
+        (docs/interoperability.md lists all). A kernel that is a function cannot be stored.
     path : path-like
         The file contains the support vectors of a kernel machine or detector, which are training
         rows. So a new file is readable only by its owner (mode 0600); an existing file is replaced
@@ -72,7 +80,7 @@ def save(model: Any, path: str | os.PathLike[str], notes: Mapping[str, Any] | No
     Raises
     ------
     TypeError
-        For a model, parameter or label that cannot be stored.
+        For a model, step, parameter or label that cannot be stored; no file is touched.
     sklearn.exceptions.NotFittedError
     OSError
         If the file cannot be written.
@@ -90,14 +98,21 @@ def save(model: Any, path: str | os.PathLike[str], notes: Mapping[str, Any] | No
     >>> bool((dm.load(path).decision_function(X) == machine.decision_function(X)).all())
     True
     """
-    steps = model.steps if isinstance(model, Pipeline) else [("machine", model)]
-    plain = [_plain_step(name, step) for name, step in steps]
-    _check_loadable(steps, isinstance(model, Pipeline))
-    write_model(path, plain, notes, pipeline=isinstance(model, Pipeline), encode_other=_encode_other)
+    is_pipeline = isinstance(model, Pipeline)
+    steps = stored_pipeline(model)["steps"] if is_pipeline else [("machine", model)]
+    for name, step in flat_steps(model):
+        entry_of(name, step)
+    plain = [Step(name, *_parts_of(name, step)) for name, step in steps]
+    header, arrays = encoded_model(plain, notes, pipeline=is_pipeline, encode_other=_encode_other)
+    try:
+        _decode_model(header, arrays)
+    except _DECODING_ERRORS as error:
+        raise TypeError(f"the model cannot be saved: {short(str(error), 400)}") from error
+    write_file(path, file_content(header, arrays), private=True)
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Load a model that `save` wrote: a machine, a detector or a pipeline.
+    """Load a model that `save` wrote: a machine, a detector, a search or a pipeline.
 
     Nothing in the file is executed.
 
@@ -115,11 +130,9 @@ def load_with_header(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]
     """Return the model and the header of its file, with versions and notes; errors as in `load`."""
     header, arrays = read_raw(Path(path))
     try:
-        steps = [(str(step["name"]), _decode_step(step, arrays)) for step in header["steps"]]
-        model = _model_of(steps, bool(header["pipeline"]))
-        check_is_fitted(model)
+        model = _decode_model(header, arrays)
         _check_notes(header)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError) as error:
+    except _DECODING_ERRORS as error:
         raise ModelFileError(f"{path} is not a valid model: {short(str(error), 400)}") from error
     except MemoryError as error:
         raise ModelFileError(f"{path}: {out_of_memory('the model')}") from error
@@ -146,76 +159,91 @@ def _check_notes(header: Mapping[str, Any]) -> None:
 # ---- steps and other values ------------------------------------------------------------------------------------------
 
 
-def _model_of(steps: list[tuple[str, Any]], pipeline: bool) -> Any:
-    kinds = (MarginClassifier, CoreSetDetector, CalibratedClassifierCV)
-    machines = [isinstance(step, kinds) for _, step in steps]
-    if not any(machines[-1:]):
-        raise ValueError("the last step is not a machine")
-    if any(machines[:-1]) or (len(steps) > 1 and not pipeline):
-        raise ValueError("the steps before the machine are not scalers of a pipeline")
-    if any(type(step).__name__ in TABLE_STEPS for _, step in steps[1:]):
-        raise ValueError("a step for tables is not the first step")
-    check_widths(step for _, step in steps)
-    return Pipeline(steps) if pipeline else steps[0][1]
+class _UsedOnce(UserDict[str, NDArray[Any]]):
+    """Arrays of a file, each of which is one value: a file cannot take more memory by naming an array often."""
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        if name not in self.data:
+            raise ValueError(f"the array {name!r} is missing, or is the value of two parts")
+        return self.data.pop(name)
 
 
-def _check_loadable(steps: list[tuple[str, Any]], pipeline: bool) -> None:
-    """Raise TypeError for steps for tables, or calibrated classifiers, that `load` would refuse."""
+def _decode_model(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Any:
+    """Return the model of a file; raises one of `_DECODING_ERRORS` if it cannot be used."""
+    once = _UsedOnce(arrays)
+    steps = [_decode_named_step(step, once) for step in header["steps"]]
+    return model_of(steps, bool(header["pipeline"]))
+
+
+def _parts_of(name: str, step: Any) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """Return the class, parameters and attributes of a fitted step for a file; raises TypeError."""
+    if isinstance(step, str):
+        return step, {}, {}
+    entry, kind = entry_of(name, step), type(step).__name__
+    if not entry.is_fitted(step):
+        raise NotFittedError(f"the {kind} {name!r} is not fitted; fit the model before saving it")
     try:
-        for _, step in steps:
-            if type(step).__name__ in (*TABLE_STEPS, CalibratedClassifierCV.__name__):
-                arrays: Arrays = {}
-                _decode_step(_encode_other(step, "step", arrays)["step"], arrays)
-        if len(steps) > 1:
-            _model_of(steps, pipeline)
-    except (ValueError, KeyError) as error:
-        what = "pipeline" if pipeline else "model"
-        raise TypeError(f"the {what} cannot be saved: {error}") from error
+        if entry.to_parts is not None:
+            parameters, attributes = entry.to_parts(step)
+        else:
+            absent = object()
+            found = {key: kept_of(step, key, absent) for key in entry.attributes}
+            parameters = step.get_params(deep=False)
+            attributes = {key: value for key, value in found.items() if value is not absent}
+    except ValueError as error:
+        raise TypeError(f"cannot save the {kind} {name!r}: {error}") from error
+    if entry.from_parts is None:
+        attributes |= {key: vars(step)[key] for key in _COMMON_ATTRS if key in vars(step)}
+    return kind, parameters, attributes
 
 
-def _plain_step(name: str, step: Any) -> Step:
-    kind = type(step).__name__
-    if STORABLE_CLASSES.get(kind, (None,))[0] is not type(step):
-        advice = f"supported types are {', '.join(STORABLE_CLASSES)}"
-        if hasattr(step, "best_estimator_"):
-            advice = "save its best_estimator_, or use skops (docs/interoperability.md)"
-        raise TypeError(f"cannot save a model of type {type(step).__qualname__}; {advice}")
-    check_is_fitted(step)
-    if kind in TABLE_STEPS:
-        return Step(name, kind, *stored(step))
-    if isinstance(step, CalibratedClassifierCV):
-        return Step(name, kind, *calibrated_steps.stored(step))
-    absent, names = object(), STORABLE_CLASSES[kind][1] + _COMMON_ATTRS
-    own = {name: value for name in names if (value := kept_of(step, name, absent)) is not absent}
-    return Step(name, kind, step.get_params(deep=False), own)
+def _encode_estimator(value: BaseEstimator, where: str, arrays: Arrays) -> dict[str, Any]:
+    entry = entry_of(where, value)
+    if entry.is_fitted(value):
+        kind, *parts = _parts_of(where, value)
+        parameters, attributes = (_encode_parts(part, where, arrays) for part in parts)
+        return {"step": {"class": kind, "parameters": parameters, "attributes": attributes}}
+    parameters = stored_pipeline(value) if entry.kind is Pipeline else value.get_params(deep=False)
+    return {"unfitted": entry.kind.__name__, "parameters": _encode_parts(parameters, where, arrays)}
 
 
-def _decode_step(step: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> BaseEstimator:
-    if step["class"] in (*TABLE_STEPS, CalibratedClassifierCV.__name__):
-        parts = (_decode_parts(step[part], arrays) for part in ("parameters", "attributes"))
-        estimator = restored(step["class"], *parts) if step["class"] in TABLE_STEPS else _decode_calibrated(*parts)
-        check_step(estimator)
-        return estimator
-    make, attributes, check = STORABLE_CLASSES[step["class"]]
-    unknown = set(step["attributes"]) - {*attributes, *_COMMON_ATTRS}
-    if unknown:
-        raise ValueError(f"unknown attributes {sorted(unknown)}")
-    parameters = _decode_parts(step["parameters"], arrays)
-    if make.__module__.startswith("sklearn."):
-        parameters = _known_parameters(make, parameters)
-    if "multi_class" in parameters:  # Machines were saved without this parameter when votes were the only rule.
-        parameters.setdefault("pair_scores", "votes")
-    estimator = make(**parameters)
-    for key, value in _decode_parts(step["attributes"], arrays).items():
-        setattr(estimator, key, value)
-    check_step(estimator)
-    check(estimator)
+def _decode_named_step(step: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> tuple[str, Any]:
+    name = str(step["name"])
+    try:
+        return name, _decode_step(step, arrays)
+    except _DECODING_ERRORS as error:
+        raise ValueError(f"step {name!r}: {error}") from error
+
+
+def _decode_step(step: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Any:
+    if step["class"] == "passthrough":
+        return "passthrough"
+    entry = entry_named(step["class"])
+    parameters, attributes = (_decode_parts(step[part], arrays) for part in ("parameters", "attributes"))
+    if entry.from_parts is not None:
+        estimator = entry.from_parts(parameters, attributes)
+    else:
+        if unknown := set(attributes) - {*entry.attributes, *_COMMON_ATTRS}:
+            raise ValueError(f"unknown attributes {sorted(unknown)}")
+        estimator = _made(entry, parameters)
+        for key, value in attributes.items():
+            setattr(estimator, key, value)
+        check_declared(estimator, {**(entry.parameters or {}), **entry.attributes})
+    check_step(estimator, entry.has_width)
+    entry.check(estimator)
+    entry.finish(estimator)
     return estimator
 
 
-def _decode_calibrated(parameters: dict[str, Any], attributes: dict[str, Any]) -> CalibratedClassifierCV:
-    members = [_model_of(member["steps"], bool(member["pipeline"])) for member in attributes["members"]]
-    return calibrated_steps.restored(parameters, attributes, members)
+def _made(entry: Storable, parameters: dict[str, Any]) -> Any:
+    """Return an estimator that is not fitted; raises TypeError or ValueError for other parameters than it has."""
+    if entry.parameters is not None and set(parameters) != set(entry.parameters):
+        raise ValueError(f"a {entry.kind.__name__} has the parameters {sorted(parameters)}")
+    if entry.kind.__module__.startswith("sklearn."):
+        parameters = _known_parameters(entry.kind, parameters)
+    if "multi_class" in parameters:  # Machines were saved without this parameter when votes were the only rule.
+        parameters.setdefault("pair_scores", "votes")
+    return entry.kind(**parameters)
 
 
 def _known_parameters(make: type[BaseEstimator], parameters: dict[str, Any]) -> dict[str, Any]:
@@ -249,9 +277,11 @@ def _encode_other(value: Any, where: str, arrays: Arrays) -> Any:
         known = {field.name: getattr(value, field.name) for field in fields(value)}
         return {"algorithm": type(value).__name__, "parameters": encode(known, where, arrays, _encode_other)}
     if isinstance(value, BaseEstimator):
-        inner = _plain_step(where, value)
-        parts = {"parameters": inner.parameters, "attributes": inner.attributes}
-        return {"step": {"class": inner.class_name, **{k: _encode_parts(v, where, arrays) for k, v in parts.items()}}}
+        return _encode_estimator(value, where, arrays)
+    if (named := encode_named(value, where)) is not None:
+        if "splitter" in named:
+            named["parameters"] = _encode_parts(named["parameters"], where, arrays)
+        return named
     return encode_transform(value, where, arrays)
 
 
@@ -276,11 +306,29 @@ def _decode_other(value: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) 
         return Split(**_decode_parts(value["split"], arrays))
     if "step" in value:
         return _decode_step(value["step"], arrays)
+    if "unfitted" in value:
+        return _unfitted(value["unfitted"], _decode_parts(value["parameters"], arrays))
+    if "splitter" in value:
+        return splitter_named(value["splitter"], _decode_parts(value["parameters"], arrays))
+    if "function" in value:
+        return function_named(value["function"])
+    if "dtype" in value:
+        return dtype_named(value["dtype"])
     if "strategy" in value:
         return OPTION_CLASSES[value["strategy"]].from_saved(decode(value["parameters"], arrays, _decode_other))
     if "algorithm" in value:
         return _algorithm(value["algorithm"], decode(value["parameters"], arrays, _decode_other))
     return decode_transform(value, arrays)
+
+
+def _unfitted(name: str, parameters: dict[str, Any]) -> BaseEstimator:
+    entry = entry_named(name)
+    made: BaseEstimator = _made(entry, parameters)
+    if isinstance(made, Pipeline):
+        check_pipeline(made)
+    if entry.is_fitted(made):  # Such estimators are stored as steps, whose parameters are checked.
+        raise ValueError(f"a {name} is stored as if it were not fitted")
+    return made
 
 
 def _sparse_columns(values: Any, columns: Any, width: Any) -> SparseColumns:

@@ -93,6 +93,17 @@ def model_content(
     encode_other: EncodeOther = refuse_value,
 ) -> bytes:
     """Return the bytes that `write_model` would write, the same for the same model."""
+    return file_content(*encoded_model(steps, notes, pipeline=pipeline, encode_other=encode_other))
+
+
+def encoded_model(
+    steps: Sequence[Step],
+    notes: Mapping[str, Any] | None = None,
+    *,
+    pipeline: bool | None = None,
+    encode_other: EncodeOther = refuse_value,
+) -> tuple[dict[str, Any], Arrays]:
+    """Return the header and the arrays of a model file."""
     arrays: Arrays = {}
     header = {
         "format_version": FORMAT_VERSION,
@@ -101,7 +112,7 @@ def model_content(
         "steps": [_encoded_step(step, arrays, encode_other) for step in steps],
         "notes": dict(notes or {}),
     }
-    return file_content(header, arrays)
+    return header, arrays
 
 
 def _encoded_step(step: Step, arrays: Arrays, encode_other: EncodeOther) -> dict[str, Any]:

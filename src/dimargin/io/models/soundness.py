@@ -20,13 +20,15 @@ from dimargin.kernels.user import UserKernel
 from dimargin.strategies import Committee, Router
 
 
-def check_step(step: Any) -> None:
+def check_step(step: Any, has_width: bool = True) -> None:
     """Raise ValueError for wrong types of attributes that steps need or commands print."""
-    width, names = step.n_features_in_, vars(step).get("feature_names_in_", np.array([""], dtype=object))
+    width, names = (
+        getattr(step, "n_features_in_", None),
+        vars(step).get("feature_names_in_", np.array([""], dtype=object)),
+    )
     threads = vars(step).get("n_jobs")
     sound = (
-        _is_whole(width)
-        and 0 < width < 2**62
+        (_is_whole(width) and 0 < width < 2**62 if width is not None else not has_width)
         and isinstance(names, np.ndarray)
         and ("feature_names_in_" not in vars(step) or names.shape == (width,))
         and all(isinstance(name, str) for name in names.flat)
@@ -307,8 +309,9 @@ def check_scaler(scaler: Any, attributes: tuple[str, ...]) -> None:
     kind, shape = type(scaler).__name__, (scaler.n_features_in_,)
     scaler._validate_params()
     needed = {
-        "scale_": getattr(scaler, "with_std", True),
+        "scale_": getattr(scaler, "with_std", getattr(scaler, "with_scaling", True)),
         "mean_": getattr(scaler, "with_mean", False),
+        "center_": getattr(scaler, "with_centering", False),
         "min_": kind == "MinMaxScaler",
     }
     for name in (name for name, is_needed in needed.items() if is_needed):

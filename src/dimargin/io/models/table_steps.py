@@ -1,4 +1,4 @@
-"""Steps of model files for tables: imputers, encoders, pipelines of them, and the ColumnTransformer that joins them.
+"""Steps of model files for tables: imputers, encoders, and the ColumnTransformer that joins them.
 
 Fitted transformers of scikit-learn have private attributes that differ between its versions. So a
 transformer is stored as its parameters and public attributes, and restored by fitting it to the
@@ -8,32 +8,27 @@ smallest table that yields these attributes.
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer
-from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
-from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 from sklearn.utils.validation import check_is_fitted
 
-from dimargin.estimators.preprocessing import CalendarFeatures, FourierFeatures
 from dimargin.estimators.preprocessing.column_kinds import first_step, numbers_as_they_are
 
 TABLE_STEPS: dict[str, type[BaseEstimator]] = {
-    step.__name__: step for step in (ColumnTransformer, Pipeline, SimpleImputer, OneHotEncoder)
+    step.__name__: step for step in (ColumnTransformer, SimpleImputer, OneHotEncoder)
 }
 _STORED_PARAMETERS = {
     "SimpleImputer": ("strategy", "keep_empty_features", "add_indicator"),
     "OneHotEncoder": ("handle_unknown", "drop", "sparse_output"),
     "ColumnTransformer": ("remainder", "sparse_threshold", "verbose_feature_names_out"),
-    "Pipeline": ("steps",),
 }
 _NO_TRANSFORMER = ("passthrough", "drop")  # A ColumnTransformer accepts these words instead of transformers.
 
@@ -41,11 +36,9 @@ _NO_TRANSFORMER = ("passthrough", "drop")  # A ColumnTransformer accepts these w
 def stored(step: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return parameters and attributes of a fitted step; raises TypeError if files cannot store it.
 
-    The parameters of a ColumnTransformer and of a pipeline contain their fitted transformers.
+    The parameters of a ColumnTransformer contain its fitted transformers.
     """
     check_is_fitted(step)
-    if isinstance(step, Pipeline):
-        return _stored_parameters(step), {}
     if not isinstance(step, ColumnTransformer):
         parameters, attributes = (_stored_imputer if isinstance(step, SimpleImputer) else _stored_encoder)(step)
         names = getattr(step, "feature_names_in_", None)
@@ -93,11 +86,20 @@ def _stored_encoder(step: OneHotEncoder) -> tuple[dict[str, Any], dict[str, Any]
 # ---- restored --------------------------------------------------------------------------------------------------------
 
 
-def restored(kind: str, parameters: dict[str, Any], attributes: dict[str, Any]) -> Any:
-    """Return the fitted step for values of `stored`; raises ValueError, TypeError or KeyError."""
+def restored(
+    kind: str,
+    width_after: Callable[[Any], int | None],
+    parameters: dict[str, Any],
+    attributes: dict[str, Any],
+) -> Any:
+    """Return the fitted step for values of `stored`; raises ValueError, TypeError or KeyError.
+
+    `width_after` checks a transformer of a ColumnTransformer, and returns the number of columns that
+    it makes.
+    """
     makers: dict[str, Callable[..., Any]] = {
-        "SimpleImputer": _imputer, "OneHotEncoder": _encoder, "ColumnTransformer": _column_transformer,
-        "Pipeline": _pipeline,
+        "SimpleImputer": _imputer, "OneHotEncoder": _encoder,
+        "ColumnTransformer": partial(_column_transformer, width_after),
     }  # fmt: skip
     known = {*_STORED_PARAMETERS[kind], *(["transformers"] if kind == "ColumnTransformer" else [])}
     if set(parameters) != known:
@@ -136,21 +138,18 @@ def _encoder(parameters: dict[str, Any], categories_: Any) -> OneHotEncoder:
     return step
 
 
-def _pipeline(parameters: dict[str, Any]) -> Pipeline:
-    steps = [(str(name), step) for name, step in parameters["steps"]]
-    if not (steps and all(_is_transformer(step) for _, step in steps)):
-        raise ValueError("the steps of a pipeline of columns are not transformers")
-    check_widths(step for _, step in steps)
-    return Pipeline(steps)
-
-
 def _check_array(name: str, values: Any, kinds: str, shape: tuple[int, ...]) -> None:
     sound = isinstance(values, np.ndarray) and values.dtype.kind in kinds and values.shape == shape
     if not sound or (values.dtype.kind == "f" and not np.isfinite(values).all()):
         raise ValueError(f"{name} is not a one-dimensional array of finite values")
 
 
-def _column_transformer(parameters: dict[str, Any], feature_names_in_: Any, sparse_output_: Any) -> ColumnTransformer:
+def _column_transformer(
+    width_after: Callable[[Any], int | None],
+    parameters: dict[str, Any],
+    feature_names_in_: Any,
+    sparse_output_: Any,
+) -> ColumnTransformer:
     names = feature_names_in_.tolist()
     _check_array("feature_names_in_", feature_names_in_, "O", (len(names),))
     if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
@@ -160,24 +159,36 @@ def _column_transformer(parameters: dict[str, Any], feature_names_in_: Any, spar
     for name, inner, columns in transformers:
         if not set(columns) <= set(names) or len(set(columns)) < len(columns):
             raise ValueError(f"the transformer {name!r} has unknown or repeated columns")
-        if name in fitted and not (_is_transformer(first_step(inner)) and _fits(inner, columns)):
+        if name in fitted and not _fits(first_step(inner), columns):
             raise ValueError(f"transformer {name!r}: expected a fitted transformer for {len(columns)} columns")
     place = {name: k for k, name in enumerate(names)}
-    frozen = [
-        (name, FrozenEstimator(inner) if name in fitted else inner, [place[column] for column in columns])
+    stand_ins = [
+        (name, _stand_in(name, width_after(inner)) if name in fitted else inner, [place[key] for key in columns])
         for name, inner, columns in transformers
     ]
-    step = ColumnTransformer(frozen, **{name: parameters[name] for name in _STORED_PARAMETERS["ColumnTransformer"]})
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # Transformers that know names warn about rows without names.
-        step.fit(_smallest_rows(place, transformers))
+    step = ColumnTransformer(stand_ins, **{name: parameters[name] for name in _STORED_PARAMETERS["ColumnTransformer"]})
+    step.fit(np.zeros((1, len(names))))
     step.transformers_ = [
-        (name, _through(fitted.get(name, inner), feature_names_in_[columns]), feature_names_in_[columns].tolist())
+        (
+            name,
+            fitted[name] if name in fitted else _through(inner, feature_names_in_[columns]),
+            feature_names_in_[columns].tolist(),
+        )
         for name, inner, columns in step.transformers_
     ]
     step.set_params(transformers=transformers)
     step.feature_names_in_, step.sparse_output_ = feature_names_in_, bool(sparse_output_)
     return step
+
+
+def _stand_in(name: str, width: int | None) -> FunctionTransformer:
+    """Return a transformer that makes a row of zeros, with which a ColumnTransformer is fitted."""
+    if width is None:
+        raise ValueError(
+            f"the number of columns of the transformer {name!r} is not known; a function that keeps it needs "
+            "feature_names_out='one-to-one'"
+        )
+    return FunctionTransformer(lambda rows: np.zeros((len(rows), width)))
 
 
 def _through(inner: Any, names: NDArray[Any]) -> Any:
@@ -192,35 +203,3 @@ def _through(inner: Any, names: NDArray[Any]) -> Any:
 def _fits(inner: Any, columns: Sequence[str]) -> bool:
     named = getattr(inner, "feature_names_in_", np.array(columns, dtype=object))
     return bool(inner.n_features_in_ == len(columns) and named.tolist() == columns)
-
-
-def _is_transformer(step: Any) -> bool:
-    return isinstance(step, TransformerMixin) and not isinstance(step, ColumnTransformer)
-
-
-def _smallest_rows(place: Mapping[str, int], transformers: Sequence[tuple[str, Any, list[str]]]) -> NDArray[Any]:
-    rows = np.zeros((1, len(place)), dtype=object)
-    for _, transformer, columns in transformers:
-        inner = first_step(transformer)
-        if isinstance(inner, OneHotEncoder):
-            for name, categories in zip(columns, inner.categories_, strict=True):
-                rows[0, place[name]] = categories.tolist()[0]
-        elif isinstance(inner, CalendarFeatures):
-            rows[0, [place[name] for name in columns]] = ""
-    return rows
-
-
-def widths(step: Any) -> tuple[int, int]:
-    """Return the numbers of input and output columns of a fitted step."""
-    if isinstance(step, Pipeline):
-        return widths(step[0])[0], widths(step[-1])[1]
-    changes_width = isinstance(step, (*TABLE_STEPS.values(), CalendarFeatures, FourierFeatures))
-    n_out = len(step.get_feature_names_out()) if changes_width else step.n_features_in_
-    return step.n_features_in_, n_out
-
-
-def check_widths(steps: Iterable[Any]) -> None:
-    """Raise ValueError unless every fitted step reads as many columns as the one before it returns."""
-    through = [widths(step) for step in steps]
-    if any(given != taken for (_, given), (taken, _) in pairwise(through)):
-        raise ValueError("its steps have different widths")
