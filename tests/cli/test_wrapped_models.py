@@ -1,6 +1,7 @@
 """Commands on models with searches, other steps and pipelines inside of pipelines, which were saved in Python."""
 
 import json
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -8,7 +9,8 @@ import pytest
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
-from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.feature_extraction.text import HashingVectorizer, TfidfVectorizer
 from sklearn.impute import SimpleImputer
 from sklearn.kernel_approximation import Nystroem
 from sklearn.model_selection import GridSearchCV
@@ -141,19 +143,113 @@ def test_export_takes_the_machine_of_a_search_but_no_other_steps(files, dimargin
     assert dm.from_libsvm(tmp_path / "text").predict(X).tolist() == own.predict(X).tolist()
 
 
-def test_a_model_of_texts_is_shown_but_predicts_in_python_only(dimargin, tmp_path):
-    texts = ["a prize", "win money", "the meeting", "a report"] * 5
-    model = make_pipeline(TfidfVectorizer(), dm.LinearODMClassifier(max_iter=5)).fit(texts, [0, 0, 1, 1] * 5)
-    dm.save(model, tmp_path / "model")
-    status, out, _ = dimargin("info", tmp_path / "model", "--json")
+TEXTS = ["A prize, now", "win 100", "the meeting", "a report "] * 5
+TOPICS = ["spam", "spam", "ham", "ham"] * 5
+
+
+@pytest.fixture
+def texts(tmp_path):
+    """Write a model of texts; returns its path, the model, and a function that writes data."""
+    vectorizer = TfidfVectorizer(lowercase=False, token_pattern=r"\S+")
+    machine = dm.LinearODMClassifier(solver="svrg", max_iter=2, tol=1e-9, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = make_pipeline(vectorizer, machine).fit(TEXTS, TOPICS)
+    dm.save(model, tmp_path / "model", {"label": "topic"})
+
+    def write(suffix=".csv", **columns):
+        frame, path = pd.DataFrame(columns), tmp_path / f"rows{suffix}"
+        frame.to_csv(path, index=False) if suffix == ".csv" else frame.to_parquet(path)
+        return path
+
+    return tmp_path / "model", model, write
+
+
+def test_info_shows_a_model_of_texts(texts, dimargin):
+    status, out, _ = dimargin("info", texts[0], "--json")
     facts = json.loads(out)
-    assert status == 0 and facts["features"] == 6 and facts["steps"] == "TfidfVectorizer"
+    assert status == 0 and facts["features"] == 9 and facts["steps"] == "TfidfVectorizer"
     assert facts["privacy"] == "the vocabulary of the TfidfVectorizer is of words in training texts"
-    (tmp_path / "rows.csv").write_text("text\na prize\n")
-    for command in ("predict", "evaluate", "report"):
-        flags = ["--output", tmp_path / "page"] if command == "report" else []
-        status, _, err = dimargin(command, tmp_path / "model", tmp_path / "rows.csv", *flags)
-        assert status == 1 and "takes texts, not rows of a data file (its steps are TfidfVectorizer)" in err
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_the_only_column_of_texts_is_predicted(suffix, texts, dimargin):
+    path, model, write = texts
+    given = ["A prize, now", "True", "0100", "a\nreport", "win win"]
+    answers = zip(model.predict(given), model.decision_function(given), strict=True)
+    expected = [[name, f"{value:.9g}"] for name, value in answers]
+    for columns in ({}, {"id": range(5)}, {"topic": ["x"] * 5, "id": range(5)}):
+        status, out, err = dimargin("predict", path, write(suffix, mail=given, **columns), "--decision-values")
+        assert status == 0, err
+        assert [line.split("\t") for line in out.splitlines()] == expected
+
+
+def test_texts_are_scored_with_weights(texts, dimargin):
+    path, model, write = texts
+    wrong = np.array(["ham", *TOPICS[1:]])
+    rows = write(topic=wrong, mail=TEXTS, weight=[3.0, *[1.0] * 19])
+    status, out, err = dimargin("evaluate", path, rows, "--weight", "weight", "--json")
+    assert status == 0, err
+    expected = np.average(model.predict(TEXTS) == wrong, weights=[3.0, *[1.0] * 19])
+    assert json.loads(out)["accuracy"] == pytest.approx(expected) and expected < 0.9
+
+
+def test_a_noted_column_of_texts_is_taken(texts, dimargin):
+    path, model, write = texts
+    rows = write(subject=["win 100"] * 4, mail=TEXTS[:4], topic=TOPICS[:4])
+    status, _, err = dimargin("predict", path, rows)
+    assert status == 1 and "has 2 columns of texts ('subject', 'mail') besides the label" in " ".join(err.split())
+    dm.save(model, path, {"label": "topic", "text": 5})
+    assert "has 2 columns of texts" in " ".join(dimargin("predict", path, rows)[2].split())
+    dm.save(model, path, {"label": "topic", "text": "mail"})
+    assert dimargin("predict", path, rows)[1].split() == model.predict(TEXTS[:4]).tolist()
+    assert json.loads(dimargin("evaluate", path, rows, "--json")[1])["accuracy"] == 1.0
+    status, _, err = dimargin("predict", path, write(subject=["win 100"]))
+    assert status == 1 and "lacks the columns 'mail'" in err
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('mail\na prize\n""\n', "line 3: the text in column 'mail' is missing"),
+        ("size,topic\n1,ham\n", "has no columns of texts besides the label"),
+        ("topic\nham\n", "has no features"),
+    ],
+)
+def test_files_without_the_texts_are_refused(content, message, texts, dimargin, tmp_path):
+    (tmp_path / "rows.csv").write_text(content)
+    status, out, err = dimargin("predict", texts[0], tmp_path / "rows.csv")
+    assert status == 1 and message in " ".join(err.split()) and not out
+
+
+def test_libsvm_text_has_no_texts(texts, dimargin, tmp_path):
+    (tmp_path / "rows.txt").write_text("1 1:2.5\n")
+    status, _, err = dimargin("predict", texts[0], tmp_path / "rows.txt")
+    assert status == 1 and "LIBSVM text has neither column names" in " ".join(err.split())
+
+
+def test_a_report_shows_texts(texts, dimargin, tmp_path):
+    path, _, write = texts
+    rows = write(topic=["ham", *TOPICS[1:]], mail=TEXTS)
+    status, _, err = dimargin("report", path, rows, "--output", tmp_path / "page.html")
+    assert status == 0, err
+    page = (tmp_path / "page.html").read_text()
+    wrong = page[page.index("Most certain wrong predictions") :]
+    assert "TfidfVectorizer" in page and "A prize, now" in wrong and "mail" in wrong and "the meeting" not in wrong
+
+
+def test_a_model_of_texts_is_resumed(texts, dimargin, tmp_path):
+    path, model, write = texts
+    model = make_pipeline(HashingVectorizer(n_features=64), model[-1])
+    with pytest.warns(ConvergenceWarning):
+        dm.save(model.fit(TEXTS, TOPICS), path, {"label": "topic"})
+    rows = write(topic=TOPICS, mail=TEXTS)
+    status, _, err = dimargin("train", rows, "--model", tmp_path / "new", "--resume", path, "--max-iter", "300")
+    assert status == 0, err
+    again = dm.load(tmp_path / "new")
+    assert again.predict(TEXTS).tolist() == TOPICS
+    assert again[-1].duality_gap_ < 0.9 * model[-1].duality_gap_
+    assert dimargin("info", path, "--certify", rows)[0] == 0
 
 
 def test_a_linear_machine_after_nystroem_keeps_training_rows(dimargin, tmp_path):

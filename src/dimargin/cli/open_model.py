@@ -22,6 +22,7 @@ from sklearn.preprocessing import OneHotEncoder
 from dimargin.cli.column_advice import listed
 from dimargin.cli.column_flags import Reading
 from dimargin.cli.row_columns import RowColumns
+from dimargin.cli.text_rows import read_texts
 from dimargin.display.class_scores import class_scores
 from dimargin.display.probability_scores import probability_scores
 from dimargin.display.unwrap import innermost, members
@@ -37,6 +38,7 @@ from dimargin.io.data.named_columns import WantedColumns, has_break
 from dimargin.io.data.opening import DataFile
 from dimargin.io.data.whole_file import check_width, column_names, read_file
 from dimargin.io.models import load_with_header, save
+from dimargin.io.models.text_steps import VECTORIZERS
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,12 @@ class OpenModel:
         return first if isinstance(first, ColumnTransformer) else None
 
     @property
+    def takes_texts(self) -> bool:
+        """Return whether rows are texts."""
+        steps = (step for _, step in self.scalers)
+        return not hasattr(self.estimator, "n_features_in_") and any(isinstance(step, VECTORIZERS) for step in steps)
+
+    @property
     def is_detector(self) -> bool:
         """Return whether the machine is an outlier detector."""
         return isinstance(self.machine, CoreSetDetector)
@@ -130,11 +138,13 @@ class OpenModel:
         needs_label: bool = True,
         weight: str | int | None = None,
     ) -> DataSet:
-        """Read data as the training file was read; raises ValueError if the model takes texts."""
-        if getattr(self.estimator, "n_features_in_", None) is None:
+        """Read data as the training file was read."""
+        if self.takes_texts:
+            return read_texts(DataFile(path, reading.options), self.notes, label, needs_label, weight)
+        if not hasattr(self.estimator, "n_features_in_"):
             kinds = ", ".join(type(step).__name__ for _, step in self.scalers)
             raise ValueError(
-                f"{self.path} takes texts, not rows of a data file (its steps are {kinds}): predict them in Python, by "
+                f"{self.path} does not say what rows it takes (its steps are {kinds}): predict in Python, by "
                 "dimargin.load"
             )
         names = getattr(self.estimator, "feature_names_in_", None)  # A pipeline returns those of its first step.

@@ -7,14 +7,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
+import pyarrow as pa
 import scipy.sparse as sp
 import typer
+from sklearn.pipeline import make_pipeline
 
 from dimargin.cli.brief_help import Application
 from dimargin.cli.column_flags import Reading, reading_flags
 from dimargin.cli.flags import add_command, usage_checked
 from dimargin.cli.open_model import OpenModel
 from dimargin.cli.shared import DataArgument, ModelArgument, ModelLabelOption, Output, QuietOption, check_output
+from dimargin.cli.text_rows import TextColumn
 from dimargin.display.report import Source, write_report
 from dimargin.display.report.figures import can_draw
 from dimargin.display.report.page import FeatureNumbers
@@ -49,15 +52,17 @@ def _report(
     else:
         rows = trained.read_labelled(data, label, reading)
     out.warn(trained.remarks(data, rows))
-    n_rows, n_columns = rows.X.shape
-    out.say_shape(data, (n_rows, int(trained.machine.n_features_in_)), sp.issparse(rows.X), n_columns)
+    estimator, X = trained.estimator, rows.X
+    n_features = trained.machine.n_features_in_
+    shape = X.shape if trained.takes_texts else (X.shape[0], int(n_features))
+    out.say_shape(data, shape, sp.issparse(X), X.shape[-1])
     names: Sequence[str] | None = rows.feature_names
+    if trained.takes_texts:
+        estimator, X = make_pipeline(TextColumn(), estimator), pa.table([X], names=names)
     if names is None and rows.zero_based is not None:
         names = FeatureNumbers(rows.X.shape[1], 0 if rows.zero_based else 1)
     source = Source(model=model.name, data=data.name, model_size=model.stat().st_size, written_by=trained.written_by)
-    write_report(
-        output, trained.estimator, rows.X, rows.y, feature_names=names, source=source, random_state=random_state
-    )
+    write_report(output, estimator, X, rows.y, feature_names=names, source=source, random_state=random_state)
     if not can_draw():
         out.say(f'{output} has no figures; they need the extra "report": pip install "dimargin[report]"')
     out.say(f"{output}: {output.stat().st_size / 1000:.0f} kB, in {time.perf_counter() - began:.1f} s")

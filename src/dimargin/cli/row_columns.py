@@ -85,10 +85,10 @@ class RowColumns:
             )  # fmt: skip
             if (labelled := rows.labelled) is not None:
                 read = replace(read, X=read.X.filter(labelled), place=place_among(labelled, read.place))
-            groups = None if self.group is None else _present(path, read, self.group, "group").to_numpy()
+            groups = None if self.group is None else present(path, read, self.group, "group").to_numpy()
             weights = None
             if self.weight is not None:
-                weights = _present(path, read, self.weight, "weight").to_numpy()
+                weights = present(path, read, self.weight, "weight").to_numpy()
                 if (weights < 0).any():
                     row = int((weights < 0).argmax())
                     raise DataFileError(
@@ -108,7 +108,7 @@ def heavy(X: Any, weights: Any) -> Any:
     return X.filter(weights > 0) if hasattr(X, "column_names") else X[weights > 0]
 
 
-def _present(path: Path, read: MixedData, name: str, what: str) -> Any:
+def present(path: Path, read: MixedData, name: str, what: str) -> Any:
     """Return a column; raises DataFileError if it has missing values."""
     column = read.X.column(name)
     if column.null_count:

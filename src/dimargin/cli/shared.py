@@ -85,10 +85,16 @@ class Output:
         if not self.quiet:
             self.errors.print(text, highlight=False)
 
-    def say_shape(self, data: Path | str, shape: tuple[int, int], sparse: bool, n_columns: int | None = None) -> None:
-        """Print the numbers of rows and features of data, and that of the columns if it is different."""
-        columns = "" if n_columns in (None, shape[1]) else f"{n_columns} columns as "
-        self.say(f"{data}: {shape[0]} rows, {columns}{shape[1]} features{', sparse' if sparse else ''}")
+    def say_shape(
+        self, data: Path | str, shape: tuple[int, ...], sparse: bool, n_columns: int | None = None
+    ) -> None:
+        """Print the numbers of rows and features of data, and that of the columns if it is different.
+
+        Texts have no number of features.
+        """
+        columns = "" if n_columns in (None, shape[-1]) else f"{n_columns} columns as "
+        width = f", {columns}{shape[1]} features" if len(shape) > 1 else " of text"
+        self.say(f"{data}: {shape[0]} rows{width}{', sparse' if sparse else ''}")
 
     def warn(self, remarks: Sequence[str]) -> None:
         """Print warnings on standard error, unless `quiet`."""
@@ -198,6 +204,8 @@ class Trained:
         if self.feature_names is not None and not isinstance(steps[0][1], ColumnTransformer):
             names = np.array(self.feature_names, dtype=object)  # A ColumnTransformer would have set them itself.
             for _, step in steps:
+                if not hasattr(step, "n_features_in_"):
+                    break  # It takes texts.
                 step.feature_names_in_ = names
                 if step is last:
                     self.machine.feature_names_in_ = names

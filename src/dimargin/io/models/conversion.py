@@ -75,7 +75,8 @@ def save(model: Any, path: str | os.PathLike[str], notes: Mapping[str, Any] | No
         rows. So a new file is readable only by its owner (mode 0600); an existing file is replaced
         and keeps its mode.
     notes : mapping, optional
-        Values for the header that JSON can represent.
+        Values for the header that JSON can represent. Commands use "label", the name of the column of
+        labels, and "text", that of texts.
 
     Raises
     ------

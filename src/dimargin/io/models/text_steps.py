@@ -22,6 +22,7 @@ MAX_WORDS = 2**22
 """Each word takes about 220 bytes when it is loaded (measured), so that a vocabulary takes less than 1 GiB."""
 MAX_NGRAM = 16
 """Each n-gram takes about 60 bytes, so that a text takes at most a thousand times its size."""
+VECTORIZERS = (TfidfVectorizer, HashingVectorizer)
 _patterns = {r"(?u)\b\w\w+\b", r"(?u)\b\w+\b", r"\b\w\w+\b", r"\b\w+\b", r"\w+", r"\S+"}
 
 
