@@ -5,15 +5,16 @@ import warnings
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
+from scipy.stats import loguniform, randint
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
-from sklearn.feature_extraction.text import HashingVectorizer, TfidfVectorizer
+from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfTransformer, TfidfVectorizer
 from sklearn.feature_selection import SelectKBest, SelectPercentile, VarianceThreshold, chi2, mutual_info_classif
 from sklearn.impute import SimpleImputer
 from sklearn.kernel_approximation import Nystroem
-from sklearn.model_selection import GridSearchCV, HalvingGridSearchCV, RepeatedStratifiedKFold
+from sklearn.model_selection import GridSearchCV, HalvingGridSearchCV, RandomizedSearchCV, RepeatedStratifiedKFold
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
@@ -108,6 +109,16 @@ MODELS = {
         "dense",
     ),
     "GridSearchCV": (searched, "dense"),
+    "RandomizedSearchCV": (
+        lambda: RandomizedSearchCV(
+            before(PCA()),
+            {"pca__n_components": randint(1, 4), "svmclassifier__C": loguniform(0.1, b=10.0), "pca__whiten": [True]},
+            n_iter=4,
+            cv=2,
+            random_state=0,
+        ),
+        "dense",
+    ),
     "HalvingGridSearchCV": (
         lambda: make_pipeline(MaxAbsScaler(), HalvingGridSearchCV(svm(), {"C": [0.1, 1.0, 10.0]}, random_state=0)),
         "sparse",
@@ -128,6 +139,8 @@ MODELS = {
     "SelectPercentile": (lambda: before(SelectPercentile(percentile=50)), "dense"),
     "VarianceThreshold": (lambda: before(VarianceThreshold(0.9)), "dense"),
     "FunctionTransformer": (lambda: before(FunctionTransformer(np.cbrt, inverse_func=np.square)), "dense"),
+    "CountVectorizer": (lambda: before(CountVectorizer(min_df=2), TfidfTransformer(use_idf=False)), "texts"),
+    "TfidfTransformer": (lambda: before(TfidfTransformer(sublinear_tf=True)), "sparse"),
     "TfidfVectorizer": (
         lambda: before(TfidfVectorizer(ngram_range=(1, 2), stop_words=["the"], dtype=np.float32), SelectKBest(k=9)),
         "texts",

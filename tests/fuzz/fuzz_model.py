@@ -14,7 +14,7 @@ import storable_models
 import typer.main
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer
-from sklearn.feature_extraction.text import HashingVectorizer, TfidfVectorizer
+from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, OneHotEncoder, QuantileTransformer, StandardScaler
@@ -63,6 +63,7 @@ _JUNK = [
     {"function": "sklearn.feature_selection.chi2"},
     {"dtype": "float32"},
     {"dtype": "O"},
+    {"distribution": "randint", "parameters": {"args": {"tuple": ["a", 5]}, "kwds": {"dict": []}}},
     {"splitter": "KFold", "parameters": {}},
     {"splitter": "KFold", "parameters": {"n_splits": 10**30}},
     {"unfitted": "PCA", "parameters": {}},
@@ -192,7 +193,7 @@ def _rows_for(model):
         texts = columns_of(first)[1]
         values = {name: ["2020-01-01" if name in texts else 1.0] * 3 for name in first.feature_names_in_}
         return [pa.table(values)]
-    if any(isinstance(step, (TfidfVectorizer, HashingVectorizer)) for step in steps):
+    if any(isinstance(step, (CountVectorizer, HashingVectorizer)) for step in steps):
         return [["some words", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", ""]]
     rng = np.random.default_rng(0)
     width = next(step.n_features_in_ for step in steps if hasattr(step, "n_features_in_"))

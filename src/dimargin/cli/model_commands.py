@@ -46,6 +46,7 @@ from dimargin.system.printing import printable
 from dimargin.system.writing import write_file
 
 _KEPT_TRAINING_DATA = {
+    "CountVectorizer": "the vocabulary of the CountVectorizer is of words in training texts",
     "Nystroem": "components of the Nystroem are training rows",
     "TfidfVectorizer": "the vocabulary of the TfidfVectorizer is of words in training texts",
 }

@@ -281,7 +281,7 @@ def _resume(
     rows = previous.read_labelled(data, label, reading, weight)
     out.warn(previous.remarks(data, rows))
     X = scaled(previous.scalers, rows.X)
-    out.say_shape(data, X.shape, sp.issparse(X), rows.X.shape[1] if rows.X.ndim == 2 else None)
+    out.say_shape(data, X.shape, sp.issparse(X), rows.X.shape[1] if len(rows.X.shape) == 2 else None)
     if not machine.can_resume_on(X):
         raise DataFileError(f"{data} does not hold the rows that the model to resume was trained on")
 

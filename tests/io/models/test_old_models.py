@@ -5,6 +5,7 @@ They load and predict the same for ever.
 
 import importlib.util
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -53,6 +54,11 @@ def test_there_is_an_old_model_of_every_class_that_there_was():
     assert kinds.isdisjoint(WRAPPED) and kinds | set(WRAPPED) == set(STORABLE_CLASSES)
 
 
+def shown(model):
+    """Representation of a model, without the addresses of distributions."""
+    return re.sub(" at 0x[0-9a-f]+", "", repr(model))
+
+
 @pytest.mark.parametrize("name", WRAPPED)
 def test_an_old_model_with_other_steps_predicts_the_same(name, tmp_path):
     with np.load(DATA / "storable_models" / f"{name}.npz") as known:
@@ -61,7 +67,7 @@ def test_an_old_model_with_other_steps_predicts_the_same(name, tmp_path):
         assert model.predict(X).tolist() == known["labels"].tolist()
         np.testing.assert_allclose(storable_models.values(model, X), known["values"], rtol=1e-6, atol=1e-6)
     dm.save(model, tmp_path / "again")
-    assert repr(dm.load(tmp_path / "again")) == repr(model)
+    assert shown(dm.load(tmp_path / "again")) == shown(model)
 
 
 @pytest.mark.parametrize("name", ["people", "people_calibrated"])

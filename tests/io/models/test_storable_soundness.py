@@ -34,6 +34,11 @@ def twice(header, arrays):
     attributes["explained_variance_ratio_"] = attributes["explained_variance_"]
 
 
+def drawn(name, args):
+    """Encoded values of a search, drawn from a distribution."""
+    return {"dict": [["a", {"distribution": name, "parameters": {"args": {"tuple": args}, "kwds": {"dict": []}}}]]}
+
+
 LIES = {
     "PCA": {
         "too few means": (array_of("mean_", lambda a: a[:1]), "mean_ of the PCA must be an array of finite numbers"),
@@ -97,16 +102,16 @@ LIES = {
         "n-grams of text": (parameter(ngram_range={"tuple": ["a", "b"]}), "ngram_range"),
         "one n-gram": (parameter(ngram_range={"tuple": [1]}), "ngram_range"),
         "an encoding of files": (parameter(encoding="os.path"), "encoding .* must be one of Python's, got 'os.path'"),
-        "another type": (parameter(dtype={"dtype": "int64"}), "dtype of .* must be float32 or float64"),
+        "another type": (parameter(dtype={"dtype": "int64"}), "dtype of .* must be one of float32, float64, got"),
         "an unknown type": (parameter(dtype={"dtype": "object"}), "object"),
         "stop words of numbers": (parameter(stop_words={"list": [1]}), "stop_words of .* must be texts"),
         "too few weights": (array_of("idf_", lambda a: a[:1]), "idf_ of the TfidfVectorizer does not fit"),
         "no weights": (told(idf_=None), "missing 1 required positional argument: 'idf_'"),
         "weights that are not used": (parameter(use_idf=False), "idf_ of the TfidfVectorizer does not fit"),
-        "no words": (array_of("ends", lambda a: a[:0]), "the vocabulary of the TfidfVectorizer is not 1 to"),
-        "words beyond the letters": (array_of("ends", lambda a: a + 1), "the vocabulary of the TfidfVectorizer"),
+        "no words": (array_of("ends", lambda a: a[:0]), "the vocabulary of a vectorizer is not 1 to"),
+        "words beyond the letters": (array_of("ends", lambda a: a + 1), "the vocabulary of a vectorizer"),
         "words that end before they begin": (array_of("ends", lambda a: np.r_[a[1], a[0], a[2:]]), "the vocabulary"),
-        "half letters": (array_of("words", lambda a: a.astype(np.float64)), "the vocabulary of the TfidfVectorizer"),
+        "half letters": (array_of("words", lambda a: a.astype(np.float64)), "the vocabulary of a vectorizer"),
         "letters of no text": (array_of("words", lambda a: np.full_like(a, 255)), "codec can't decode"),
         "one word twice": (array_of("words", lambda a: np.full_like(a, 97)), "has equal words"),
         "another vocabulary": (told(fixed_vocabulary_="no"), "fixed_vocabulary_ of .* must be True or"),
@@ -157,10 +162,34 @@ LIES = {
             "has no attribute 'dtype'",
         ),
     },
+    "RandomizedSearchCV": {
+        "a folder among the values": (
+            parameter(param_distributions={"list": [{"dict": [["memory", {"list": ["/tmp"]}]]}]}), "chooses the memory",
+        ),
+        "an unknown distribution": (
+            parameter(param_distributions=drawn("rv_histogram", [])), "rv_histogram",
+        ),
+        "a distribution of texts": (
+            parameter(param_distributions=drawn("norm", ["os.system"])),
+            "a distribution 'norm' has parameters that are not numbers",
+        ),
+    },
+    "CountVectorizer": {
+        "weights": (lambda h, a: h["steps"][0]["attributes"].update(idf_=1.0), "idf_ of the CountVectorizer does not"),
+        "another norm": (parameter(norm="l2"), "unexpected keyword argument"),
+    },
     "HalvingGridSearchCV": {
         "resources of text": (
             lambda h, a: h["steps"][1]["attributes"].update(n_resources_={"list": ["many"]}), "n_resources_ or n_can",
         ),
+    },
+    "TfidfTransformer": {
+        "a weight too few": (
+            array_of("idf_", lambda weights: weights[1:]), "idf_ of the TfidfTransformer must be an array",
+        ),
+        "no weights": (told(idf_=None), "idf_ of the TfidfTransformer does not fit use_idf"),
+        "nothing as weights": (lambda h, a: h["steps"][0]["attributes"].update(idf_=None), "does not fit use_idf"),
+        "weights that are not used": (parameter(use_idf=False), "idf_ of the TfidfTransformer does not fit use_idf"),
     },
     "ODMClassifierCV": {
         "no best estimator": (told(best_estimator_=None), "best_estimator_ of the ODMClassifierCV must be a fitted"),

@@ -30,7 +30,13 @@ from dimargin.io.models.algorithms import algorithm_class
 from dimargin.io.models.declared_values import check_declared
 from dimargin.io.models.model_format import ModelFileError, encoded_model, file_content, read_raw
 from dimargin.io.models.model_values import decode_transform, encode_transform
-from dimargin.io.models.named_values import dtype_named, encode_named, function_named, splitter_named
+from dimargin.io.models.named_values import (
+    distribution_named,
+    dtype_named,
+    encode_named,
+    function_named,
+    splitter_named,
+)
 from dimargin.io.models.search_steps import check_pipeline, stored_pipeline
 from dimargin.io.models.soundness import check_step
 from dimargin.io.models.storable_classes import Storable, entry_named, entry_of, model_of
@@ -66,8 +72,8 @@ def save(model: Any, path: str | os.PathLike[str], notes: Mapping[str, Any] | No
     ----------
     model : one of the classifiers, searches or outlier detectors, or Pipeline, or CalibratedClassifierCV
         The fitted model. The machine may be in an `ODMClassifierCV`, `SVMClassifierCV`,
-        GridSearchCV, HalvingGridSearchCV or CalibratedClassifierCV (if its `cv` is a splitter, only
-        the number of folds is stored), and after steps of a Pipeline: transformers of
+        GridSearchCV, RandomizedSearchCV, HalvingGridSearchCV or CalibratedClassifierCV (if its `cv` is
+        a splitter, only the number of folds is stored), and after steps of a Pipeline: transformers of
         scikit-learn and of `dimargin.estimators.preprocessing`, and those that you registered
         (docs/interoperability.md lists all). A kernel that is a function cannot be stored.
     path : path-like
@@ -280,7 +286,7 @@ def _encode_other(value: Any, where: str, arrays: Arrays) -> Any:
     if isinstance(value, BaseEstimator):
         return _encode_estimator(value, where, arrays)
     if (named := encode_named(value, where)) is not None:
-        if "splitter" in named:
+        if "parameters" in named:
             named["parameters"] = _encode_parts(named["parameters"], where, arrays)
         return named
     return encode_transform(value, where, arrays)
@@ -311,6 +317,8 @@ def _decode_other(value: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) 
         return _unfitted(value["unfitted"], _decode_parts(value["parameters"], arrays))
     if "splitter" in value:
         return splitter_named(value["splitter"], _decode_parts(value["parameters"], arrays))
+    if "distribution" in value:
+        return distribution_named(value["distribution"], **_decode_parts(value["parameters"], arrays))
     if "function" in value:
         return function_named(value["function"])
     if "dtype" in value:

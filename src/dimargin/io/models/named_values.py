@@ -1,4 +1,4 @@
-"""Values that model files store by name: functions, types of arrays, and splitters of cross-validation.
+"""Values that model files store by name: functions, types of arrays, splitters, and distributions of parameters.
 
 A name in a file is looked up in a fixed list and in what `register_function` has added; nothing is
 imported by a name.
@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import scipy.special
+import scipy.stats
 from sklearn import feature_selection, model_selection
 from sklearn.base import BaseEstimator
 
@@ -46,6 +47,10 @@ _SPLITTER_CLASSES = {
         "TimeSeriesSplit", "PredefinedSplit",
     )
 }  # fmt: skip
+_DISTRIBUTIONS = {
+    name: getattr(scipy.stats, name)
+    for name in ("uniform", "loguniform", "reciprocal", "randint", "norm", "lognorm", "expon", "gamma", "beta")
+}
 
 
 def register_function(function: Callable[..., Any], name: str | None = None) -> None:
@@ -122,6 +127,10 @@ def encode_named(value: Any, where: str) -> dict[str, Any] | None:
         own, repeated = vars(value), vars(value).get("cvargs", {})
         parameters = {name: own.get(name, repeated.get(name)) for name in signature(type(value)).parameters}
         return {"splitter": type(value).__name__, "parameters": parameters}
+    dist: Any = getattr(value, "dist", None)
+    name = getattr(dist, "name", "")
+    if name in _DISTRIBUTIONS and type(_DISTRIBUTIONS[name]) is type(dist):
+        return {"distribution": name, "parameters": {"args": value.args, "kwds": value.kwds}}
     if not callable(value) or isinstance(value, BaseEstimator):
         return None
     for name, function in _functions().items():
@@ -148,6 +157,13 @@ def function_named(name: str) -> Callable[..., Any]:
 def dtype_named(name: str) -> type[Any]:
     """Return the type of arrays with a name in a file; raises KeyError for an unknown name."""
     return _ARRAY_TYPES[name]
+
+
+def distribution_named(name: str, args: tuple[Any, ...], kwds: dict[str, Any]) -> Any:
+    """Return a distribution of scipy.stats; raises KeyError, TypeError or ValueError for an invalid one."""
+    if not all(isinstance(value, (int, float)) for value in (*args, *kwds.values())):
+        raise ValueError(f"a distribution {name!r} has parameters that are not numbers")
+    return _DISTRIBUTIONS[name](*args, **kwds)
 
 
 def splitter_named(name: str, parameters: dict[str, Any]) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.metrics import check_scoring, get_scorer_names
-from sklearn.model_selection import GridSearchCV, HalvingGridSearchCV
+from sklearn.model_selection import GridSearchCV, HalvingGridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import Pipeline
 
 from dimargin.io.models.declared_values import Declared, is_whole
@@ -45,7 +45,7 @@ def check_search(search: Any) -> None:
     names = {scoring} if isinstance(scoring, str) else set(_scorers_by_name(scoring).values())
     if scoring is not None and not (names and names <= set(get_scorer_names())):
         raise ValueError(f"scoring of the {kind} must be None or names of scikit-learn's scorers, got {scoring!r}")
-    results, best, grid = search.cv_results_, search.best_params_, search.param_grid
+    results, best, grid = search.cv_results_, search.best_params_, _grid_of(search)
     sound = (
         isinstance(best, dict)
         and isinstance(results, dict)
@@ -56,11 +56,15 @@ def check_search(search: Any) -> None:
         and isinstance(grid, (dict, list, type(None)))
     )
     if not sound:
-        raise ValueError(f"best_params_, cv_results_ or param_grid of the {kind} are invalid")
+        raise ValueError(f"best_params_, cv_results_ or the grid of the {kind} are invalid")
     grids = grid if isinstance(grid, list) else [grid or {}]
     if any(str(name).endswith("memory") for given in (best, *results["params"], *grids) for name in given):
         # A pipeline would unpickle what is in this folder.
         raise ValueError(f"the {kind} chooses the memory of a pipeline, which model files do not hold")
+
+
+def _grid_of(search: Any) -> Any:
+    return search.param_distributions if isinstance(search, RandomizedSearchCV) else search.param_grid
 
 
 def _scorers_by_name(scoring: Any) -> dict[str, str]:
@@ -78,7 +82,7 @@ def check_machine_search(search: Any) -> None:
         raise ValueError(f"edges_ or rounds_ of the {type(search).__name__} are invalid")
 
 
-def check_grid_search(search: GridSearchCV | HalvingGridSearchCV) -> None:
+def check_grid_search(search: GridSearchCV | RandomizedSearchCV | HalvingGridSearchCV) -> None:
     """Raise ValueError for invalid parameters or attributes of a search of scikit-learn."""
     check_search(search)
     search._validate_params()
@@ -97,7 +101,7 @@ def _is_list(value: Any, of: Any) -> bool:
     return isinstance(value, list) and all(map(of, value))
 
 
-def set_scorer(search: GridSearchCV | HalvingGridSearchCV) -> None:
+def set_scorer(search: GridSearchCV | RandomizedSearchCV | HalvingGridSearchCV) -> None:
     """Set the scorer of a checked search by its name."""
     best, names = search.best_estimator_, _scorers_by_name(search.scoring)
     scorers = {name: check_scoring(best, scorer) for name, scorer in names.items()}

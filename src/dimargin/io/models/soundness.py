@@ -22,10 +22,8 @@ from dimargin.strategies import Committee, Router
 
 def check_step(step: Any, has_width: bool = True) -> None:
     """Raise ValueError for wrong types of attributes that steps need or commands print."""
-    width, names = (
-        getattr(step, "n_features_in_", None),
-        vars(step).get("feature_names_in_", np.array([""], dtype=object)),
-    )
+    width = getattr(step, "n_features_in_", None)
+    names = vars(step).get("feature_names_in_", np.array([""], dtype=object))
     threads = vars(step).get("n_jobs")
     sound = (
         (_is_whole(width) and 0 < width < 2**62 if width is not None else not has_width)

@@ -14,10 +14,10 @@ from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.exceptions import NotFittedError
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
-from sklearn.feature_extraction.text import HashingVectorizer, TfidfVectorizer
+from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfTransformer, TfidfVectorizer
 from sklearn.feature_selection import SelectKBest, SelectPercentile, VarianceThreshold
 from sklearn.kernel_approximation import Nystroem
-from sklearn.model_selection import GridSearchCV, HalvingGridSearchCV
+from sklearn.model_selection import GridSearchCV, HalvingGridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
@@ -177,7 +177,7 @@ def _searches() -> list[Storable]:
     own, grid, set_scorer = search_steps.check_machine_search, search_steps.check_grid_search, search_steps.set_scorer
     return [
         *(_search(kind, search_steps.MACHINE_SEARCH, own) for kind in (ODMClassifierCV, SVMClassifierCV)),
-        _search(GridSearchCV, search_steps.GRID_SEARCH, grid, set_scorer),
+        *(_search(kind, search_steps.GRID_SEARCH, grid, set_scorer) for kind in (GridSearchCV, RandomizedSearchCV)),
         _search(HalvingGridSearchCV, search_steps.HALVING, grid, set_scorer),
         Storable(
             kind=Pipeline,
@@ -262,6 +262,14 @@ def _width_of_function(step: FunctionTransformer) -> int | None:
     return _same_width(step) if keeps else None
 
 
+def _vectorizer(kind: type[CountVectorizer]) -> Storable:
+    return Storable(
+        kind=kind, to_parts=text_steps.stored_vectorizer,
+        from_parts=lambda parameters, attributes: text_steps.restored_vectorizer(kind, parameters, **attributes),
+        n_features_out=lambda step: len(step.vocabulary_), takes_texts=True, has_width=False,
+    )  # fmt: skip
+
+
 def _steps() -> list[Storable]:
     scores = Array(("n_features_in_",), finite=False)
     each = Array(("components",), kinds="i")
@@ -302,10 +310,10 @@ def _steps() -> list[Storable]:
             kind=FunctionTransformer, check=_check_function, n_features_out=_width_of_function, has_width=False,
             has_state=False,
         ),
+        *map(_vectorizer, (CountVectorizer, TfidfVectorizer)),
         Storable(
-            kind=TfidfVectorizer, to_parts=text_steps.stored_vectorizer,
-            from_parts=lambda parameters, attributes: text_steps.restored_vectorizer(parameters, **attributes),
-            n_features_out=lambda step: len(step.vocabulary_), takes_texts=True, has_width=False,
+            kind=TfidfTransformer, attributes={"idf_": (Array(("n_features_in_",)), None)},
+            check=text_steps.check_weights,
         ),
         Storable(
             kind=HashingVectorizer, check=text_steps.check_texts, n_features_out=lambda step: int(step.n_features),

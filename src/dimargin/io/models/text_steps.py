@@ -1,4 +1,4 @@
-"""Steps of model files for texts: TfidfVectorizer and HashingVectorizer.
+"""Steps of model files for texts: CountVectorizer, TfidfVectorizer and HashingVectorizer.
 
 A vocabulary is stored as two arrays: the words in the order of their columns, joined, and the ends of
 the words. A file cannot choose what its words are found by: its regular expression must be a known
@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from sklearn.feature_extraction.text import HashingVectorizer, TfidfVectorizer
+from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfTransformer, TfidfVectorizer
 
 from dimargin.io.models.declared_values import Array, check_declared, is_whole
 from dimargin.io.models.named_values import load_registrations
@@ -22,7 +22,7 @@ MAX_WORDS = 2**22
 """Each word takes about 220 bytes when it is loaded (measured), so that a vocabulary takes less than 1 GiB."""
 MAX_NGRAM = 16
 """Each n-gram takes about 60 bytes, so that a text takes at most a thousand times its size."""
-VECTORIZERS = (TfidfVectorizer, HashingVectorizer)
+VECTORIZERS = (CountVectorizer, HashingVectorizer)  # TfidfVectorizer is derived from CountVectorizer.
 _patterns = {r"(?u)\b\w\w+\b", r"(?u)\b\w+\b", r"\b\w\w+\b", r"\b\w+\b", r"\w+", r"\S+"}
 
 
@@ -48,7 +48,7 @@ def register_pattern(pattern: str) -> None:
     _patterns.add(pattern)
 
 
-def check_texts(step: TfidfVectorizer | HashingVectorizer) -> None:
+def check_texts(step: CountVectorizer | HashingVectorizer) -> None:
     """Raise ValueError for parameters of a vectorizer that model files do not hold."""
     kind, parameters = type(step).__name__, step.get_params(deep=False)
     for name, value in parameters.items():
@@ -57,8 +57,10 @@ def check_texts(step: TfidfVectorizer | HashingVectorizer) -> None:
     step._validate_params()
     if parameters["input"] != "content":
         raise ValueError(f"input of the {kind} must be 'content', got {parameters['input']!r}: a model opens no files")
-    if parameters["dtype"] not in (np.float32, np.float64):
-        raise ValueError(f"dtype of the {kind} must be float32 or float64, got {parameters['dtype']!r}")
+    kinds = (np.float32, np.float64, *((np.int32, np.int64) if kind == "CountVectorizer" else ()))
+    if parameters["dtype"] not in kinds:
+        expected = ", ".join(one.__name__ for one in kinds)
+        raise ValueError(f"dtype of the {kind} must be one of {expected}, got {parameters['dtype']!r}")
     if step.encoding.lower().replace("-", "_") not in {*aliases, *aliases.values()}:
         raise ValueError(f"encoding of the {kind} must be one of Python's, got {step.encoding!r}")
     if not all(isinstance(word, str) for word in step.stop_words or ()):
@@ -66,7 +68,7 @@ def check_texts(step: TfidfVectorizer | HashingVectorizer) -> None:
     _check_words_found(step)
 
 
-def _check_words_found(step: TfidfVectorizer | HashingVectorizer) -> None:
+def _check_words_found(step: CountVectorizer | HashingVectorizer) -> None:
     kind, lengths, pattern = type(step).__name__, step.ngram_range, step.token_pattern
     sound = len(lengths) == 2 and all(map(is_whole, lengths)) and 0 < lengths[0] <= lengths[1] <= MAX_NGRAM
     if not sound:
@@ -80,25 +82,29 @@ def _check_words_found(step: TfidfVectorizer | HashingVectorizer) -> None:
             )
 
 
-def stored_vectorizer(step: TfidfVectorizer) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return parameters and attributes of a fitted TfidfVectorizer; raises ValueError if files cannot store it."""
+def stored_vectorizer(step: CountVectorizer) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return parameters and attributes of a fitted vectorizer; raises ValueError if files cannot store it."""
     check_texts(step)
     words = sorted(step.vocabulary_, key=step.vocabulary_.__getitem__)
     parts = [word.encode() for word in words]
     attributes = {
         "words": np.frombuffer(b"".join(parts), dtype=np.uint8),
         "ends": np.cumsum([len(part) for part in parts], dtype=np.int64),
-        "idf_": step.idf_ if step.use_idf else None,
+        "idf_": step.idf_ if _has_idf(step) else None,
         "fixed_vocabulary_": bool(step.fixed_vocabulary_),
     }
     return step.get_params(deep=False), attributes
 
 
+def _has_idf(step: CountVectorizer) -> bool:
+    return isinstance(step, TfidfVectorizer) and bool(step.use_idf)
+
+
 def restored_vectorizer(
-    parameters: dict[str, Any], words: Any, ends: Any, idf_: Any, fixed_vocabulary_: Any
-) -> TfidfVectorizer:
-    """Return the fitted TfidfVectorizer for values of `stored_vectorizer`; raises ValueError for invalid ones."""
-    step = TfidfVectorizer(**parameters)
+    kind: type[CountVectorizer], parameters: dict[str, Any], words: Any, ends: Any, idf_: Any, fixed_vocabulary_: Any
+) -> Any:
+    """Return the fitted vectorizer for values of `stored_vectorizer`; raises ValueError for invalid ones."""
+    step = kind(**parameters)
     check_texts(step)
     vocabulary = _vocabulary(words, ends)
     with warnings.catch_warnings():
@@ -107,11 +113,18 @@ def restored_vectorizer(
     step.set_params(vocabulary=parameters.get("vocabulary"))
     step.fixed_vocabulary_, step.vocabulary_ = fixed_vocabulary_, vocabulary
     check_declared(step, {"fixed_vocabulary_": bool})
-    if not (Array(("n_words",)).fits(idf_, {"n_words": len(vocabulary)}) if step.use_idf else idf_ is None):
-        raise ValueError("idf_ of the TfidfVectorizer does not fit its vocabulary and use_idf")
-    if step.use_idf:
+    if not (Array(("n_words",)).fits(idf_, {"n_words": len(vocabulary)}) if _has_idf(step) else idf_ is None):
+        raise ValueError(f"idf_ of the {kind.__name__} does not fit its vocabulary and use_idf")
+    if _has_idf(step):
         step.idf_ = idf_
     return step
+
+
+def check_weights(step: TfidfTransformer) -> None:
+    """Raise ValueError unless a TfidfTransformer has weights if and only if it uses them."""
+    step._validate_params()
+    if ("idf_" in vars(step)) != bool(step.use_idf) or getattr(step, "idf_", 0) is None:
+        raise ValueError("idf_ of the TfidfTransformer does not fit use_idf")
 
 
 def _vocabulary(words: Any, ends: Any) -> dict[str, int]:
@@ -124,9 +137,9 @@ def _vocabulary(words: Any, ends: Any) -> dict[str, int]:
         and ends[-1] == len(words)
     )
     if not sound:
-        raise ValueError(f"the vocabulary of the TfidfVectorizer is not 1 to {MAX_WORDS} words")
+        raise ValueError(f"the vocabulary of a vectorizer is not 1 to {MAX_WORDS} words")
     letters = words.tobytes()
     found = {letters[a:b].decode(): k for k, (a, b) in enumerate(pairwise([0, *ends.tolist()]))}
     if len(found) < len(ends):
-        raise ValueError("the vocabulary of the TfidfVectorizer has equal words")
+        raise ValueError("the vocabulary of a vectorizer has equal words")
     return found
