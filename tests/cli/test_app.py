@@ -363,10 +363,10 @@ def long_work(tmp_path_factory):
 SLOW = ["--format", "libsvm", "--loss", "odm", "--lam", "1e8", "--tol", "1e-9", "--gamma", "2", "--n-jobs", "1"]
 
 
-def wait_for_training(process, seconds=2.5):
+def wait_for_training(process):
     while "rows" not in process.stderr.readline():
         assert process.poll() is None
-    time.sleep(seconds)
+    time.sleep(2.5)
     assert process.poll() is None
 
 

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
@@ -311,3 +312,16 @@ def test_a_label_that_may_be_missing_is_a_class_or_refused(dimargin, tmp_path):
         status == 1
         and f"{path}, line 2: the label in column 'y' is 'NA', which is not a label (20 of 40 rows have no" in err
     )
+
+
+def test_a_missing_text_is_the_same_in_every_kind_of_frame(dimargin, tmp_path):
+    """Arrow and polars have None for it, pandas NaN."""
+    rows = people(200, 0)
+    rows.loc[::5, "job"] = None
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    assert dimargin("train", tmp_path / "rows.csv", *ALL, "--model", tmp_path / "m")[0] == 0
+    dimargin("predict", tmp_path / "m", tmp_path / "rows.csv", "--decision-values", "-o", tmp_path / "values.csv")
+    machine = dm.load(tmp_path / "m")
+    expected = machine.decision_function(pl.read_csv(tmp_path / "rows.csv", null_values=[""]))
+    np.testing.assert_array_equal(machine.decision_function(pd.read_csv(tmp_path / "rows.csv")), expected)
+    np.testing.assert_allclose(pd.read_csv(tmp_path / "values.csv").iloc[:, -1], expected)

@@ -85,9 +85,7 @@ class Output:
         if not self.quiet:
             self.errors.print(text, highlight=False)
 
-    def say_shape(
-        self, data: Path | str, shape: tuple[int, ...], sparse: bool, n_columns: int | None = None
-    ) -> None:
+    def say_shape(self, data: Path | str, shape: tuple[int, ...], sparse: bool, n_columns: int | None = None) -> None:
         """Print the numbers of rows and features of data, and that of the columns if it is different.
 
         Texts have no number of features.

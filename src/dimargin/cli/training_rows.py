@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -167,15 +168,16 @@ class _Reader:
         return "dates" if are_dates(table.select([name]), dates) else "categories"
 
     def _transformer(self, table: Any) -> ColumnTransformer:
-        missing = self.choices.missing
+        missing, columns = self.choices.missing, dict[str, list[str]](numbers=[], dates=[], categories=[])
+        for name in table.column_names:
+            columns[self._kind(table, name)].append(name)
         steps = {
             "numbers": SimpleImputer(strategy=str(missing)) if missing else numbers_as_they_are(),
             "dates": CalendarFeatures(self.choices.dates or "iso"),
-            "categories": OneHotEncoder(handle_unknown="ignore"),
+            "categories": OneHotEncoder(
+                categories=[_categories(table.column(name)) for name in columns["categories"]], handle_unknown="ignore"
+            ),
         }
-        columns: dict[str, list[str]] = {kind: [] for kind in steps}
-        for name in table.column_names:
-            columns[self._kind(table, name)].append(name)
         return ColumnTransformer([(kind, steps[kind], names) for kind, names in columns.items() if names])
 
     def _advice(self, said: str) -> str:
@@ -195,6 +197,15 @@ class _Reader:
         if error.text is None:
             return ""
         return f". What helps: --na {shlex.quote(error.text)}{'' if self.choices.missing else ' --missing median'}"
+
+
+def _categories(column: Any) -> NDArray[Any]:
+    """Return the different texts of a column, in order.
+
+    A missing text is none of them, and has zeros in all columns, since Arrow, polars and pandas do not
+    represent it by the same value. If all texts are missing, there is one category for them.
+    """
+    return np.array(sorted(column.unique().drop_null().to_pylist()) or [None], dtype=object)
 
 
 def describe(transformer: ColumnTransformer) -> str:
