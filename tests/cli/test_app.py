@@ -67,8 +67,7 @@ def test_what_many_classes_have_is_summed_up(dimargin, tmp_path):
     rows, model = tmp_path / "rows.csv", tmp_path / "m"
     lines = [f"{k % 60 + k / 1e4},{k % 7},c{k % 60}" for k in range(180)]
     rows.write_text("\n".join(["a,b,class", *lines]))
-    _, out, _ = dimargin("train", rows, "--model", model, "--random-state", 0)
-    text = " ".join(out.split())
+    text = words_of(dimargin("train", rows, "--model", model)[1])
     assert "(1770 values)" in text and "c59, ... " not in text and ", ... (60 values)" in text and len(text) < 1000
     assert len(json.loads(dimargin("info", model, "--json")[1])["objective"]) == 1770
     _, out, err = dimargin("evaluate", model, rows)

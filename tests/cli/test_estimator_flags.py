@@ -58,7 +58,7 @@ def test_class_weights_of_labels_that_are_no_classes(command, dimargin, table, t
     X.assign(label=np.array(["ham", "spam"])[codes]).to_csv(tmp_path / "t.csv", index=False)
     flags = {"train": ("--class-weight", "ham=1,eggs=3"), "tune": ("--grid", '{"class_weight": [{"eggs": 3}]}')}
     status, _, err = dimargin(command, tmp_path / "t.csv", "--model", tmp_path / "m", *flags[command])
-    assert status == 1 and "class_weight has ['eggs'], but the classes are ['ham', 'spam']" in err
+    assert status == 1 and "--class-weight has ['eggs'], but the classes are ['ham', 'spam']" in err
     assert not (tmp_path / "m").exists()
 
 
@@ -67,7 +67,7 @@ def test_two_class_weights_of_one_class(dimargin, table, tmp_path):
     X.assign(label=codes).to_parquet(tmp_path / "t.parquet")
     weights = ("--class-weight", "1=2,true=3")
     status, _, err = dimargin("train", tmp_path / "t.parquet", "--model", tmp_path / "m", *weights)
-    assert status == 1 and "class_weight has two weights for one class: {'1': 2.0, 'true': 3.0}" in err
+    assert status == 1 and "--class-weight has two weights for one class: {'1': 2.0, 'true': 3.0}" in err
 
 
 def test_the_same_command_trains_the_same_model(dimargin, tmp_path):

@@ -205,7 +205,7 @@ def test_a_noted_column_of_texts_is_taken(texts, dimargin):
     assert dimargin("predict", path, rows)[1].split() == model.predict(TEXTS[:4]).tolist()
     assert json.loads(dimargin("evaluate", path, rows, "--json")[1])["accuracy"] == 1.0
     status, _, err = dimargin("predict", path, write(subject=["win 100"]))
-    assert status == 1 and "lacks the columns 'mail'" in err
+    assert status == 1 and "lacks the column 'mail'" in err
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.svm import LinearSVC
+from tampering import tampered
 
 from dimargin import GossipSVMClassifier, load, save
 from dimargin.estimators.fit_progress import Monitor, observed
@@ -319,8 +320,9 @@ def test_a_file_with_an_algorithm_out_of_its_range_is_refused(rows, tmp_path, mo
     machine = small(algorithm=rounds.ConsensusADMM(), max_iter=5)
     with pytest.warns(ConvergenceWarning):
         machine.fit(*rows)
-    machine.algorithm = rounds.ConsensusADMM(over_relaxation=2.4)
     save(machine, tmp_path / "model")
+    given = {"algorithm": "ConsensusADMM", "parameters": {"over_relaxation": 2.4}}
+    tampered(tmp_path / "model", lambda header, _: header["steps"][0]["parameters"].update(algorithm=given))
     with pytest.raises(ModelFileError, match="over_relaxation"):
         load(tmp_path / "model")
 

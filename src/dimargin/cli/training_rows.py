@@ -84,10 +84,11 @@ def fitted_steps(
     if transformer is None:
         return fitted_scalers(scale, X, memory_limit, seed)
     scaler = dense_scaler(scale, X.num_rows, seed)
-    parts = [
-        (kind, step if kind == "categories" else _followed(step, scaler), names)
-        for kind, step, names in transformer.transformers
-    ]
+    parts = []
+    for kind, step, names in transformer.transformers:
+        if kind == "categories":
+            step.set_params(categories=[_categories(X.column(name)) for name in names])
+        parts.append((kind, step if kind == "categories" else _followed(step, scaler), names))
     return [("columns", ColumnTransformer(parts).fit(X))]
 
 
@@ -174,9 +175,7 @@ class _Reader:
         steps = {
             "numbers": SimpleImputer(strategy=str(missing)) if missing else numbers_as_they_are(),
             "dates": CalendarFeatures(self.choices.dates or "iso"),
-            "categories": OneHotEncoder(
-                categories=[_categories(table.column(name)) for name in columns["categories"]], handle_unknown="ignore"
-            ),
+            "categories": OneHotEncoder(handle_unknown="ignore"),
         }
         return ColumnTransformer([(kind, steps[kind], names) for kind, names in columns.items() if names])
 

@@ -7,6 +7,7 @@ from sklearn.datasets import make_circles
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from tampering import tampered
 
 from dimargin import GossipSVMClassifier, SVMClassifier, load, save
 from dimargin.estimators.preprocessing import FourierFeatures
@@ -44,11 +45,13 @@ def test_files_that_do_not_fit(tmp_path, change, refused):
     X, y = make_circles(100, noise=0.1, factor=0.4, random_state=0)
     sites = GossipSVMClassifier(n_sites=2, alpha=1e-2, tol=0.1, random_state=0)
     machine = make_pipeline(FourierFeatures(8.0, 50, 5), sites).fit(X, y)
-    machine[0].set_params(**change)
     save(machine, tmp_path / "model")
+    tampered(tmp_path / "model", lambda header, arrays: header["steps"][0]["parameters"].update(change))
     if refused is not None:
         with pytest.raises(ModelFileError, match=refused):
             load(tmp_path / "model")
+        with pytest.raises(TypeError, match=refused):
+            save(machine.set_params(fourierfeatures__n_components=change["n_components"]), tmp_path / "model")
     else:  # what the features are of is in the frequencies
         assert_array_equal(load(tmp_path / "model").decision_function(X), machine.decision_function(X))
 
