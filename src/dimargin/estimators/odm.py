@@ -52,7 +52,7 @@ class ODMClassifier(MulticlassKernelClassifier):
         Whether the decision function has an unregularised intercept. The paper's machine has none,
         nor have the models that strategies put together of parts, above level 0
         (docs/guide/trees.md). With the default kernel an intercept changes little: the mean accuracy
-        on twenty data sets was 93.85% without one and 93.82% with one. With ``kernel="linear"``,
+        on twenty data sets was 93.85% without one and 93.83% with one. With ``kernel="linear"``,
         whose boundaries go through the origin without one, it was 86.31% and 87.05% on six of them
         (docs/defaults.md).
     %(multi_class, pair_scores)s
