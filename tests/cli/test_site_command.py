@@ -191,7 +191,7 @@ def test_processes_agree_on_few_rows_though_one_is_killed(tmp_path, started, row
     assert f"core-set             {len(model.support_)} rows" in status and " shared" in status
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_sites_find_outliers_without_labels(tmp_path, started):
     X = np.random.default_rng(0).normal(size=(90, 3))
     for k, name in enumerate(SITES[:2]):

@@ -222,7 +222,7 @@ finally:
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @spark_sessions.needs_spark
 def test_a_session_of_its_own(tmp_path):
     """From a folder of Parquet to a model, in a process of its own."""
