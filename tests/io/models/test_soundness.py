@@ -153,6 +153,8 @@ PAIRS = {
     "vectors of too many classes": array_of("n_support_", lambda a: np.r_[a, 0].astype(a.dtype)),
     "a negative number of vectors": array_of("n_support_", lambda a: a + np.array([-2000, 2000, 0, 0], dtype=a.dtype)),
     "half a vector": array_of("n_support_", lambda a: a.astype(np.float64)),
+    "too few objectives": array_of("objective_", lambda a: a[:0]),
+    "dual objectives of classes": array_of("dual_objective_", lambda a: a[:4]),
 }
 
 

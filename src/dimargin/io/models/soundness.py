@@ -44,10 +44,12 @@ def _require(sound: bool, reason: str) -> None:
 
 def _check_certificate(attributes: dict[str, Any]) -> None:
     history = attributes.get("history_", [])
+    objectives = [attributes.get(name, 0.0) for name in ("objective_", "dual_objective_")]
+    of_problems = np.shape(attributes.get("intercept_", 0.0))  # A machine has an intercept for each problem.
     sound = (
         all(isinstance(attributes.get(name, ""), str) for name in ("status_", "certificate_"))
         and _is_amount(attributes.get("duality_gap_", 0.0))
-        and all(_is_amount(attributes.get(name, 0.0)) for name in ("objective_", "dual_objective_"))
+        and all(_is_amount(value) and np.shape(value) in ((), of_problems) for value in objectives)
         and _is_whole(attributes.get("n_iter_", 1))
         and isinstance(history, list)
         and all(isinstance(entry, dict) for entry in history)
