@@ -72,8 +72,8 @@ class ColumnChoices:
     missing: Annotated[
         Missing | None,
         _option(
-            help=f"Replace missing numbers ({_MISSING_MARKS}) by this statistic of the column; a missing text becomes "
-            " a category, a missing date the mean.",
+            help=f"Replace missing numbers ({_MISSING_MARKS}) by this statistic of the column; a missing text "
+            "belongs to no category, a missing date becomes the mean.",
             show_default="missing values are refused",
         ),
     ] = None

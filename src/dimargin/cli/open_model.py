@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -218,11 +218,15 @@ class OpenModel:
                         )
         return remarks
 
-    def validation(self, path: Path | None, label: str | None, reading: Reading) -> dict[str, dict[str, Any]]:
-        """Return the scores on validation data as facts; empty without such data."""
+    def validation(
+        self, path: Path | None, label: str | None, reading: Reading, warn: Callable[[list[str]], None]
+    ) -> dict[str, dict[str, Any]]:
+        """Return the scores on validation data as facts; empty without such data. `warn` receives remarks on it."""
         if path is None:
             return {}
-        found = self.scores(self.read_labelled(path, label, reading))
+        rows = self.read_labelled(path, label, reading)
+        warn(self.remarks(path, rows))
+        found = self.scores(rows)
         return {"validation": {name: value for name, value in found.items() if name not in ("classes", "confusion")}}
 
     def certificate(self) -> dict[str, Any]:

@@ -42,7 +42,6 @@ from dimargin.cli.terminal import FitDisplay
 from dimargin.cli.training_rows import fitted_steps, read_training_rows, say_training_rows
 from dimargin.estimators import MACHINES
 from dimargin.io.data import DataFileError
-from dimargin.io.data.opening import FileOptions
 
 _where = partial(typer.Option, rich_help_panel="Where it is trained")
 
@@ -186,18 +185,20 @@ def _train(
         **done.facts(model),
         "kernel_evaluations": sum(entry["kernel_evaluations"] for entry in done.machine.history_),
         **trained.certificate(),
-        **trained.validation(validate, label, columns.reading),
+        **trained.validation(validate, label, columns.reading, out.warn),
     }
     out.result(facts)
     if done.interrupted:
-        leave_interrupted(out, _interruption(done, data, model, method, columns.options))
+        leave_interrupted(out, _interruption(done, data, model, method, columns))
 
 
-def _interruption(done: Trained, data: str, model: Path, method: str | None, options: FileOptions) -> str:
+def _interruption(done: Trained, data: str, model: Path, method: str | None, columns: ColumnChoices) -> str:
     """Return a message on what Ctrl-C has ended, with the command that resumes it, if there is one."""
     if done.machine.status_ != "interrupted" and method is None:
         return f"the search was cut short; the model in {model} is the best candidate so far, completely trained"
-    kind, flags = "best model so far", [*option_words(options)]
+    kind, flags = "best model so far", option_words(columns.options)
+    if columns.skip_unlabelled:
+        flags = [*flags, "--skip-unlabelled"]
     if method is not None:
         kind, flags = f"{kind}, without probabilities,", [*flags, "--probabilities", "--calibration", method]
     resuming = shlex.join(["dimargin", "train", data, "--resume", str(model), "--model", str(model), *flags])
@@ -298,8 +299,8 @@ def register(app: Application) -> None:
     """Add the command, whose flags include the parameters of all machines."""
     common = (
         "model", "loss", "label", "weight", "scale", "probabilities", "calibration", "validate", "resume", "engine",
-        "missing", "categories", "category", "dates", "decimal_comma", "drop", "encoding", "kernel", "gamma",
-        "C", "lam", "strategy", "tol", "max_time", "class_weight", "memory_limit", "n_jobs", "random_state", "as_json",
-        "quiet",
+        "missing", "categories", "category", "dates", "decimal_comma", "na", "drop", "skip_unlabelled", "encoding",
+        "kernel", "gamma", "C", "lam", "strategy", "tol", "max_time", "class_weight", "memory_limit", "n_jobs",
+        "random_state", "as_json", "quiet",
     )  # fmt: skip
     add_command(app, "train", _train, [*column_flags(), *flags()], common)

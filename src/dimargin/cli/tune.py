@@ -120,7 +120,7 @@ def _tune(
         "edges": search.edges_,
         "cross_validated_score": float(search.best_score_) if best else None,
         **tuned.certificate(),
-        **tuned.validation(validate, label, columns.reading),
+        **tuned.validation(validate, label, columns.reading, out.warn),
     }
     for name, end in search.edges_.items():
         side = "smaller" if end == "smallest" else "larger"
@@ -208,7 +208,7 @@ def register(app: Application) -> None:
     others = [flag for flag in flags() if flag.name not in excluded]
     common = (
         "model", "loss", "grid", "table", "plot", "label", "weight", "group", "scale", "probabilities", "calibration",
-        "validate", "missing", "categories", "category", "dates", "decimal_comma", "drop", "encoding", "cv", "scoring",
-        "max_time", "kernel", "class_weight", "n_jobs", "random_state", "as_json", "quiet",
+        "validate", "missing", "categories", "category", "dates", "decimal_comma", "na", "drop", "skip_unlabelled",
+        "encoding", "cv", "scoring", "max_time", "kernel", "class_weight", "n_jobs", "random_state", "as_json", "quiet",
     )  # fmt: skip
     add_command(app, "tune", _tune, [*column_flags(), *searched, *others], common)

@@ -122,6 +122,13 @@ def test_a_label_that_says_it_is_missing_is_refused_among_numbers(odd, suffix, p
     assert read_data(path, label="y", needs_label=False).X.shape == (28, 1)
 
 
+def test_all_labels_that_may_be_missing_are_in_one_warning(tmp_path):
+    path = labelled(tmp_path, [*TEXTS[:6], "?", *TEXTS, "NA"])
+    message = "the labels '?', 'NA' in column 'y' are read as classes"
+    with pytest.warns(DataFileWarning, match=rf"line 8: {re.escape(message)}.* --na '\?' --na NA --skip-unlabelled$"):
+        read_data(path)
+
+
 @pytest.mark.parametrize("odd", ODD)
 @pytest.mark.parametrize(("suffix", "place"), [(".csv", "line 8"), (".parquet", "row 6")])
 def test_a_label_that_may_be_missing_is_a_class_among_texts_with_one_warning(odd, suffix, place, tmp_path):

@@ -6,6 +6,7 @@ Sites import this module, which must not load pyarrow.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
@@ -74,11 +75,14 @@ def missing_label(column: str, value: Any, counted: str = "") -> str:
     return f"the label in column {short(column)!r} {said}{counted}; {_UNLABELLED}"
 
 
-def doubtful_label(column: str, text: str) -> str:
-    """Return a remark on a label that may mark a missing one, but is a class among other texts."""
+def doubtful_labels(column: str, texts: Sequence[str]) -> str:
+    """Return a remark on labels that may mark missing ones, but are classes among other texts."""
+    names, flags = ", ".join(map(repr, texts)), " ".join(f"--na {shlex.quote(text)}" for text in texts)
+    one = len(texts) == 1
     return (
-        f"the label {text!r} in column {short(column)!r} is read as a class; if it marks a missing label, remove such "
-        f"rows from the file, or leave them out by --na {text} --skip-unlabelled"
+        f"the {'label' if one else 'labels'} {names} in column {short(column)!r} {'is' if one else 'are'} read as "
+        f"{'a class' if one else 'classes'}; if {'it marks a missing label' if one else 'they mark missing labels'}, "
+        f"remove such rows from the file, or leave them out by {flags} --skip-unlabelled"
     )
 
 

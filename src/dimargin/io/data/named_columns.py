@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dimargin.io.data.chunks import DataFileError, short
-from dimargin.io.data.labels import NOTHING, doubtful_label, fraction_said, is_number, label_values, missing_label
+from dimargin.io.data.labels import NOTHING, doubtful_labels, fraction_said, is_number, label_values, missing_label
 from dimargin.system.arrays import Floats
 
 _MAX_LABELS = 2**20  # Each different label takes some hundred bytes, and is a class.
@@ -272,7 +272,8 @@ class TextLabels:
             if self.are_numbers:
                 is_label[:-1] = [text.lower() not in NOTHING for text in texts]
             else:
-                remarks = (f"{row}: {doubtful_label(column, text)}",)
+                marks = [text for text in texts if text.lower() in NOTHING]
+                remarks = (f"{row}: {doubtful_labels(column, marks)}",)
         labelled = is_label[codes]
         if not labelled.any():
             raise DataFileError(f"{self._path}: no row has a label in column {short(column)!r}")
