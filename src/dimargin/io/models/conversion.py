@@ -74,7 +74,7 @@ def save(model: Any, path: str | os.PathLike[str], notes: Mapping[str, Any] | No
         The fitted model. The machine may be in an `ODMClassifierCV`, `SVMClassifierCV`,
         GridSearchCV, RandomizedSearchCV, HalvingGridSearchCV or CalibratedClassifierCV (if its `cv` is
         a splitter, only the number of folds is stored), and after steps of a Pipeline: transformers of
-        scikit-learn and of `dimargin.estimators.preprocessing`, and those that you registered
+        scikit-learn and of ``dimargin.estimators.preprocessing``, and those that you registered
         (docs/interoperability.md lists all). A kernel that is a function cannot be stored.
     path : path-like
         The file contains the support vectors of a kernel machine or detector, which are training
