@@ -9,6 +9,7 @@ import pytest
 from text_files import words_of, write_moons
 
 import dimargin as dm
+from dimargin.cli.searches import SearchDisplay
 
 GRID = '{"gamma": [0.5, 5], "C": [1, 100], "fit_intercept": [true]}'
 
@@ -109,6 +110,42 @@ def test_two_scalings_are_in_one_table_and_the_model_has_probabilities(dimargin,
     assert "calibrating probabilities (sigmoid)" in err and dm.load(model).predict_proba([[0.0, 0.0]]).shape == (1, 2)
     facts = json.loads(dimargin("tune", csv, "-m", model, *flags, "--json")[1])
     assert facts["candidates"] == 8 and facts["seconds"] > facts["search_seconds"] > 0
+
+
+def test_the_table_has_the_score_of_the_choice_though_a_later_round_was_cut_short(dimargin, csv, tmp_path, monkeypatch):
+    """Interrupt the search when the last round has scored one candidate on one fold."""
+    rounds = []
+    begin = SearchDisplay.level_begin
+
+    def record_round(display, level, n_tasks):
+        rounds.append(level)
+        begin(display, level, n_tasks)
+
+    def interrupt_in_last_round(display, index):
+        if rounds[-1] == 1:
+            display.interrupted.set()
+
+    monkeypatch.setattr(SearchDisplay, "level_begin", record_round)
+    monkeypatch.setattr(SearchDisplay, "task_end", interrupt_in_last_round)
+    flags = [
+        "--grid",
+        '{"gamma": [0.5, 5], "C": [1, 100]}',
+        "--min-rows",
+        80,
+        "--n-jobs",
+        1,
+        "--plot",
+        tmp_path / "p.svg",
+    ]
+    status, out, err = dimargin("tune", csv, "-m", tmp_path / "m", *flags)
+    assert status == 1 and "cut short after 1 of 2 rounds" in words_of(err)
+    lines = [line.split() for line in out.splitlines() if line]
+    table = [dict(zip(lines[0], row, strict=False)) for row in lines[1:] if row[0].isdigit()]
+    assert [row["round"] for row in table] == ["0"] * 4
+    facts = {" ".join(row[:-1]): row[-1] for row in lines}
+    machine, best = dm.load(tmp_path / "m")[-1], table[0]
+    assert (float(best["C"]), float(best["gamma"])) == (machine.C, pytest.approx(machine.gamma))
+    assert float(best["score"]) == pytest.approx(float(facts["cross validated score"]), abs=1e-3)
 
 
 @pytest.mark.slow

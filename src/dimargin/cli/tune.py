@@ -39,7 +39,7 @@ from dimargin.cli.shared import (
 from dimargin.cli.training_rows import Steps, fitted_steps, read_training_rows, say_training_rows, scaling_of
 from dimargin.display import TuningDisplay
 from dimargin.estimators import MACHINES
-from dimargin.estimators.search import SVMClassifierCV
+from dimargin.estimators.search import SVMClassifierCV, counted_entries
 from dimargin.io.data import DataSet
 
 _EXCLUDED = ("estimator", "param_grid", "verbose")  # The command line handles these parameters itself.
@@ -168,7 +168,10 @@ def _best_of(
 
 
 def _tried(searches: Sequence[tuple[str, SVMClassifierCV]], n: int) -> Table:
-    """Return a table of the best candidates of searches with several scalings, those of later rounds first."""
+    """Return a table of the best candidates of searches with several scalings, those of later rounds first.
+
+    Rounds that were cut short are left out, so that the chosen candidate has the score by which it was chosen.
+    """
     names = [name for name in searches[0][1].cv_results_ if name.startswith("param_")]
     scaling = ["scaling"] if len(searches) > 1 else []
     heads = (*scaling, "round", "rows", *(name.removeprefix("param_") for name in names), "score", "std over folds")
@@ -176,7 +179,7 @@ def _tried(searches: Sequence[tuple[str, SVMClassifierCV]], n: int) -> Table:
     for scaler, search in searches:
         results = search.cv_results_
         n_folds = np.isfinite([values for name, values in results.items() if name.startswith("split")]).sum(axis=0)
-        for index in np.flatnonzero(n_folds):
+        for index in counted_entries(search):
             round_number, score = int(results["round"][index]), float(results["mean_test_score"][index])
             params = results["params"][index]
             key, order = f"{scaler} {params}", (round_number, score)

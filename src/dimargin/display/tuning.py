@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils._optional_dependencies import check_matplotlib_support
 from sklearn.utils.validation import check_is_fitted
 
+from dimargin.estimators.search import counted_entries
 from dimargin.system.arrays import Floats
 
 
@@ -20,7 +21,7 @@ class TuningDisplay:
     A cell shows the best candidate with these two values: its score in percent in its last round,
     and the number of this round. Later rounds are darker, because earlier ones score on fewer rows
     and are not comparable; within a round, better scores are darker. A frame marks the chosen
-    candidate.
+    candidate. A last round that was cut short is left out, because the choice does not use it.
 
     All parameters are stored as attributes.
 
@@ -144,11 +145,10 @@ class TuningDisplay:
 
         scores = np.full([len(some) for some in values], np.nan)
         rounds = np.zeros(scores.shape, dtype=np.int64)
-        for given, score, number in zip(
-            tried, search.cv_results_["mean_test_score"], search.cv_results_["round"], strict=True
-        ):
-            at = position(given)
-            if at is not None and np.isfinite(score) and (number > rounds[at] or not score <= scores[at]):
+        for index in counted_entries(search):
+            at = position(tried[index])
+            score, number = (search.cv_results_[name][index] for name in ("mean_test_score", "round"))
+            if at is not None and (number > rounds[at] or not score <= scores[at]):
                 scores[at], rounds[at] = score, number
         scoring = search.scoring
         name = "accuracy" if scoring is None else scoring if isinstance(scoring, str) else "score"

@@ -1,7 +1,7 @@
 """Parameter search by cross-validation."""
 
 from dimargin.estimators.search.odm_cv import ODMClassifierCV
-from dimargin.estimators.search.scoring import round_text
+from dimargin.estimators.search.scoring import counted_entries, round_text
 from dimargin.estimators.search.svm_cv import SVMClassifierCV
 
-__all__ = ["ODMClassifierCV", "SVMClassifierCV", "round_text"]
+__all__ = ["ODMClassifierCV", "SVMClassifierCV", "counted_entries", "round_text"]

@@ -95,15 +95,20 @@ class MachineSearch(
         Trained on all rows with the best parameters.
     best_params_ : dict
     best_score_ : float
-        Mean score over the folds in the last complete round. It is NaN, and `best_params_` is
-        empty, if there was no time to score any candidate.
+        Mean score over the folds in the last complete round, or over the scored folds of the first
+        round if none is complete. A fit that was cut off has no score. It is NaN, and
+        `best_params_` is empty, if no candidate was scored before a limit or an interruption.
+    best_index_ : int or None
+        Index of the entry of `cv_results_` by which the best candidate was chosen; None if no
+        candidate was scored.
     edges_ : dict of str to {"smallest", "largest"}
         Parameters among gamma, lam and C of which three values or more were scored, and whose best
         value is at the edge of them: a value beyond it may be better.
     cv_results_ : dict of arrays
         One entry per candidate and round, in the order of the rounds: ``params``, ``param_...``,
-        ``round``, ``n_rows``, ``split0_test_score`` ... (NaN for folds that a round does not use),
-        ``mean_test_score``, ``std_test_score``, ``rank_test_score`` (within the round).
+        ``round``, ``n_rows``, ``split0_test_score`` ... (NaN for folds that a round does not use,
+        and for fits that did not begin or were cut off), ``mean_test_score``, ``std_test_score``,
+        ``rank_test_score`` (within the round).
     rounds_ : list of dict
         ``round``, ``candidates``, ``rows``, ``seconds``, ``kernel_evaluations``, ``best_score``, and
         ``beyond``, the values beyond the edges of the grid that the round tried, by parameter.
@@ -189,14 +194,21 @@ class MachineSearch(
                     if not self._widen(search, rounds):
                         break
             self.n_splits_, self.cv_results_, self.rounds_ = len(folds), results(rounds, candidates), search.rounds
-            best, self.best_score_ = choice(rounds)
+            best, self.best_index_ = choice(rounds)
+            scores = self.cv_results_["mean_test_score"]
+            self.best_score_ = np.nan if self.best_index_ is None else float(scores[self.best_index_])
             self.best_params_ = {} if best is None else candidates[best]
             scored = {index for found in rounds for index in found.candidates[np.isfinite(found.means)]}
             self.edges_ = edges(self.best_params_, [candidates[index] for index in sorted(scored)])
             if not rounds[-1].complete:
                 of_plan = f"after {len(rounds) - 1} of {len(rungs)} rounds"
                 done = of_plan if len(rounds) <= len(rungs) else "while the grid was widened"
-                text = f"the search was cut short {done}; the best candidate so far is trained"
+                trained = (
+                    "no candidate was scored, and the machine is trained with its own parameters"
+                    if best is None
+                    else "the best candidate so far is trained"
+                )
+                text = f"the search was cut short {done}; {trained}"
                 warnings.warn(text, ConvergenceWarning, stacklevel=3)
             self.search_seconds_ = time.perf_counter() - began
             with context_of(context, "refit", hooks):

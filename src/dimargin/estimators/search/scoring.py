@@ -155,7 +155,10 @@ class Search:
         return tuple(0.0 if isinstance(value, str) else value for value in values)
 
     def _unit(self, rung: Rung, group: Indices, fold: int) -> tuple[list[float], int]:
-        """Score a group on a fold (NaN if time runs out), and count kernel evaluations."""
+        """Score a group on a fold, and count kernel evaluations.
+
+        The score is NaN for candidates whose fit did not begin, or may have been cut off, when a limit was reached.
+        """
         if self.limits.reached:
             return [np.nan] * len(group), 0
         machine = clone(self._machines[group[0]])
@@ -167,9 +170,10 @@ class Search:
         found = list[float]()
         trainer = self._trainer(machine, sample, plan)
         for index in group:
-            reached = self.limits.reached
-            values = None if reached else trainer.values(self._machines[index].fit_plan().loss, self.limits)
-            found.append(np.nan if values is None else sample.score(values, self.scorer, self.data.weights))
+            if not self.limits.reached:
+                values = trainer.values(self._machines[index].fit_plan().loss, self.limits)
+            is_unfinished = self.limits.reached
+            found.append(np.nan if is_unfinished else sample.score(values, self.scorer, self.data.weights))
         return found, trainer.evaluations
 
     def _data_for(self, machine: Any, strategy: Any) -> TrainingData:
@@ -202,14 +206,19 @@ class Search:
         return ExactTrainer(sample, transform, intercept)
 
 
-def choice(rounds: list[Round]) -> tuple[int | None, float]:
-    """Return the best candidate of the last complete round, and its score.
+def choice(rounds: list[Round]) -> tuple[int | None, int | None]:
+    """Return the best candidate of the last complete round, and its index in `results`.
 
-    If no round is complete, it is the best of the candidates scored in the first round.
+    If no round is complete, it is the best of the candidates scored in the first round. Both are
+    None if no candidate was scored.
     """
-    last = ([found for found in rounds if found.complete] or rounds[:1])[-1]
-    best = float(last.means.max())
-    return (int(last.ranked[0]), best) if np.isfinite(best) else (None, np.nan)
+    number = max((k for k, found in enumerate(rounds) if found.complete), default=0)
+    last = rounds[number]
+    if not np.isfinite(last.means).any():
+        return None, None
+    best = int(last.ranked[0])
+    n_earlier = sum(len(found.candidates) for found in rounds[:number])
+    return best, n_earlier + int(np.searchsorted(last.candidates, best))
 
 
 def results(rounds: list[Round], candidates: list[dict[str, Any]]) -> dict[str, Any]:
@@ -233,3 +242,14 @@ def results(rounds: list[Round], candidates: list[dict[str, Any]]) -> dict[str, 
     results |= {f"split{k}_test_score": splits[:, k] for k in range(splits.shape[1])}
     results |= {"mean_test_score": means, "std_test_score": np.array(deviations)}
     return results | {"rank_test_score": np.concatenate(ranks)}
+
+
+def counted_entries(search: Any) -> list[int]:
+    """Return the indices of the entries of ``cv_results_`` that have a score and that the choice took into account.
+
+    The choice is by the last complete round, so a later round that was cut short does not count.
+    """
+    found = search.cv_results_
+    last = -1 if search.best_index_ is None else found["round"][search.best_index_]
+    is_counted = np.isfinite(found["mean_test_score"]) & (found["round"] <= last)
+    return [int(index) for index in np.flatnonzero(is_counted)]

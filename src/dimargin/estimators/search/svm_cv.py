@@ -33,7 +33,7 @@ class SVMClassifierCV(MachineSearch):
     ----------
     %(best_estimator_)s
     best_params_ : dict
-    %(best_score_, edges_, cv_results_, rounds_)s
+    %(best_score_, best_index_, edges_, cv_results_, rounds_)s
     search_seconds_, refit_seconds_ : float
     n_splits_ : int
     classes_, n_features_in_, feature_names_in_, coef_, history_, duality_gap_, ...
