@@ -71,6 +71,28 @@ def test_data_as_people_have_it(dimargin, tmp_path):
     assert "was trained on these rows" in Page(path).texts["data"]
 
 
+@pytest.mark.parametrize("n_missing", [1, 5])
+def test_rows_have_their_numbers_in_the_file_though_unlabelled_ones_are_left_out(dimargin, files, tmp_path, n_missing):
+    lines = (files / "test.csv").read_text().splitlines()
+    for k in (1, 2, 3, 60, 150)[:n_missing]:
+        lines[k] = lines[k].rsplit(",", 1)[0] + ","
+    (tmp_path / "some.csv").write_text("\n".join(lines))
+    data, path = tmp_path / "some.csv", tmp_path / "page.html"
+    status, _, err = dimargin("report", files / "moons.dimargin", data, "--skip-unlabelled", "-o", path)
+    assert status == 0, err
+    page = Page(path)
+    left_out = "1 row without a label was" if n_missing == 1 else "5 rows without a label were"
+    assert page.texts["n-rows"] == f"{150 - n_missing}; {left_out} left out"
+    assert "first row of data in the file; rows that were left out are counted, too." in page.texts["rows"]
+    shown = [*page.tables["least-certain"][1:], *page.tables["most-wrong"][1:]]
+    assert len(shown) > 10
+    for number, label, _, _, values in shown:
+        left, right, true = lines[int(number)].split(",")
+        assert true == label
+        found = {name: float(value) for name, value in (part.split() for part in values.strip().split(" · "))}
+        assert found == {"left": pytest.approx(float(left), rel=1e-3), "right": pytest.approx(float(right), rel=1e-3)}
+
+
 @pytest.mark.parametrize("zero_based", [False, True])
 def test_features_of_libsvm_text_are_counted_as_the_file_counts_them(dimargin, tmp_path, zero_based):
     X, y = np.random.default_rng(0).normal(size=(100, 3)), np.arange(100) % 2

@@ -61,7 +61,7 @@ def _report(
         estimator, X = make_pipeline(TextColumn(), estimator), pa.table([X], names=names)
     if names is None and rows.zero_based is not None:
         names = FeatureNumbers(rows.X.shape[1], 0 if rows.zero_based else 1)
-    source = Source(model=model.name, data=data.name, model_size=model.stat().st_size, written_by=trained.written_by)
+    source = Source(model.name, data.name, model.stat().st_size, trained.written_by, rows.labelled)
     write_report(output, estimator, X, rows.y, feature_names=names, source=source, random_state=random_state)
     if not can_draw():
         out.say(f'{output} has no figures; they need the extra "report": pip install "dimargin[report]"')

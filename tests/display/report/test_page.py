@@ -363,6 +363,8 @@ def test_what_no_page_can_be_written_of(tmp_path):
             write_report(path, model, *arguments)
     with pytest.raises(ValueError, match="feature_names must be 2 names, got 1"):
         write_report(path, model, X, y, feature_names=["left"])
+    with pytest.raises(ValueError, match="labelled must be true for each of the 100 rows of X, got 99"):
+        write_report(path, model, X, y, source=Source(labelled=np.arange(101) > 1))
     with pytest.raises(TypeError, match="decision_function or predict_proba"):
         write_report(path, type("Bare", (), {"classes_": NAMES[:2], "get_params": lambda self, deep: {}})(), X, y)
     assert path.read_text() == "before" and [file.name for file in tmp_path.iterdir()] == ["page.html"]

@@ -13,16 +13,23 @@ from dimargin.display.report import figures, model_facts, notable_rows
 from dimargin.display.report.curves import ClassCurves, Reliability, class_curves, reliability
 from dimargin.display.report.data_frames import is_table
 from dimargin.display.report.importances import Budget, importances
+from dimargin.display.report.notable_rows import Rows
 from dimargin.display.report.predictions import Predictions, interval, predictions_of
 from dimargin.display.report.words import bound, plain
 from dimargin.display.unwrap import innermost, uncalibrated
 from dimargin.estimators import CoreSetDetector
+from dimargin.system.arrays import Indices
 
 _MAX_TABLE_CLASSES = 100
 
 
-def content_of(model: Any, X: Any, y: Any, names: Callable[[int], str], random_state: int) -> dict[str, Any]:
-    """Return the variables of the template; parameters and errors are those of `write_report`."""
+def content_of(
+    model: Any, X: Any, y: Any, names: Callable[[int], str], random_state: int, numbers: Indices
+) -> dict[str, Any]:
+    """Return the variables of the template; parameters and errors are those of `write_report`.
+
+    The rows have these `numbers` in the file.
+    """
     fitted = uncalibrated(model)
     machine = innermost(fitted)
     certificate = model_facts.certificate_of(fitted)
@@ -43,14 +50,16 @@ def content_of(model: Any, X: Any, y: Any, names: Callable[[int], str], random_s
         "no_history": no_history,
         "random_state": random_state,
     }
+    rows = Rows(X, numbers, names)
     if isinstance(machine, CoreSetDetector):
-        return content | {"is_detector": True} | _of_outliers(model, X, names)
+        return content | {"is_detector": True} | _of_outliers(model, rows)
     if y is None:
         raise ValueError(f"y must be given: the report compares predictions of {type(machine).__name__} with labels")
-    return content | {"is_detector": False} | _of_classes(model, X, np.asarray(y), names, random_state)
+    return content | {"is_detector": False} | _of_classes(model, rows, np.asarray(y), random_state)
 
 
-def _of_classes(model: Any, X: Any, y: Any, names: Callable[[int], str], random_state: int) -> dict[str, Any]:
+def _of_classes(model: Any, rows: Rows, y: Any, random_state: int) -> dict[str, Any]:
+    X, names = rows.X, rows.names
     found = predictions_of(model, X, y)
     is_training, relation = model_facts.relation_to_training(uncalibrated(model), X)
     column_importances = importances(model, X, y, random_state)
@@ -82,26 +91,26 @@ def _of_classes(model: Any, X: Any, y: Any, names: Callable[[int], str], random_
         "importances": column_importances,
         "importance_rows": [(names(int(column)), mean, width) for column, mean, width in triples][:20],
         "repeats": Budget.repeats,
-        "least_certain": notable_rows.least_certain(found, X, names, column_importances.columns),
-        "most_wrong": notable_rows.most_wrong(found, X, names, column_importances.columns),
+        "least_certain": notable_rows.least_certain(found, rows, column_importances.columns),
+        "most_wrong": notable_rows.most_wrong(found, rows, column_importances.columns),
         "seconds": found.seconds,
-        "speed": _speed(model, X),
+        "speed": _speed(model, rows),
     }
 
 
-def _of_outliers(model: Any, X: Any, names: Callable[[int], str]) -> dict[str, Any]:
+def _of_outliers(model: Any, rows: Rows) -> dict[str, Any]:
     began = time.perf_counter()
-    values = np.asarray(model.decision_function(X))
+    values = np.asarray(model.decision_function(rows.X))
     seconds = time.perf_counter() - began
     n_outliers = int((values < 0).sum())
     return {
         "n_outliers": n_outliers,
         "interval": interval(n_outliers, len(values)),
         "histogram": figures.histogram(values),
-        "outlying": notable_rows.by_score(values, X, names),
-        "nearest": notable_rows.by_score(np.abs(values), X, names, values),
+        "outlying": notable_rows.by_score(values, rows),
+        "nearest": notable_rows.by_score(np.abs(values), rows, values),
         "seconds": seconds,
-        "speed": _speed(model, X),
+        "speed": _speed(model, rows),
     }
 
 
@@ -149,7 +158,7 @@ def _calibration_figure(found: Predictions, groups: Reliability) -> str:
     return figures.calibration(groups, score, outcome)
 
 
-def _speed(model: Any, X: Any) -> str:
+def _speed(model: Any, rows: Rows) -> str:
     """Return a sentence about what the time of a prediction depends on."""
     machine = innermost(uncalibrated(model))
     what = (
@@ -157,11 +166,11 @@ def _speed(model: Any, X: Any) -> str:
         if hasattr(machine, "support_")
         else "Every prediction multiplies the row by the coefficients"
     )
-    if not sp.issparse(X):
+    if not sp.issparse(rows.X):
         return f"{what}, so all rows take the same time."
-    filled = np.diff(X.indptr)
+    filled = np.diff(rows.X.indptr)
     fullest = int(filled.argmax())
     return (
-        f"{what}; rows with more nonzero values take longer. Row {fullest + 1:,} has the most, "
+        f"{what}; rows with more nonzero values take longer. Row {rows.numbers[fullest]:,} has the most, "
         f"{filled[fullest]:,}; the mean is {filled.mean():,.1f}."
     )

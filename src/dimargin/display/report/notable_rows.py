@@ -18,9 +18,9 @@ from dimargin.system.arrays import Floats, Indices
 
 @dataclass(frozen=True)
 class ShownRow:
-    """A row with its position from 1, labels, and pairs of column name and formatted value."""
+    """A row with its number from 1 in the file, labels, and pairs of column name and formatted value."""
 
-    place: int
+    number: int
     true: Any
     predicted: Any
     score: float
@@ -28,29 +28,37 @@ class ShownRow:
     n_left_out: int
 
 
-def least_certain(found: Predictions, X: Any, names: Callable[[int], str], first: Indices) -> list[ShownRow]:
+@dataclass(frozen=True)
+class Rows:
+    """Rows X, their numbers from 1 in the file, and the function from a column's index to its name."""
+
+    X: Any
+    numbers: Indices
+    names: Callable[[int], str]
+
+
+def least_certain(found: Predictions, rows: Rows, first: Indices) -> list[ShownRow]:
     """Return the rows whose predictions are least certain, whether or not they are correct."""
-    return _shown(np.argsort(found.certainty, kind="stable"), found.certainty, X, names, first, found)
+    return _shown(np.argsort(found.certainty, kind="stable"), found.certainty, rows, first, found)
 
 
-def most_wrong(found: Predictions, X: Any, names: Callable[[int], str], first: Indices) -> list[ShownRow]:
+def most_wrong(found: Predictions, rows: Rows, first: Indices) -> list[ShownRow]:
     """Return the wrong predictions that the model was most certain of."""
     wrong = np.flatnonzero(found.predicted != found.true)
     order = wrong[np.argsort(-found.certainty[wrong], kind="stable")]
-    return _shown(order, found.certainty, X, names, first, found)
+    return _shown(order, found.certainty, rows, first, found)
 
 
-def by_score(score: Floats, X: Any, names: Callable[[int], str], shown_score: Floats | None = None) -> list[ShownRow]:
+def by_score(score: Floats, rows: Rows, shown_score: Floats | None = None) -> list[ShownRow]:
     """Return the rows with the smallest scores, shown with `shown_score` if it is given."""
     none = np.empty(0, dtype=np.int64)
-    return _shown(np.argsort(score, kind="stable"), score if shown_score is None else shown_score, X, names, none)
+    return _shown(np.argsort(score, kind="stable"), score if shown_score is None else shown_score, rows, none)
 
 
 def _shown(
     order: Indices,
     score: Floats,
-    X: Any,
-    names: Callable[[int], str],
+    rows: Rows,
     first: Indices,
     found: Predictions | None = None,
     max_rows: int = 10,
@@ -63,8 +71,8 @@ def _shown(
 
     true, predicted = (indices, indices) if found is None else (found.true, found.predicted)
     return [
-        ShownRow(int(i) + 1, label(true, i), label(predicted, i), float(score[i]), values, left_out)
-        for i, (values, left_out) in zip(indices, values_of(X, names, first, indices), strict=True)
+        ShownRow(int(rows.numbers[i]), label(true, i), label(predicted, i), float(score[i]), values, left_out)
+        for i, (values, left_out) in zip(indices, values_of(rows.X, rows.names, first, indices), strict=True)
     ]
 
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 from sklearn.utils import check_consistent_length
 
 from dimargin.display.report import words
 from dimargin.display.report.content import content_of
 from dimargin.display.report.data_frames import is_table, names_of_columns
 from dimargin.display.report.rendering import rendered
+from dimargin.system.arrays import Indices
 from dimargin.system.writing import write_file
 from dimargin.version import __version__
 
@@ -33,12 +36,25 @@ class Source:
         Size of the model file in bytes.
     written_by : str, optional
         Version that wrote the model file.
+    labelled : ndarray of bool of shape (n_rows_of_the_file,), optional
+        Which rows of the data file have a label, if the others were left out. By default, no row
+        was left out.
     """
 
     model: str | None = None
     data: str | None = None
     model_size: int | None = None
     written_by: str | None = None
+    labelled: NDArray[np.bool_] | None = None
+
+    def row_numbers(self, n_rows: int) -> Indices:
+        """Return the numbers from 1 in the file of `n_rows` rows; raises ValueError if `labelled` keeps others."""
+        if self.labelled is None:
+            return np.arange(1, n_rows + 1)
+        numbers = np.flatnonzero(self.labelled) + 1
+        if len(numbers) != n_rows:
+            raise ValueError(f"source.labelled must be true for each of the {n_rows} rows of X, got {len(numbers)}")
+        return numbers
 
 
 def write_report(
@@ -74,14 +90,15 @@ def write_report(
     feature_names : sequence of str of length n_features, optional
         By default the column names of a data frame, else "feature 1" and so on.
     source : Source, optional
-        The files that model and rows were read from.
+        The files that model and rows were read from, and which rows of the file these are.
     random_state : int, default=0
         Seed for permutation importances: it selects their rows and the permutations.
 
     Raises
     ------
     ValueError
-        If `X` has no rows, or `y` is missing for a classifier or has unknown labels.
+        If `X` has no rows, `y` is missing for a classifier or has unknown labels, or
+        ``source.labelled`` is not true for as many rows as `X` has.
     OSError
         If the file cannot be written.
 
@@ -103,13 +120,15 @@ def write_report(
     if not X.shape[0]:
         raise ValueError("X has no rows; a report needs at least one")
     X = sp.csr_array(X) if sp.issparse(X) else X
-    names = _names(X, feature_names)
+    names, source = _names(X, feature_names), source or Source()
+    numbers = source.row_numbers(X.shape[0])
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
-        content = content_of(model, X, y, names, random_state)
+        content = content_of(model, X, y, names, random_state, numbers)
     page = rendered(
         "dimargin.display.report",
-        source=asdict(source or Source()),
+        source=source,
+        n_unlabelled=0 if source.labelled is None else len(source.labelled) - len(numbers),
         version=__version__,
         no_picture=NO_PICTURE,
         **content,
