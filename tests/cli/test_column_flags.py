@@ -1,6 +1,7 @@
 """Data as people have it: missing values, categories, dates and decimal commas, on the command line."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -19,7 +20,9 @@ from sklearn.preprocessing import (
 from text_files import measured, people, words_of
 
 import dimargin as dm
+from dimargin.cli.column_flags import ColumnChoices
 from dimargin.estimators.preprocessing import CalendarFeatures
+from dimargin.io.data.opening import FileOptions
 
 SEED = ("--random-state", 0)
 ALL = ("--missing", "median", "--categories", "--dates", "iso", "--drop", "id")
@@ -325,3 +328,11 @@ def test_a_missing_text_is_the_same_in_every_kind_of_frame(dimargin, tmp_path):
     expected = machine.decision_function(pl.read_csv(tmp_path / "rows.csv", null_values=[""]))
     np.testing.assert_array_equal(machine.decision_function(pd.read_csv(tmp_path / "rows.csv")), expected)
     np.testing.assert_allclose(pd.read_csv(tmp_path / "values.csv").iloc[:, -1], expected)
+
+
+def test_the_command_that_resumes_reads_the_same_rows():
+    choices = ColumnChoices(FileOptions(encoding="cp1252"), missing="median", skip_unlabelled=True)
+    assert choices.resuming("my rows.csv", Path("m.dimargin"), "sigmoid") == (
+        "dimargin train 'my rows.csv' --resume m.dimargin --model m.dimargin --encoding=cp1252 --skip-unlabelled "
+        "--probabilities --calibration sigmoid"
+    )

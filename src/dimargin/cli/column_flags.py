@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import inspect
+import shlex
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any, Self
 
 import typer
 
-from dimargin.cli.file_flags import file_options
+from dimargin.cli.file_flags import file_options, option_words
 from dimargin.cli.flags import flags_of, values_taken
 from dimargin.estimators.preprocessing.calendar_features import check_format
 from dimargin.io.data.opening import FileOptions
@@ -126,6 +128,12 @@ class ColumnChoices:
     def reading(self) -> Reading:
         """Return the flags for reading further files; the notes of the model have the other choices."""
         return Reading(self.options, skip_unlabelled=self.skip_unlabelled)
+
+    def resuming(self, data: str, model: Path, method: str | None) -> str:
+        """Return the command that goes on with a model, and calibrates it by `method` if that is not None."""
+        words = ["dimargin", "train", data, "--resume", str(model), "--model", str(model), *option_words(self.options)]
+        words += ["--skip-unlabelled"] if self.skip_unlabelled else []
+        return shlex.join(words + ([] if method is None else ["--probabilities", "--calibration", method]))
 
     @property
     def notes(self) -> dict[str, Any]:

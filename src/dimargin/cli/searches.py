@@ -40,7 +40,7 @@ class SearchDisplay(FitDisplay):
         """Print a line about the round."""
         if "best_score" not in entry:
             return super().level_end(entry, found)
-        self.say(f"{round_text(entry)}, best score {entry['best_score']:.4f}")
+        self.say(round_text(entry))
         return False
 
     def refit_begin(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from dataclasses import replace
 from functools import partial
@@ -18,7 +17,7 @@ from dimargin.cli import spark_engine
 from dimargin.cli.brief_help import Application
 from dimargin.cli.column_flags import ColumnChoices, Reading, column_flags
 from dimargin.cli.estimator_flags import flags, make_machine, strategy_options
-from dimargin.cli.file_flags import data_option, option_words, readable
+from dimargin.cli.file_flags import data_option, readable
 from dimargin.cli.flags import add_command, existing_file, usage_checked
 from dimargin.cli.open_model import OpenModel
 from dimargin.cli.probabilities import CalibrationOption, ProbabilitiesOption, chosen_method, with_probabilities
@@ -196,13 +195,8 @@ def _interruption(done: Trained, data: str, model: Path, method: str | None, col
     """Return a message on what Ctrl-C has ended, with the command that resumes it, if there is one."""
     if done.machine.status_ != "interrupted" and method is None:
         return f"the search was cut short; the model in {model} is the best candidate so far, completely trained"
-    kind, flags = "best model so far", option_words(columns.options)
-    if columns.skip_unlabelled:
-        flags = [*flags, "--skip-unlabelled"]
-    if method is not None:
-        kind, flags = f"{kind}, without probabilities,", [*flags, "--probabilities", "--calibration", method]
-    resuming = shlex.join(["dimargin", "train", data, "--resume", str(model), "--model", str(model), *flags])
-    return f"the {kind} is in {model}; resume with: {resuming}"
+    kind = "best model so far" if method is None else "best model so far, without probabilities,"
+    return f"the {kind} is in {model}; resume with: {columns.resuming(data, model, method)}"
 
 
 def _check_file(data: str) -> None:

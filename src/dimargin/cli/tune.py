@@ -130,7 +130,7 @@ def _tune(
         out.say("scores of earlier rounds are of fewer rows and folds: compare candidates within a round")
     out.result(facts)
     if done.interrupted:
-        lost = " without probabilities" if method else ""
+        lost = f" without probabilities; add them with: {columns.resuming(str(data), model, method)}" if method else ""
         leave_interrupted(out, f"the best machine so far is in {model}{lost}")
 
 

@@ -70,9 +70,10 @@ def test_in_the_first_round_the_best_finished_candidate_is_chosen():
         assert np.isnan(scores_in(search.cv_results_, 0, given.narrow, C)[1]).all()
 
 
-def test_without_a_finished_fit_nothing_is_chosen():
+def test_without_a_finished_fit_nothing_is_chosen(caplog):
     given = Interrupted(min_rows=N_ROWS)
-    given.search.set_params(param_grid={"kernel": [given.narrow]})
+    given.search.set_params(param_grid={"kernel": [given.narrow]}, verbose=1)
     search = given.fit("no candidate was scored, and the machine is trained with its own parameters")
     assert (search.best_params_, search.best_index_) == ({}, None) and np.isnan(search.best_score_)
     assert np.isnan(search.cv_results_["mean_test_score"]).all() and search.status_ == "converged"
+    assert "round 0: 1 candidates on 1000 rows, no candidate was scored" in caplog.text

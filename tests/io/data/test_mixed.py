@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dimargin.io.data import DataFileError, csv_text
-from dimargin.io.data.mixed import NOTHING
+from dimargin.io.data.mixed import NOTHING, OddCellError
 
 CSV = "age,job,since,y\n31,nurse,2020-01-31,in\nNA,,2021-02-28,out\n 1e1 ,?,null,in\n-nan,,,in\n"
 
@@ -165,3 +165,12 @@ def test_rows_without_labels_can_be_left_out(labels, na, kept, kind, tmp_path):
         read_mixed(path, na=na)
     with pytest.raises(DataFileError, match="no row has a label in column 'y'"):
         read_mixed(path, skip_unlabelled=True, na=[str(label) for label in labels])
+
+
+@pytest.mark.parametrize(("n_texts", "is_mark"), [(2, True), (20, False)])
+def test_only_a_few_texts_among_numbers_may_mark_missing_values(n_texts, is_mark, tmp_path):
+    cells = [*range(30), *(f"2020-01-{day:02}" for day in range(1, 1 + n_texts))]
+    path = written(tmp_path, "\n".join(["a,y", *(f"{cell},{k % 2}" for k, cell in enumerate(cells))]))
+    with pytest.raises(OddCellError, match=f"{n_texts} of {len(cells)} cells are not a number") as caught:
+        read_mixed(path, numbers=["a"])
+    assert caught.value.text == ("2020-01-01" if is_mark else None)

@@ -193,6 +193,7 @@ LIES = {
     },
     "ODMClassifierCV": {
         "no best estimator": (told(best_estimator_=None), "best_estimator_ of the ODMClassifierCV must be a fitted"),
+        "another search": (told(best_index_=10**6), "best_index_ of the ODMClassifierCV is not an entry"),
         "rounds of text": (told(rounds_={"list": ["x"]}), "edges_ or rounds_ of the ODMClassifierCV are invalid"),
         "an unfitted machine that is fitted": (
             parameter(estimator={"unfitted": "HashingVectorizer", "parameters": {}}), "as if it were not fitted",

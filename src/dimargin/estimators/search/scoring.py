@@ -36,10 +36,12 @@ ORDERED = ("upsilon", "theta", "lam", "C")
 
 
 def round_text(entry: Mapping[str, Any]) -> str:
-    """Return what is said of a round: its candidates, its rows, and values beyond the grid."""
+    """Return what is said of a round: its candidates, its rows, values beyond the grid, and its best score."""
     beyond = ", ".join(f"{name} {value:.3g}" for name, value in entry["beyond"].items())
     widened = f", beyond the grid ({beyond})" if beyond else ""
-    return f"round {entry['round']}: {entry['candidates']} candidates on {entry['rows']} rows{widened}"
+    is_scored = np.isfinite(entry["best_score"])
+    score = f"best score {entry['best_score']:.4f}" if is_scored else "no candidate was scored"
+    return f"round {entry['round']}: {entry['candidates']} candidates on {entry['rows']} rows{widened}, {score}"
 
 
 @dataclass
@@ -69,7 +71,7 @@ class Report:
     def end(self, entry: dict[str, Any]) -> None:
         """Report the end of the round, and interrupt the search if a listener requests it."""
         if self.verbose:
-            log_progress(f"{round_text(entry)}, {entry['seconds']:.2f} s, best score {entry['best_score']:.4f}")
+            log_progress(f"{round_text(entry)}, {entry['seconds']:.2f} s")
         stop = self._round.call_on_fit_task_end(**self.hooks)
         if stop | self.monitor.level_end(entry, lambda: None):
             self.monitor.interrupted.set()

@@ -24,7 +24,8 @@ HALVING: dict[str, Declared] = GRID_SEARCH | {
     "n_required_iterations_": int, "n_possible_iterations_": int, "min_resources_": int, "max_resources_": int,
 }  # fmt: skip
 MACHINE_SEARCH: dict[str, Declared] = _FOUND | {
-    "rounds_": object, "edges_": object, "search_seconds_": float, "refit_seconds_": float,
+    "best_index_": (int, None), "rounds_": object, "edges_": object, "search_seconds_": float,
+    "refit_seconds_": float,
 }  # fmt: skip
 
 
@@ -80,6 +81,9 @@ def check_machine_search(search: Any) -> None:
     check_search(search)
     if not isinstance(search.edges_, dict) or not _is_list(search.rounds_, lambda entry: isinstance(entry, dict)):
         raise ValueError(f"edges_ or rounds_ of the {type(search).__name__} are invalid")
+    best = vars(search).get("best_index_")
+    if best is not None and not 0 <= best < len(search.cv_results_["params"]):
+        raise ValueError(f"best_index_ of the {type(search).__name__} is not an entry of cv_results_")
 
 
 def check_grid_search(search: GridSearchCV | RandomizedSearchCV | HalvingGridSearchCV) -> None:
