@@ -241,7 +241,7 @@ def _gives_up(state, now):
     return is_possible and state.schedule.visited > 0 and not state.switch.outgrew_memory
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @fewer
 @given(data(), LOSSES, KERNELS, st.booleans(), st.integers(2, 60), st.sampled_from([1e-1, 1e-3, 1e-4, 1e-6, 1e-9]))
 def test_rounds_across_shards(data, loss, kernel, intercept, working_set, tol):

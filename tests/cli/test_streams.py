@@ -124,8 +124,7 @@ def csv(tmp_path_factory):
     return path
 
 
-@pytest.mark.slow
-@pytest.mark.nightly_after(1)
+@pytest.mark.nightly
 @pytest.mark.parametrize("environment", [ASCII, ASCII_LOCALE], ids=["encoding", "locale"])
 def test_labels_beyond_ascii_end_no_command(csv, tmp_path, environment):
     model, labels, page = (tmp_path / name for name in ("mödel", "läbels", "päge.html"))

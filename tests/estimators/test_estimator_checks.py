@@ -157,8 +157,14 @@ def test_scikit_learn_checks(estimator, check):
 
 
 @pytest.mark.slow
-@parametrize_with_checks([one for one in ESTIMATORS if one not in FIRST], **EXPECTED)
+@parametrize_with_checks([one for one in ESTIMATORS if one not in [*FIRST, *BESIDE]], **EXPECTED)
 def test_scikit_learn_checks_of_other_parameters(estimator, check):
+    run(check, estimator)
+
+
+@pytest.mark.nightly
+@parametrize_with_checks(BESIDE, **EXPECTED)
+def test_scikit_learn_checks_of_combinations(estimator, check):
     run(check, estimator)
 
 
