@@ -130,7 +130,7 @@ class ColumnChoices:
         return Reading(self.options, skip_unlabelled=self.skip_unlabelled)
 
     def resuming(self, data: str, model: Path, method: str | None) -> str:
-        """Return the command that goes on with a model, and calibrates it by `method` if that is not None."""
+        """Return the command that resumes training, and calibrates the model by `method` unless that is None."""
         words = ["dimargin", "train", data, "--resume", str(model), "--model", str(model), *option_words(self.options)]
         words += ["--skip-unlabelled"] if self.skip_unlabelled else []
         return shlex.join(words + ([] if method is None else ["--probabilities", "--calibration", method]))

@@ -119,7 +119,7 @@ def _linear_algebra() -> list[str]:
 
 
 def _owner(path: str) -> str:
-    """Return who has brought a library along: the wheel of a package, or the system."""
+    """Return what installed a library: the wheel of a package, or the system."""
     return next((f"{name} has" for name in ("numpy", "scipy") if f"{name}.libs" in path), "system has")
 
 

@@ -201,7 +201,7 @@ class _Reader:
 def _categories(column: Any) -> NDArray[Any]:
     """Return the different texts of a column, in order.
 
-    A missing text is none of them, and has zeros in all columns, since Arrow, polars and pandas do not
+    A missing text is not one of them, and has zeros in all columns, since Arrow, polars and pandas do not
     represent it by the same value. If all texts are missing, there is one category for them.
     """
     return np.array(sorted(column.unique().drop_null().to_pylist()) or [None], dtype=object)

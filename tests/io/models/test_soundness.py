@@ -153,9 +153,21 @@ PAIRS = {
     "vectors of too many classes": array_of("n_support_", lambda a: np.r_[a, 0].astype(a.dtype)),
     "a negative number of vectors": array_of("n_support_", lambda a: a + np.array([-2000, 2000, 0, 0], dtype=a.dtype)),
     "half a vector": array_of("n_support_", lambda a: a.astype(np.float64)),
+    "an unknown rule": lambda header, _: header["steps"][0]["parameters"].update(pair_scores="x"),
+    "a list of rules": lambda header, _: header["steps"][0]["parameters"].update(pair_scores={"list": ["votes"]}),
     "too few objectives": array_of("objective_", lambda a: a[:0]),
     "dual objectives of classes": array_of("dual_objective_", lambda a: a[:4]),
 }
+
+
+def test_one_problem_has_a_number_as_its_objective(tmp_path):
+    dm.save(dm.SVMClassifier().fit(*make_moons(40, random_state=0)), tmp_path / "m")
+
+    def lie(header, arrays):
+        header["steps"][0]["attributes"]["objective_"] = {"array": "machine.objective_"}
+        arrays["machine.objective_"] = np.ones(1)
+
+    refuse(tmp_path / "m", lie)
 
 
 @pytest.mark.parametrize("lie", PAIRS)

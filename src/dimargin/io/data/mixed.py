@@ -25,7 +25,7 @@ from dimargin.system.memory import memory_of_process, out_of_memory
 
 GROUPED_NUMBER = re.compile(r"[+-]?[1-9]\d{0,2}([,.' \u00a0\u202f]\d{3})+([.,]\d+)?")
 """Number with separators of thousands, unless they are decimal marks."""
-_MOST_MARKS = 5  # Columns with more different texts than this are not numbers with marks of missing values.
+_MAX_MARKS = 5  # Columns with more different texts than this are not numbers with marks of missing values.
 _WHOLE_NUMBER = re.compile(r"[+-]?\d{1,300}(\.0*)?", re.ASCII)
 _CODE_TEXT = re.compile(r"\d+[eE]\d+", re.ASCII)  # 1e3 and 0e26 are codes; programs write numbers as 1e+03.
 
@@ -217,7 +217,7 @@ class _ColumnReader:
             raise OddCellError(
                 f"{self.path}, {self.place(found.first)}: column {short(name)!r} is {short(odd)!r}; a "
                 f"{'number with a decimal comma' if has_point else 'finite number'} expected ({found.said})",
-                None if has_point or len(found.texts) > _MOST_MARKS else odd,
+                None if has_point or len(found.texts) > _MAX_MARKS else odd,
                 found.first if found.n_odd == 1 else None,
                 found.have_other_mark(self.decimal_comma),
             ) from None

@@ -116,7 +116,7 @@ class ParquetRows:
     def found(self, y: NDArray[Any] | None, lenient: bool = True) -> FoundLabels:
         """Return the labels of all batches, with remarks, for the joined labels or codes.
 
-        Unless `lenient`, raises DataFileError for a text that is no label among numbers.
+        Unless `lenient`, raises DataFileError for a text among numbers that is not a label.
         """
         if self._text_labels or y is None:
             return self._texts.found(y, self.taken.label, self.place, lenient)

@@ -17,6 +17,7 @@ from dimargin.kernels.column_statistics import SparseColumns
 from dimargin.kernels.functions import MAX_DEGREE
 from dimargin.kernels.row_transform import RowTransform
 from dimargin.kernels.user import UserKernel
+from dimargin.problems.one_vs_one import PAIR_SCORES
 from dimargin.strategies import Committee, Router
 
 
@@ -45,7 +46,8 @@ def _require(sound: bool, reason: str) -> None:
 def _check_certificate(attributes: dict[str, Any]) -> None:
     history = attributes.get("history_", [])
     objectives = [attributes.get(name, 0.0) for name in ("objective_", "dual_objective_")]
-    of_problems = np.shape(attributes.get("intercept_", 0.0))  # A machine has an intercept for each problem.
+    shape = np.shape(attributes.get("intercept_", 0.0))  # A machine has an intercept for each problem.
+    of_problems = () if shape == (1,) else shape
     sound = (
         all(isinstance(attributes.get(name, ""), str) for name in ("status_", "certificate_"))
         and _is_amount(attributes.get("duality_gap_", 0.0))
@@ -91,6 +93,7 @@ def _check_pairs(machine: Any, n_classes: int) -> None:
     counts = machine.n_support_
     sound = (
         isinstance(machine, MulticlassKernelClassifier)
+        and machine.pair_scores in PAIR_SCORES
         and _fits_vectors(machine, n_classes - 1)
         and _is_real(machine.intercept_, (n_classes * (n_classes - 1) // 2,))
         and machine._router is None
