@@ -252,7 +252,7 @@ def test_an_infinite_value_can_be_a_missing_one(dimargin, tmp_path, text, suffix
     frame = pd.DataFrame({"a": values, "y": np.arange(40) % 2})
     frame.to_csv(path, index=False) if suffix == ".csv" else frame.astype({"a": float}).to_parquet(path)
     flag = text if suffix == ".csv" else str(float(text))
-    for flags, helps in (((), f"--na {flag} --missing median\n"), (("--missing", "median"), f"--na {flag}\n")):
+    for flags, helps in (((), f"--missing median --na {flag}\n"), (("--missing", "median"), f"--na {flag}\n")):
         status, _, err = dimargin("train", path, "--model", tmp_path / "m", *flags)
         assert status == 1 and err.endswith(f"What helps: {helps}")
     assert dimargin("train", path, "--model", tmp_path / "m", "--missing", "median", "--na", flag)[0] == 0

@@ -109,6 +109,25 @@ class ColumnChoices:
             check_format(found.dates)
         return replace(found, category=[name.strip() for name in found.category or ()])
 
+    def with_flags(self, flags: dict[str, Any]) -> Self:
+        """Return the choices with other values of flags, by field; lists are appended."""
+        lists = {
+            name: list(dict.fromkeys([*(getattr(self, name) or ()), *value]))
+            for name, value in flags.items()
+            if isinstance(value, list)
+        }
+        return replace(self, **flags | lists)
+
+    @property
+    def words(self) -> list[str]:
+        """Return the words of a command line that give these choices."""
+        words = option_words(self.options)
+        for flag in flags_of(type(self)):
+            name, value = f"--{flag.name.replace('_', '-')}", getattr(self, flag.name)
+            values = value if isinstance(value, list) else [value] if value else []
+            words += [name] if value is True else [word for one in values for word in (name, str(one))]
+        return words
+
     @property
     def given(self) -> list[str]:
         """Return the flags for columns that were given."""
