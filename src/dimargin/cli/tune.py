@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,9 +16,18 @@ from sklearn.base import clone
 
 from dimargin.cli.brief_help import Application
 from dimargin.cli.column_flags import ColumnChoices, column_flags
-from dimargin.cli.estimator_flags import DEFAULT_LOSS, SEED, flags, make_machine, parameters, read_grid, values_of
+from dimargin.cli.estimator_flags import (
+    DEFAULT_LOSS,
+    SEED,
+    flags,
+    make_machine,
+    parameters,
+    parsed_value,
+    read_grid,
+    values_of,
+)
 from dimargin.cli.file_flags import data_option
-from dimargin.cli.flags import add_command, usage_checked
+from dimargin.cli.flags import add_command, optional_flag, usage_checked
 from dimargin.cli.probabilities import CalibrationOption, ProbabilitiesOption, chosen_method, with_probabilities
 from dimargin.cli.row_columns import GroupOption, WeightOption
 from dimargin.cli.searches import SearchDisplay
@@ -42,6 +53,7 @@ from dimargin.estimators import MACHINES
 from dimargin.estimators.search import SVMClassifierCV, counted_entries
 from dimargin.io.data import DataSet
 
+_TUNED = ("gamma", "lam", "upsilon", "theta", "C")
 _EXCLUDED = ("estimator", "param_grid", "verbose")  # The command line handles these parameters itself.
 
 
@@ -91,6 +103,7 @@ def _tune(
     with usage_checked():
         check_output("--model", model, data, validate)
         check_plot(plot, data, validate)
+        _refuse_tuned(given)
         columns = ColumnChoices.of(given)
         method = chosen_method(probabilities, calibration, None)
         own = {name: given.pop(name) for name in parameters(SVMClassifierCV, _EXCLUDED)}
@@ -132,6 +145,14 @@ def _tune(
     if done.interrupted:
         lost = f" without probabilities; add them with: {columns.resuming(str(data), model, method)}" if method else ""
         leave_interrupted(out, f"the best machine so far is in {model}{lost}")
+
+
+def _refuse_tuned(given: dict[str, Any]) -> None:
+    """Remove the flags of parameters in the grid; raises ValueError, which names --grid, if one has a value."""
+    for name in _TUNED:
+        if (text := given.pop(name)) is not None:
+            grid = json.dumps({name: [parsed_value(part.strip()) for part in text.strip("[]").split(",")]})
+            raise ValueError(f"--{name} is for train; tune tries the values in --grid: --grid {shlex.quote(grid)}")
 
 
 def _best_of(
@@ -206,12 +227,12 @@ def _plain(value: Any) -> Any:
 def register(app: Application) -> None:
     """Add the command, with flags for parameters of the search and untuned ones of the machine."""
     searched = flags([SVMClassifierCV], "Parameters of the search", exclude=_EXCLUDED)
-    tuned = ("gamma", "lam", "upsilon", "theta", "C")
-    excluded = {*tuned, *(flag.name for flag in searched)}
+    tuned = [optional_flag(name, str, "", "None", "", hidden=True) for name in _TUNED]
+    excluded = {*_TUNED, *(flag.name for flag in searched)}
     others = [flag for flag in flags() if flag.name not in excluded]
     common = (
         "model", "loss", "grid", "table", "plot", "label", "weight", "group", "scale", "probabilities", "calibration",
         "validate", "missing", "categories", "category", "dates", "decimal_comma", "na", "drop", "skip_unlabelled",
         "encoding", "cv", "scoring", "max_time", "kernel", "class_weight", "n_jobs", "random_state", "as_json", "quiet",
     )  # fmt: skip
-    add_command(app, "tune", _tune, [*column_flags(), *searched, *others], common)
+    add_command(app, "tune", _tune, [*column_flags(), *searched, *others, *tuned], common)
