@@ -93,3 +93,16 @@ def test_rows_without_labels_are_counted_and_left_out(dimargin, tmp_path, kind):
     assert theirs["objective"] == pytest.approx(ours["objective"]) and theirs["classes"] == ["no", "yes"]
     assert ours["scores"]["confusion"] == theirs["scores"]["confusion"]
     assert dimargin("evaluate", model, whole)[0] == 1
+
+
+@pytest.mark.parametrize("command", ["predict", "evaluate", "report"])
+def test_a_model_that_was_given_as_the_data_is_named(dimargin, tmp_path, command):
+    data, model = tmp_path / "my rows.csv", tmp_path / "m"
+    table().drop(columns="city").to_csv(data, index=False)
+    assert dimargin("train", data, "--model", model, "--label", "reads", *SEED)[0] == 0
+    more = ("-o", tmp_path / "page.html") if command == "report" else ()
+    status, _, err = dimargin(command, data, model, *more)
+    said = f"{data} is not a model, but {model} is; the model comes first: {model} '{data}'"
+    assert (status, err) == (1, f"dimargin: {said}\n")
+    assert dimargin(command, model, data, *more)[0] == 0
+    assert f"{data} is not a dimargin model file" in dimargin(command, data, data, *more)[2]

@@ -37,7 +37,8 @@ from dimargin.io.data.mixed import MixedData, OddCellError, as_array, read_mixed
 from dimargin.io.data.named_columns import WantedColumns, has_break
 from dimargin.io.data.opening import DataFile
 from dimargin.io.data.whole_file import check_width, column_names, read_file
-from dimargin.io.models import load_with_header, save
+from dimargin.io.models import ModelFileError, load_with_header, save
+from dimargin.io.models.model_format import is_model_file
 from dimargin.io.models.text_steps import VECTORIZERS
 
 
@@ -51,8 +52,12 @@ class OpenModel:
     written_by: str = ""  # Version of the library that wrote the file.
 
     @classmethod
-    def load(cls, path: Path) -> OpenModel:
-        """Open a model file; raises ModelFileError or OSError."""
+    def load(cls, path: Path, data: Path | None = None) -> OpenModel:
+        """Open a model file; raises ModelFileError, also for one that was given as `data`, or OSError."""
+        if data is not None and is_model_file(_start_of(data)) and not is_model_file(_start_of(path)):
+            raise ModelFileError(
+                f"{path} is not a model, but {data} is; the model comes first: {shlex.join([str(data), str(path)])}"
+            )
         estimator, header = load_with_header(path)
         version = f"dimargin {header['dimargin_version']}, format {header['format_version']}"
         return cls(path, estimator, header["notes"], version)
@@ -256,6 +261,11 @@ class OpenModel:
             **found,
             **{name: value for name, value in facts_of(machine).items() if name != "privacy"},
         }
+
+
+def _start_of(path: Path) -> bytes:
+    with open(path, "rb") as file:
+        return file.read(64)
 
 
 def how_read(rows: Any, columns: dict[str, Any] | None = None) -> dict[str, Any]:
