@@ -1,6 +1,7 @@
 """``dimargin tune``."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -110,6 +111,9 @@ def test_two_scalings_are_in_one_table_and_the_model_has_probabilities(dimargin,
         for gamma in ("0.5", "5")
     )
     assert [row[1] for row in tried] == sorted((row[1] for row in tried), reverse=True)  # later rounds first
+    shown = dict(re.split("  +", line.strip()) for line in lines if "seconds" in line)
+    assert [*shown] == ["seconds of training", "calibration seconds, added", "search seconds, included"]
+    assert float(shown["search seconds, included"]) < float(shown["seconds of training"])
     assert "calibrating probabilities (sigmoid)" in err and dm.load(model).predict_proba([[0.0, 0.0]]).shape == (1, 2)
     facts = json.loads(dimargin("tune", csv, "-m", model, *flags, "--json")[1])
     assert facts["candidates"] == 8 and facts["seconds"] > facts["search_seconds"] > 0

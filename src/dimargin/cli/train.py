@@ -25,6 +25,7 @@ from dimargin.cli.row_columns import WeightOption
 from dimargin.cli.searches import FIRST_NAMES, SearchDisplay, choice_text, first_search
 from dimargin.cli.shared import (
     DATA,
+    SECONDS,
     JsonOption,
     LabelOption,
     Output,
@@ -186,7 +187,7 @@ def _train(
         **trained.certificate(),
         **trained.validation(validate, label, columns.reading, out.warn),
     }
-    out.result(facts)
+    out.result(facts, SECONDS)
     if done.interrupted:
         leave_interrupted(out, _interruption(done, data, model, method, columns))
 

@@ -32,6 +32,7 @@ from dimargin.cli.probabilities import CalibrationOption, ProbabilitiesOption, c
 from dimargin.cli.row_columns import GroupOption, WeightOption
 from dimargin.cli.searches import SearchDisplay
 from dimargin.cli.shared import (
+    SECONDS,
     DataArgument,
     JsonOption,
     LabelOption,
@@ -141,7 +142,7 @@ def _tune(
     if table and not (as_json or quiet):
         out.console.print(_tried(tried, table))
         out.say("scores of earlier rounds are of fewer rows and folds: compare candidates within a round")
-    out.result(facts)
+    out.result(facts, SECONDS)
     if done.interrupted:
         lost = f" without probabilities; add them with: {columns.resuming(str(data), model, method)}" if method else ""
         leave_interrupted(out, f"the best machine so far is in {model}{lost}")
