@@ -145,7 +145,8 @@ class OpenModel:
     ) -> DataSet:
         """Read data as the training file was read."""
         if self.takes_texts:
-            return read_texts(DataFile(path, reading.options), self.notes, label, needs_label, weight)
+            skips = bool(reading.skip_unlabelled)
+            return read_texts(DataFile(path, reading.options), self.notes, label, needs_label, weight, skips)
         if not hasattr(self.estimator, "n_features_in_"):
             kinds = ", ".join(type(step).__name__ for _, step in self.scalers)
             raise ValueError(

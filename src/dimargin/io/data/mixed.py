@@ -87,7 +87,9 @@ def read_mixed(
     with explained(path), arrow_explained(path):
         file.check(WantedColumns())
         if file.kind == "libsvm":
-            raise DataFileError(f"{path}: LIBSVM text has neither column names nor missing values{IF_CSV}")
+            said = "neither column names nor missing values"
+            said = "no rows without a label, which --skip-unlabelled leaves out" if wanted.skip_unlabelled else said
+            raise DataFileError(f"{path}: LIBSVM text has {said}{IF_CSV}")
         if file.kind == "csv":
             rows: CsvRows | ParquetRows = CsvRows(file, wanted, na)
         else:
