@@ -1,6 +1,7 @@
 """Data as people have it: missing values, categories, dates and decimal commas, on the command line."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -20,9 +21,11 @@ from sklearn.preprocessing import (
 from text_files import measured, people, words_of
 
 import dimargin as dm
-from dimargin.cli.column_flags import ColumnChoices
+from dimargin.cli.column_flags import ColumnChoices, column_flags
 from dimargin.estimators.preprocessing import CalendarFeatures
-from dimargin.io.data.opening import FileOptions
+from dimargin.io.data.labels import NOTHING
+from dimargin.io.data.mixed import read_mixed
+from dimargin.io.data.opening import DataFile, FileOptions
 
 SEED = ("--random-state", 0)
 ALL = ("--missing", "median", "--categories", "--dates", "iso", "--drop", "id")
@@ -328,6 +331,15 @@ def test_a_missing_text_is_the_same_in_every_kind_of_frame(dimargin, tmp_path):
     expected = machine.decision_function(pl.read_csv(tmp_path / "rows.csv", null_values=[""]))
     np.testing.assert_array_equal(machine.decision_function(pd.read_csv(tmp_path / "rows.csv")), expected)
     np.testing.assert_allclose(pd.read_csv(tmp_path / "values.csv").iloc[:, -1], expected)
+
+
+def test_help_lists_the_marks_of_missing_values(tmp_path):
+    (text,) = (flag.annotation.__metadata__[0].help for flag in column_flags() if flag.name == "missing")
+    marks = re.search(r"\((.*), in any case\)", text)[1].replace("empty", "").split(", ")
+    assert marks == list(NOTHING) and len(marks) > 9
+    rows = [f"{mark},{other},x\n" for mark, other in zip(marks, map(str.upper, marks), strict=True)]
+    (tmp_path / "rows.csv").write_text("".join(["a,b,label\n", *rows, "1,2,y\n"]))
+    assert [column.null_count for column in read_mixed(DataFile(tmp_path / "rows.csv")).X.columns] == [len(rows)] * 2
 
 
 def test_the_command_that_resumes_reads_the_same_rows():

@@ -15,6 +15,7 @@ import typer
 from dimargin.cli.file_flags import file_options, option_words
 from dimargin.cli.flags import flags_of, values_taken
 from dimargin.estimators.preprocessing.calendar_features import check_format
+from dimargin.io.data.labels import NOTHING
 from dimargin.io.data.opening import FileOptions
 
 
@@ -26,7 +27,6 @@ class Missing(StrEnum):
     most_frequent = "most_frequent"
 
 
-_MISSING_MARKS = "empty, NA, N/A, #N/A, nan, null, none, ?, -"
 _option = partial(typer.Option, rich_help_panel="Columns that are not numbers")
 
 
@@ -74,8 +74,8 @@ class ColumnChoices:
     missing: Annotated[
         Missing | None,
         _option(
-            help=f"Replace missing numbers ({_MISSING_MARKS}) by this statistic of the column; a missing text "
-            "belongs to no category, a missing date becomes the mean.",
+            help=f"Replace missing numbers (empty{', '.join(NOTHING)}, in any case) by this statistic of the column; a "
+            "missing text belongs to no category, a missing date becomes the mean.",
             show_default="missing values are refused",
         ),
     ] = None
