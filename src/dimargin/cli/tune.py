@@ -169,24 +169,39 @@ def _best_of(
 
     Appends the names of the scalings and the searches to `tried`; the seconds of the result are those of all.
     """
-    best, best_score, seconds = None, -np.inf, 0.0
+    found = list[Trained]()
     for steps in scalings:
-        one = clone(search)
+        one, name = clone(search), scaling_of(steps).replace("none", "no scaling")
+        if len(scalings) > 1:
+            out.say(f"search with {name}")
         if search.max_time is not None:
             one.set_params(max_time=search.max_time / len(scalings))
         display = SearchDisplay(out.errors, tol, out.quiet)
-        done = fitted(one, steps, rows, scaled(steps, rows.X), display, columns)
-        score = float(one.best_score_) if one.best_params_ else -np.inf
-        seconds, name = seconds + done.seconds, scaling_of(steps).replace("none", "no scaling")
+        found.append(fitted(one, steps, rows, scaled(steps, rows.X), display, columns))
         tried.append((name, one))
+        if found[-1].interrupted:
+            break
+    scores, n_rows = _comparable_scores([one for _, one in tried])
+    for (name, _), score in zip(tried, scores, strict=True):
         if len(scalings) > 1:
-            out.say(f"{name}: cross-validated score {score:.4f}")
-        if best is None or score > best_score:
-            best, best_score = done, score
-        if done.interrupted:
-            return replace(best, interrupted=True, seconds=seconds)
-    assert best is not None
-    return replace(best, seconds=seconds)
+            out.say(f"{name}: cross-validated score {score:.4f} on {n_rows} rows")
+    seconds = sum(done.seconds for done in found)
+    return replace(found[int(np.argmax(scores))], interrupted=found[-1].interrupted, seconds=seconds)
+
+
+def _comparable_scores(searches: Sequence[SVMClassifierCV]) -> tuple[list[float], int]:
+    """Return the best score of each search on the same rows and folds, and the number of rows.
+
+    These are of the last round that all searches completed, since one that was cut short has scores of fewer rows;
+    they are minus infinity for a search that has scored no candidate.
+    """
+    ends = [one.cv_results_["n_rows"][one.best_index_] for one in searches if one.best_index_ is not None]
+    n_rows, scores = int(min(ends, default=0)), list[float]()
+    for one in searches:
+        results = one.cv_results_
+        entries = (index for index in counted_entries(one) if results["n_rows"][index] == n_rows)
+        scores.append(max((float(results["mean_test_score"][index]) for index in entries), default=-np.inf))
+    return scores, n_rows
 
 
 def _tried(searches: Sequence[tuple[str, SVMClassifierCV]], n: int) -> Table:
