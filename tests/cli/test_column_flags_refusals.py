@@ -94,8 +94,7 @@ def test_an_odd_cell_of_a_file_to_predict(dimargin, tmp_path):
 
 SIGNS = {
     "percent": lambda v: f"{100 * v:.1f}%", "dollars": lambda v: f"${100 * v:.1f}", "euros": lambda v: f"{v:.2f} €",
-    "codes": lambda v: f"USD {100 * v:.0f}", "thousands": lambda v: f"{10_000 * v:,.2f}",
-    "apostrophes": lambda v: f"{100_000 * v:,.0f}".replace(",", "'"),
+    "codes": lambda v: f"USD {100 * v:.0f}", "mixed": lambda v: f"{10_000 * v:,.2f}".replace(",", ",'"[v > 0]),
     "points": lambda v: f"{1e7 * v:,.0f}".replace(",", "."),
     "quotes": lambda v: f"'{v}'",
     "units": lambda v: f"{100 * v:.0f} km/h", "degrees": lambda v: f"{v:.1f} °C",
@@ -140,7 +139,7 @@ def test_exponents_of_fortran_are_named(dimargin, tmp_path, n_odd, flags):
 @pytest.mark.parametrize("cell", ["2.414", "1.257,30", "1.5e3", "1.0", ".5"])
 @pytest.mark.parametrize("n_odd", [1, 40])
 def test_a_point_is_no_decimal_sign_where_commas_are(dimargin, refusal, tmp_path, cell, n_odd):
-    """2.414 may be 2414: pandas leaves such a column as text, too."""
+    """2.414 may be 2414, which --thousands says: pandas leaves such a column as text, too."""
     frame = measured().map(lambda value: str(value).replace(".", ","))
     frame.to_csv(tmp_path / "train.csv", index=False, sep=";")
     frame.loc[80 - n_odd :, "a"] = cell
@@ -148,7 +147,9 @@ def test_a_point_is_no_decimal_sign_where_commas_are(dimargin, refusal, tmp_path
     train = ("--model", tmp_path / "m", "--loss", "hinge", "--decimal-comma")
     for flags in ((), ("--missing", "median"), ("--categories",)):
         err = refusal(frame, "--decimal-comma", *flags, sep=";")
-        assert f"'a' (line {82 - n_odd}, '{cell}')" in err and "2414 or 2,414 for 2.414" in err
+        is_grouped = cell in ("2.414", "1.257,30")
+        helps = "--thousands . for columns of numbers with what" if is_grouped else "2414 or 2,414 for 2.414"
+        assert f"'a' (line {82 - n_odd}, '{cell}')" in err and helps in err
     assert dimargin("train", tmp_path / "train.csv", *train)[0] == 0
     status, _, err = dimargin("predict", tmp_path / "m", tmp_path / "points.csv")
     assert status == 1 and f"points.csv, line {82 - n_odd}: column 'a' is '{cell}'; a" in err
@@ -193,7 +194,15 @@ def test_a_line_of_texts_is_named(dimargin, tmp_path, line):
 @pytest.mark.parametrize(
     ("cells", "said"),
     [
-        (["12,345", "1,234", "7,001"], "or --decimal-comma if 12,345 means 12.345, for columns with commas in numbers"),
+        (
+            ["12,345", "1,234", "7,001"],
+            "helps: --thousands , or --decimal-comma if 12,345 means 12.345, for columns",
+        ),
+        (["1,234.5", "1,234", "7.25"], "helps: --thousands , for columns of numbers with what looks like separators"),
+        (["1.234,5", "7,5"], "'a' ('1.234,5'); --thousands . for columns of numbers with what looks like separators"),
+        (["1\u00a0234,567"], "; --thousands ' ' for columns of numbers with what looks like separators"),
+        (["1'234", "21'234.5"], "helps: --thousands ''\"'\"'' for columns of numbers with what looks like separators"),
+        (["1.234.567", "7.234"], "helps: plain numbers in the file, such as 1257.3 for"),
         (["12,345", "0,234", "7,001"], "What helps: --decimal-comma for columns with commas in numbers"),
         (["12,5", "0,234", "7", "x"], "What helps: --decimal-comma for columns with commas in numbers"),
         (["0", "1", "2", "3+"], "--categories for columns of text"),

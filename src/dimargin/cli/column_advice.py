@@ -15,7 +15,7 @@ from dimargin.cli.column_flags import ColumnChoices
 from dimargin.estimators.preprocessing import CalendarFeatures
 from dimargin.io.data.chunks import short
 from dimargin.io.data.labels import is_number
-from dimargin.io.data.mixed import GROUPED_NUMBER, MixedData, odd_cells
+from dimargin.io.data.mixed import GROUPED_NUMBER, THOUSANDS, MixedData, grouped_number, odd_cells
 from dimargin.io.data.named_columns import has_break
 
 _FEW_TEXTS = 20  # A column with more texts, all different, holds names of rows.
@@ -30,6 +30,7 @@ _DRESSED_NUMBER = re.compile(
     re.VERBOSE,
 )
 """Number with a sign or unit, thousands separators, quotes, or brackets for a minus."""
+_COMMA_NUMBER = re.compile(r"[+-]?(\d+|[1-9]\d{0,2}([.' \u00a0\u202f]\d{3})+),\d+([eE][+-]?\d+)?")
 _PLAIN_NUMBERS = "plain numbers in the file, such as 1257.3 for 1,257.30, 12.6 for 12.6% and 5 for $5 or 5 km"
 
 
@@ -109,14 +110,16 @@ class Problems:
             return None
         texts = column.drop_null().slice(0, 100).to_pylist()  # A sample suffices to guess the kind.
         n_texts, example = len(column.unique()), repr(short(texts[0], 30))
-        with_comma = [text for text in texts if re.fullmatch(r"[+-]?\d+,\d+([eE][+-]?\d+)?", text)]
+        with_comma = [text for text in texts if _COMMA_NUMBER.fullmatch(text)]
         n_others = len(texts) - len(with_comma) - sum(map(is_number, texts))
-        if not chosen.decimal_comma and len(with_comma) > n_others < len(texts) / 2:
-            helps = "--decimal-comma"
-            if all(map(GROUPED_NUMBER.fullmatch, with_comma)):  # The commas may separate thousands.
+        if not chosen.decimal_comma and chosen.thousands != "," and len(with_comma) > n_others < len(texts) / 2:
+            helps, flags = "--decimal-comma", dict[str, Any](decimal_comma=True)
+            # The commas may separate thousands.
+            if all(re.fullmatch(grouped_number(",", "."), text) for text in with_comma):
                 meaning = with_comma[0].replace(",", ".")
-                helps = f"{_PLAIN_NUMBERS}, or --decimal-comma if {with_comma[0]} means {meaning},"
-            return _Problem(helps, "columns with commas in numbers", example, flags={"decimal_comma": True})
+                helps = f"--thousands , or --decimal-comma if {with_comma[0]} means {meaning},"
+                flags = {"thousands": ","}
+            return _Problem(helps, "columns with commas in numbers", example, flags=flags)
         formats = ("iso", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y")
         format = next((f for f in formats if are_dates(table, f)), None)
         if format is not None:
@@ -159,6 +162,10 @@ class Problems:
             kind = "columns of numbers with a cell of several lines"
             return _Problem("a quote that is closed, or --no-quotes,", kind, f"{place}, {short(broken, 30)!r}")
         if dressed:
+            example = f"{self._rows.place(pc.index(is_dressed, True).as_py())}, {short(dressed[0], 30)!r}"
+            if separator := _separator(dressed, "," if has_commas else "."):
+                kind = "columns of numbers with what looks like separators of thousands"
+                return _Problem.of_flags({"thousands": separator}, kind, example)
             helps = f"{_PLAIN_NUMBERS},"
             if has_commas:
                 helps = (
@@ -168,7 +175,6 @@ class Problems:
             if fortran:
                 helps = r"E for the D of exponents, as sed -E 's/(\.[0-9]*)[Dd]([-+]?[0-9])/\1E\2/g' FILE writes it,"
             what = "exponents that begin with D" if fortran else "signs, units or separators"
-            example = f"{self._rows.place(pc.index(is_dressed, True).as_py())}, {short(dressed[0], 30)!r}"
             return _Problem(helps, f"columns of numbers with {what}", example)
         if len(column.unique()) <= _FEW_TEXTS and n_others > 1:  # Categories such as 0, 1, 2 and 3+ are not numbers.
             return None
@@ -209,6 +215,12 @@ def _dressed(texts: Sequence[str]) -> list[str]:
     units = {(found[text]["before"] or found[text]["code"], found[text]["after"]) for text in dressed} - {(None, None)}
     dressed = dressed if len(units) <= 1 else [text for text in dressed if text in plain]
     return dressed or _framed(texts)
+
+
+def _separator(texts: Sequence[str], mark: str) -> str | None:
+    """Return the separator of thousands in numbers with this decimal mark, None if some texts are anything else."""
+    numbers = {one: re.compile(grouped_number(one, mark)) for one in THOUSANDS if one != mark}
+    return next((one for one, number in numbers.items() if all(map(number.fullmatch, texts))), None)
 
 
 def _framed(texts: Sequence[str]) -> list[str]:

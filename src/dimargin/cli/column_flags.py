@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 import typer
 
@@ -38,6 +38,11 @@ NaOption = Annotated[
     ),
 ]
 
+ThousandsOption = Annotated[
+    Literal[",", ".", "'", " "] | None,
+    _option(metavar="SEPARATOR", help="Separator of thousands in numbers of CSV: a comma, point, apostrophe or blank."),
+]
+
 SkipUnlabelledOption = Annotated[
     bool | None,
     _option("--skip-unlabelled", help="Leave out rows without a label, and say how many.", show_default=False),
@@ -58,6 +63,7 @@ class Reading:
             show_default="as in the training file",
         ),
     ] = None
+    thousands: ThousandsOption = None
     skip_unlabelled: SkipUnlabelledOption = None
 
     @classmethod
@@ -97,6 +103,7 @@ class ColumnChoices:
         bool | None,
         _option("--decimal-comma", help="Numbers in CSV have a decimal comma: 1,5.", show_default=False),
     ] = None
+    thousands: ThousandsOption = None
     na: NaOption = None
     drop: Annotated[list[str] | None, _option(metavar="COLUMN", help="Leave this column out; may be repeated.")] = None
     skip_unlabelled: SkipUnlabelledOption = None
@@ -107,6 +114,9 @@ class ColumnChoices:
         found = cls(file_options(**values_taken(file_options, given)), **values_taken(cls, given))
         if found.dates is not None:
             check_format(found.dates)
+        if found.thousands == ("," if found.decimal_comma else "."):
+            remedy = "--decimal-comma cannot be used with it" if found.decimal_comma else "add --decimal-comma"
+            raise ValueError(f"--thousands {found.thousands} is the decimal mark, too; {remedy}")
         return replace(found, category=[name.strip() for name in found.category or ()])
 
     def with_flags(self, flags: dict[str, Any]) -> Self:
@@ -163,6 +173,7 @@ class ColumnChoices:
             "decimal_comma": bool(self.decimal_comma),
             "missing": None if self.missing is None else str(self.missing),
             **({"na": list(self.na)} if self.na else {}),
+            **({"thousands": str(self.thousands)} if self.thousands else {}),
         }
 
 

@@ -305,8 +305,9 @@ class ModelColumns:
             wanted = replace(wanted, drop=[*drop, *(self._former_row_columns(file, wanted, drop) if is_table else [])])
         noted = bool(notes.get("decimal_comma"))
         decimal_comma = noted if reading.decimal_comma is None else reading.decimal_comma
-        reading = replace(reading, decimal_comma=decimal_comma)
-        if self.transformer is not None or decimal_comma or wanted.skip_unlabelled:
+        thousands: Any = reading.thousands or notes.get("thousands")
+        reading = replace(reading, decimal_comma=decimal_comma, thousands=thousands)
+        if self.transformer is not None or decimal_comma or thousands or wanted.skip_unlabelled:
             rows = self._table(file, wanted, reading)
         else:
             try:
@@ -315,7 +316,7 @@ class ModelColumns:
                 if is_table and columns is not None:
                     self._table(file, wanted, reading)  # Its messages say more.
                 raise
-        return row_columns.added(rows, file, decimal_comma) if needs_label else rows
+        return row_columns.added(rows, file, decimal_comma, thousands) if needs_label else rows
 
     def _former_row_columns(self, file: DataFile, wanted: WantedColumns, drop: list[str]) -> list[str]:
         """Return the columns at the training positions of labels and weights, if only these are surplus."""
@@ -341,7 +342,7 @@ class ModelColumns:
         try:
             rows = read_mixed(
                 file, wanted, numbers=numbers, texts=texts, na=[*notes.get("na", ()), *(reading.na or ())],
-                decimal_comma=bool(reading.decimal_comma),
+                decimal_comma=bool(reading.decimal_comma), thousands=reading.thousands,
             )  # fmt: skip
         except OddCellError as error:
             if error.has_other_mark:

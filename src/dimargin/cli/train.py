@@ -294,8 +294,8 @@ def register(app: Application) -> None:
     """Add the command, whose flags include the parameters of all machines."""
     common = (
         "model", "loss", "label", "weight", "scale", "probabilities", "calibration", "validate", "resume", "engine",
-        "missing", "categories", "category", "dates", "decimal_comma", "na", "drop", "skip_unlabelled", "encoding",
-        "kernel", "gamma", "C", "lam", "strategy", "tol", "max_time", "class_weight", "memory_limit", "n_jobs",
-        "random_state", "as_json", "quiet",
+        "missing", "categories", "category", "dates", "decimal_comma", "thousands", "na", "drop", "skip_unlabelled",
+        "encoding", "kernel", "gamma", "C", "lam", "strategy", "tol", "max_time", "class_weight", "memory_limit",
+        "n_jobs", "random_state", "as_json", "quiet",
     )  # fmt: skip
     add_command(app, "train", _train, [*column_flags(), *flags()], common)

@@ -142,7 +142,7 @@ class _Reader:
         problems = Problems(mixed, choices)
         if problems.remedies:
             raise DataFileError(f"{path}: {problems.summary}{self._advice('')}")
-        rows = row_columns.added(mixed, self.file, bool(choices.decimal_comma))
+        rows = row_columns.added(mixed, self.file, bool(choices.decimal_comma), choices.thousands)
         if all(column.type == "double" for column in rows.X.columns) and choices.missing is None:
             return as_array(rows), None
         check_version()
@@ -156,10 +156,10 @@ class _Reader:
 
     def _mixed(self, wanted: WantedColumns) -> MixedData:
         choices = self.choices
-        decimal_comma = bool(choices.decimal_comma)
         return read_mixed(
-            self.file, wanted, texts=choices.category or (), decimal_comma=decimal_comma, na=choices.na or ()
-        )
+            self.file, wanted, texts=choices.category or (), na=choices.na or (),
+            decimal_comma=bool(choices.decimal_comma), thousands=choices.thousands,
+        )  # fmt: skip
 
     def _kind(self, table: Any, name: str) -> str:
         """Return whether a column is one of "numbers", "dates" or "categories"."""

@@ -248,7 +248,8 @@ def register(app: Application) -> None:
     others = [flag for flag in flags() if flag.name not in excluded]
     common = (
         "model", "loss", "grid", "table", "plot", "label", "weight", "group", "scale", "probabilities", "calibration",
-        "validate", "missing", "categories", "category", "dates", "decimal_comma", "na", "drop", "skip_unlabelled",
-        "encoding", "cv", "scoring", "max_time", "kernel", "class_weight", "n_jobs", "random_state", "as_json", "quiet",
+        "validate", "missing", "categories", "category", "dates", "decimal_comma", "thousands", "na", "drop",
+        "skip_unlabelled", "encoding", "cv", "scoring", "max_time", "kernel", "class_weight", "n_jobs", "random_state",
+        "as_json", "quiet",
     )  # fmt: skip
     add_command(app, "tune", _tune, [*column_flags(), *searched, *others, *tuned], common)
