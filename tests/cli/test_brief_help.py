@@ -52,7 +52,17 @@ def test_all_options_have_their_full_help(dimargin, command):
 @pytest.mark.parametrize("command", ["train", "tune"])
 def test_flags_for_messy_files_are_in_the_short_help(dimargin, command):
     brief = dimargin(command, "--help")[1]
-    for flag in ("missing", "categories", "category", "dates", "decimal-comma", "drop", "encoding", "calibration"):
+    for flag in (
+        "missing",
+        "categories",
+        "category",
+        "dates",
+        "decimal-comma",
+        "thousands",
+        "drop",
+        "encoding",
+        "calibration",
+    ):
         assert f"--{flag} " in brief, flag
     assert "ConvergenceWarning" not in dimargin(command, "--help-all")[1]
 

@@ -1,11 +1,13 @@
 """Data as people have it: missing values, categories, dates and decimal commas, on the command line."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
@@ -20,9 +22,11 @@ from sklearn.preprocessing import (
 from text_files import measured, people, words_of
 
 import dimargin as dm
-from dimargin.cli.column_flags import ColumnChoices
+from dimargin.cli.column_flags import ColumnChoices, column_flags
 from dimargin.estimators.preprocessing import CalendarFeatures
-from dimargin.io.data.opening import FileOptions
+from dimargin.io.data.labels import NOTHING
+from dimargin.io.data.mixed import read_mixed
+from dimargin.io.data.opening import DataFile, FileOptions
 
 SEED = ("--random-state", 0)
 ALL = ("--missing", "median", "--categories", "--dates", "iso", "--drop", "id")
@@ -133,6 +137,45 @@ def test_decimal_commas(dimargin, refusal, tmp_path):
     assert status == 1 and "points.csv, line 2: column 'age' is" in err and "with a decimal comma expected" in err
 
 
+@pytest.mark.parametrize("separator", [",", ".", "'", " ", "\u00a0"])
+@pytest.mark.parametrize("other", [(), ("--categories",)])
+def test_separators_of_thousands(dimargin, refusal, tmp_path, separator, other):
+    frame = people(80, 0)[["age", "size", "class", *(["job"] if other else [])]].fillna(40.0)
+    frame["age"] = (frame["age"] * 54321.5).round(1) * np.resize([1, -1], 80)
+    frame["weight"] = np.resize([1.0, 2500.5], 80)
+    comma, flags = separator == ".", ("--thousands", separator.replace("\u00a0", " "))
+    grouped = frame.copy()
+    for name in ("age", "size", "weight"):
+        texts = frame[name].map("{:_}".format)
+        grouped[name] = (texts.str.replace(".", ",") if comma else texts).str.replace("_", separator)
+    frame.to_csv(tmp_path / "plain.csv", index=False, sep=";", decimal="," if comma else ".")
+    grouped.to_csv(tmp_path / "grouped.csv", index=False, sep=";")
+    given = ("--weight", "weight", "--loss", "hinge", *SEED, *other, *(["--decimal-comma"] if comma else []))
+    assert "of thousands: 'age' (line 2, " in refusal(grouped, *given, sep=";")
+    for name, more in (("plain", ()), ("grouped", flags)):
+        status, _, err = dimargin("train", tmp_path / f"{name}.csv", "--model", tmp_path / name, *given, *more)
+        assert status == 0, err
+    X = pa.Table.from_pandas(frame) if other else frame[["age", "size"]]
+    models = [dm.load(tmp_path / name) for name in ("plain", "grouped")]
+    assert len({str(model.decision_function(X).tolist()) for model in models}) == 1
+    scores = []
+    for model, file, more in (
+        ("plain", "plain", ()), ("grouped", "grouped", ()), ("grouped", "plain", ()), ("plain", "grouped", flags)
+    ):  # fmt: skip
+        given = ("evaluate", tmp_path / model, tmp_path / f"{file}.csv", "--weight", "weight", "--json", *more)
+        status, out, err = dimargin(*given)
+        assert status == 0, err
+        scores.append(json.loads(out)["confusion"])
+    assert scores == scores[:1] * 4 and dimargin("evaluate", tmp_path / "plain", tmp_path / "grouped.csv")[0] == 1
+
+
+def test_other_commas_are_no_separators_of_thousands(refusal):
+    frame = measured().assign(a=np.resize(["1,234", "12,345.5", "99"], 80))
+    for odd in ("1,5", "0,123", "1,2345", "12,34,567"):
+        frame.loc[9, "a"] = odd
+        assert f"'a' (1 of 80 cells is not a number: line 11, '{odd}')" in refusal(frame, "--thousands", ",")
+
+
 @pytest.mark.parametrize(
     ("flags", "status", "message"),
     [
@@ -140,6 +183,9 @@ def test_decimal_commas(dimargin, refusal, tmp_path):
         (("--drop", "nobody"), 1, "lacks the column 'nobody'"),
         (("--drop", "class", "--label", "class"), 1, "is the label and cannot be left out"),
         (("--dates", "%q"), 2, "format must be 'iso'"),
+        (("--thousands", "."), 2, "--thousands . is the decimal mark, too; add --decimal-comma"),
+        (("--thousands", ",", "--decimal-comma"), 2, "the decimal mark, too; --decimal-comma cannot be used with it"),
+        (("--thousands", ";"), 2, "';' is not one of ',', '.', \"'\", ' '"),
         (("--engine", "spark", "--categories"), 2, "--categories cannot be used with --engine spark"),
         (("--engine", "spark", "--scale", "quantile"), 2, "--scale quantile cannot be used with --engine spark"),
     ],
@@ -252,7 +298,7 @@ def test_an_infinite_value_can_be_a_missing_one(dimargin, tmp_path, text, suffix
     frame = pd.DataFrame({"a": values, "y": np.arange(40) % 2})
     frame.to_csv(path, index=False) if suffix == ".csv" else frame.astype({"a": float}).to_parquet(path)
     flag = text if suffix == ".csv" else str(float(text))
-    for flags, helps in (((), f"--na {flag} --missing median\n"), (("--missing", "median"), f"--na {flag}\n")):
+    for flags, helps in (((), f"--missing median --na {flag}\n"), (("--missing", "median"), f"--na {flag}\n")):
         status, _, err = dimargin("train", path, "--model", tmp_path / "m", *flags)
         assert status == 1 and err.endswith(f"What helps: {helps}")
     assert dimargin("train", path, "--model", tmp_path / "m", "--missing", "median", "--na", flag)[0] == 0
@@ -328,6 +374,15 @@ def test_a_missing_text_is_the_same_in_every_kind_of_frame(dimargin, tmp_path):
     expected = machine.decision_function(pl.read_csv(tmp_path / "rows.csv", null_values=[""]))
     np.testing.assert_array_equal(machine.decision_function(pd.read_csv(tmp_path / "rows.csv")), expected)
     np.testing.assert_allclose(pd.read_csv(tmp_path / "values.csv").iloc[:, -1], expected)
+
+
+def test_help_lists_the_marks_of_missing_values(tmp_path):
+    (text,) = (flag.annotation.__metadata__[0].help for flag in column_flags() if flag.name == "missing")
+    marks = re.search(r"\((.*), in any case\)", text)[1].replace("empty", "").split(", ")
+    assert marks == list(NOTHING) and len(marks) > 9
+    rows = [f"{mark},{other},x\n" for mark, other in zip(marks, map(str.upper, marks), strict=True)]
+    (tmp_path / "rows.csv").write_text("".join(["a,b,label\n", *rows, "1,2,y\n"]))
+    assert [column.null_count for column in read_mixed(DataFile(tmp_path / "rows.csv")).X.columns] == [len(rows)] * 2
 
 
 def test_the_command_that_resumes_reads_the_same_rows():

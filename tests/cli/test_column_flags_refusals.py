@@ -60,10 +60,10 @@ def test_one_cell_that_is_no_number_is_named(dimargin, tmp_path, odd, kind):
     frame.to_csv(path, index=False) if kind == "csv" else frame.to_parquet(path, index=False)
     train = ("train", path, "--model", tmp_path / "m", "--loss", "hinge")
     place = "line 11" if kind == "csv" else "row 9"
-    for flags, more in ((), " --missing median"), (("--missing", "mean"), ""), (("--categories",), " --missing median"):
+    for flags, more in ((), "--missing median "), (("--missing", "mean"), ""), (("--categories",), "--missing median "):
         status, _, err = dimargin(*train, *flags)
         said = f"'a' (1 of 80 cells is not a number: {place}, {odd!r})"
-        assert status == 1 and said in err and f"--na {shlex.quote(odd)}{more} for columns of numbers" in err
+        assert status == 1 and said in err and f"{more}--na {shlex.quote(odd)} for columns of numbers" in err
         assert "--categories for" not in err and "names of rows" not in err and "OneHotEncoder" not in err
     assert dimargin(*train, "--na", odd, "--missing", "median")[0] == 0
     model = dm.load(tmp_path / "m")
@@ -94,8 +94,7 @@ def test_an_odd_cell_of_a_file_to_predict(dimargin, tmp_path):
 
 SIGNS = {
     "percent": lambda v: f"{100 * v:.1f}%", "dollars": lambda v: f"${100 * v:.1f}", "euros": lambda v: f"{v:.2f} €",
-    "codes": lambda v: f"USD {100 * v:.0f}", "thousands": lambda v: f"{10_000 * v:,.2f}",
-    "apostrophes": lambda v: f"{100_000 * v:,.0f}".replace(",", "'"),
+    "codes": lambda v: f"USD {100 * v:.0f}", "mixed": lambda v: f"{10_000 * v:,.2f}".replace(",", ",'"[v > 0]),
     "points": lambda v: f"{1e7 * v:,.0f}".replace(",", "."),
     "quotes": lambda v: f"'{v}'",
     "units": lambda v: f"{100 * v:.0f} km/h", "degrees": lambda v: f"{v:.1f} °C",
@@ -140,7 +139,7 @@ def test_exponents_of_fortran_are_named(dimargin, tmp_path, n_odd, flags):
 @pytest.mark.parametrize("cell", ["2.414", "1.257,30", "1.5e3", "1.0", ".5"])
 @pytest.mark.parametrize("n_odd", [1, 40])
 def test_a_point_is_no_decimal_sign_where_commas_are(dimargin, refusal, tmp_path, cell, n_odd):
-    """2.414 may be 2414: pandas leaves such a column as text, too."""
+    """2.414 may be 2414, which --thousands says: pandas leaves such a column as text, too."""
     frame = measured().map(lambda value: str(value).replace(".", ","))
     frame.to_csv(tmp_path / "train.csv", index=False, sep=";")
     frame.loc[80 - n_odd :, "a"] = cell
@@ -148,7 +147,9 @@ def test_a_point_is_no_decimal_sign_where_commas_are(dimargin, refusal, tmp_path
     train = ("--model", tmp_path / "m", "--loss", "hinge", "--decimal-comma")
     for flags in ((), ("--missing", "median"), ("--categories",)):
         err = refusal(frame, "--decimal-comma", *flags, sep=";")
-        assert f"'a' (line {82 - n_odd}, '{cell}')" in err and "2414 or 2,414 for 2.414" in err
+        is_grouped = cell in ("2.414", "1.257,30")
+        helps = "--thousands . for columns of numbers with what" if is_grouped else "2414 or 2,414 for 2.414"
+        assert f"'a' (line {82 - n_odd}, '{cell}')" in err and helps in err
     assert dimargin("train", tmp_path / "train.csv", *train)[0] == 0
     status, _, err = dimargin("predict", tmp_path / "m", tmp_path / "points.csv")
     assert status == 1 and f"points.csv, line {82 - n_odd}: column 'a' is '{cell}'; a" in err
@@ -193,7 +194,15 @@ def test_a_line_of_texts_is_named(dimargin, tmp_path, line):
 @pytest.mark.parametrize(
     ("cells", "said"),
     [
-        (["12,345", "1,234", "7,001"], "or --decimal-comma if 12,345 means 12.345, for columns with commas in numbers"),
+        (
+            ["12,345", "1,234", "7,001"],
+            "helps: --thousands , or --decimal-comma if 12,345 means 12.345, for columns",
+        ),
+        (["1,234.5", "1,234", "7.25"], "helps: --thousands , for columns of numbers with what looks like separators"),
+        (["1.234,5", "7,5"], "'a' ('1.234,5'); --thousands . for columns of numbers with what looks like separators"),
+        (["1\u00a0234,567"], "; --thousands ' ' for columns of numbers with what looks like separators"),
+        (["1'234", "21'234.5"], "helps: --thousands ''\"'\"'' for columns of numbers with what looks like separators"),
+        (["1.234.567", "7.234"], "helps: plain numbers in the file, such as 1257.3 for"),
         (["12,345", "0,234", "7,001"], "What helps: --decimal-comma for columns with commas in numbers"),
         (["12,5", "0,234", "7", "x"], "What helps: --decimal-comma for columns with commas in numbers"),
         (["0", "1", "2", "3+"], "--categories for columns of text"),
@@ -261,16 +270,44 @@ def test_a_column_of_lists_is_called_as_drop_takes_it(dimargin, tmp_path, flags)
 
 
 def test_the_refusal_of_a_messy_file_names_all_that_helps(refusal, dimargin, tmp_path):
-    """Missing labels, another encoding and exponents behind decimal commas do not hide advice."""
+    """Whichever obstacle is found first, the message has all of them, and flags with which training succeeds."""
     frame = people(120, 0)
     frame.loc[[4, 7], "class"] = None
     frame["id"] = "é" + frame["id"]
-    said = refusal(frame, encoding="cp1252")
-    assert "column 'id' is " in said and "not UTF-8 text; name its encoding, such as cp1252 ('ép0')" in said
-    said = refusal(frame, "--encoding", "cp1252", encoding="cp1252")
-    assert "--drop COLUMN for columns of names of rows: 'id'" in said and "--skip-unlabelled for 2 of 120 rows" in said
+    frame["since"] = pd.to_datetime(frame["since"]).dt.strftime("%d.%m.%Y")
+    frame["until"] = "2020-01-01"
+    frame["größe"] = ["n.v." if k % 20 == 3 else f"{k % 7},{k % 10}" for k in range(120)]
+    frame.loc[::11, "job"] = None
+    csv = {"sep": ";", "encoding": "cp1252"}
+    for flags in ((), ("--encoding", "cp1252"), ("--encoding", "cp1252", "--categories"), ("--missing", "mean")):
+        said = refusal(frame.drop(columns=["age", "size"]), *flags, **csv)
+        for part in (
+            "--drop COLUMN for columns of names of rows: 'id'",
+            "--dates %d.%m.%Y for columns of dates: 'since' ('01.01.2015')",
+            "--drop COLUMN for columns of dates not written as %d.%m.%Y: 'until'",
+            "--decimal-comma for columns with commas in numbers: 'größe'",
+            "--na n.v. for columns of numbers with other cells: 'größe' (6 of 118 cells are not a number: line 5",
+            "--skip-unlabelled for 2 of 120 rows without a label",
+        ):
+            assert part in said
+        assert ("not UTF-8 text; name its encoding, such as cp1252 (" in said) == ("--encoding" not in flags)
+        assert ("--categories for columns of text: 'job'" in said) == ("--categories" not in flags)
+        given = shlex.split(said.partition("All flags together: ")[2])
+        assert dimargin("train", tmp_path / "t.csv", "--model", tmp_path / "m", "--loss", "hinge", *given)[0] == 0
     frame = measured().assign(a=[f"{value:.3e}".replace(".", ",") for value in measured()["a"]])
     assert "--decimal-comma for columns with commas in numbers: 'a' ('" in refusal(frame, "--categories", sep=";")
+
+
+def test_flags_that_help_together_leave_a_change_of_the_file_to_the_user(refusal, dimargin, tmp_path):
+    frame = measured().assign(c=["5 km"] * 80, d=np.resize(["oak", "elm"], 80))
+    frame.loc[7, "b"] = "inf"
+    said = refusal(frame)
+    assert "for columns of numbers with signs, units or separators: 'c' (line 2, '5 km')" in said
+    assert "--missing median --na inf for " in said and "line 9: column 'b' is 'inf'; a finite number expected" in said
+    flags = said.partition("All flags together, once the file is changed: ")[2].split()
+    assert flags == ["--missing", "median", "--categories", "--na", "inf"]
+    frame.assign(c=5).to_csv(tmp_path / "t.csv", index=False)
+    assert dimargin("train", tmp_path / "t.csv", "--model", tmp_path / "m", *flags)[0] == 0
 
 
 def test_misspelt_columns_and_models_as_data_are_named(refusal, dimargin, tmp_path):

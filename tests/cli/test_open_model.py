@@ -93,3 +93,27 @@ def test_rows_without_labels_are_counted_and_left_out(dimargin, tmp_path, kind):
     assert theirs["objective"] == pytest.approx(ours["objective"]) and theirs["classes"] == ["no", "yes"]
     assert ours["scores"]["confusion"] == theirs["scores"]["confusion"]
     assert dimargin("evaluate", model, whole)[0] == 1
+
+
+@pytest.mark.parametrize("command", ["predict", "evaluate", "report"])
+def test_a_model_that_was_given_as_the_data_is_named(dimargin, tmp_path, command):
+    data, model = tmp_path / "my rows.csv", tmp_path / "m"
+    table().drop(columns="city").to_csv(data, index=False)
+    assert dimargin("train", data, "--model", model, "--label", "reads", *SEED)[0] == 0
+    more = ("-o", tmp_path / "page.html") if command == "report" else ()
+    status, _, err = dimargin(command, data, model, *more)
+    said = f"{data} is not a model, but {model} is; the model comes first: {model} '{data}'"
+    assert (status, err) == (1, f"dimargin: {said}\n")
+    assert dimargin(command, model, data, *more)[0] == 0
+    assert f"{data} is not a dimargin model file" in dimargin(command, data, data, *more)[2]
+
+
+def test_rows_of_libsvm_text_always_have_a_label(dimargin, tmp_path):
+    rows, model = tmp_path / "rows.txt", tmp_path / "m"
+    rows.write_text("".join(f"{k % 2} 1:{k} 2:{k % 7}\n" for k in range(40)))
+    train = ("train", rows, "--model", model, *SEED)
+    assert dimargin(*train)[0] == 0
+    for command in (train, ("evaluate", model, rows)):
+        status, _, err = dimargin(*command, "--skip-unlabelled")
+        said = "LIBSVM text has no rows without a label, which --skip-unlabelled leaves out; if it is CSV, add --format"
+        assert status == 1 and f"{rows}: {said} csv" in err

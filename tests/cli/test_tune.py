@@ -1,6 +1,7 @@
 """``dimargin tune``."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -79,7 +80,10 @@ def test_support_vector_machines_and_class_weights(dimargin, csv, tmp_path, loss
         (["--grid", "gamma=1"], "--grid must be JSON such as"),
         (["--kernel", "sigmoid"], "kernel='sigmoid'"),
         (["--strategy", "dsvrg"], "strategy must be"),
-        (["--gamma", "1"], "No such option"),
+        (["--gamma", "scale"], "--gamma is for train; tune tries the values in --grid"),
+        (["--gamma", "scale"], """--grid '{"gamma": ["scale"]}'"""),
+        (["--C", "1, 10,1e3"], """--grid '{"C": [1, 10, 1000.0]}'"""),
+        (["--lam", "[5]"], """--grid '{"lam": [5]}'"""),
         (["--plot", "nowhere/x.png"], "the folder nowhere does not exist"),
         (["--solver", "newton"], "--solver is not a parameter of SVMClassifier; --loss linear_odm has it"),
         (["--random-state", "x"], "--random-state must be a whole number"),
@@ -107,6 +111,9 @@ def test_two_scalings_are_in_one_table_and_the_model_has_probabilities(dimargin,
         for gamma in ("0.5", "5")
     )
     assert [row[1] for row in tried] == sorted((row[1] for row in tried), reverse=True)  # later rounds first
+    shown = dict(re.split("  +", line.strip()) for line in lines if "seconds" in line)
+    assert [*shown] == ["seconds of training", "calibration seconds, added", "search seconds, included"]
+    assert float(shown["search seconds, included"]) < float(shown["seconds of training"])
     assert "calibrating probabilities (sigmoid)" in err and dm.load(model).predict_proba([[0.0, 0.0]]).shape == (1, 2)
     facts = json.loads(dimargin("tune", csv, "-m", model, *flags, "--json")[1])
     assert facts["candidates"] == 8 and facts["seconds"] > facts["search_seconds"] > 0
@@ -162,3 +169,29 @@ def test_ctrl_c_trains_the_best_so_far(tmp_path):
     assert process.returncode == 1 and "the search was cut short" in err
     assert "Interrupted: the best machine so far is in" in err
     assert dm.load(model)[-1].status_ == "converged"
+
+
+def test_scalings_are_compared_on_the_same_rows_though_one_search_was_cut_short(dimargin, tmp_path, monkeypatch):
+    """Interrupt the second search in its last round: its scores are then of fewer rows than those of the first."""
+    displays, begin = {}, SearchDisplay.level_begin
+
+    def record_round(display, level, n_tasks):
+        displays[display] = level
+        begin(display, level, n_tasks)
+
+    def interrupt_in_last_round_of_second(display, index):
+        if len(displays) == 2 and displays[display] == 1:
+            display.interrupted.set()
+
+    monkeypatch.setattr(SearchDisplay, "level_begin", record_round)
+    monkeypatch.setattr(SearchDisplay, "task_end", interrupt_in_last_round_of_second)
+    csv = write_moons(tmp_path / "train.csv", 400, 1)
+    grid = ["--grid", '{"gamma": [0.5, 5], "C": [1, 100]}', "--min-rows", 80, "--n-jobs", 1]
+    status, out, err = dimargin("tune", csv, "-m", tmp_path / "m", *grid, "--scale", "minmax", "--scale", "standard")
+    assert status == 1 and "cut short after 1 of 2 rounds" in words_of(err)
+    table = [line.split() for line in out.splitlines() if "Scaler" in line]
+    of_all_rows, of_few = (max(float(row[5]) for row in table if row[1] == number) for number in ("1", "0"))
+    assert of_all_rows > of_few and {row[0] for row in table if row[1] == "1"} == {"MinMaxScaler"}
+    scores = dict(re.findall(r"(\w+): cross-validated score (0\.\d+) on 89 rows", err))
+    assert float(scores["MinMaxScaler"]) < of_few == float(scores["StandardScaler"])
+    assert type(dm.load(tmp_path / "m")[0]).__name__ == "StandardScaler"

@@ -194,6 +194,22 @@ def test_texts_are_scored_with_weights(texts, dimargin):
     assert json.loads(out)["accuracy"] == pytest.approx(expected) and expected < 0.9
 
 
+def test_texts_without_a_label_are_left_out_of_the_scores(texts, dimargin, tmp_path):
+    path, model, write = texts
+    labels, weights = [None, *TOPICS[1:]], [3.0, *[1.0] * 18, 2.0]
+    rows = write(topic=labels, mail=TEXTS, weight=weights)
+    status, _, err = dimargin("evaluate", path, rows)
+    assert status == 1 and f"{rows}, line 2: the label in column 'topic' is missing (1 of 20 rows has no label)" in err
+    for suffix in (".csv", ".parquet"):
+        rows = write(suffix, topic=labels, mail=TEXTS, weight=weights)
+        status, out, err = dimargin("evaluate", path, rows, "--skip-unlabelled", "--weight", "weight", "--json")
+        assert status == 0 and f"warning: {rows}: 1 of 20 rows has no label and is left out" in err
+        facts, expected = json.loads(out), model.predict(TEXTS)[1:] == np.array(TOPICS[1:])
+        assert facts["rows"] == 19 and facts["accuracy"] == pytest.approx(np.average(expected, weights=weights[1:]))
+    status, _, err = dimargin("report", path, rows, "--skip-unlabelled", "-o", tmp_path / "page.html")
+    assert status == 0 and "1 row without a label was left out" in (tmp_path / "page.html").read_text()
+
+
 def test_a_noted_column_of_texts_is_taken(texts, dimargin):
     path, model, write = texts
     rows = write(subject=["win 100"] * 4, mail=TEXTS[:4], topic=TOPICS[:4])

@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 import typer
 
 from dimargin.cli.file_flags import file_options, option_words
 from dimargin.cli.flags import flags_of, values_taken
 from dimargin.estimators.preprocessing.calendar_features import check_format
+from dimargin.io.data.labels import NOTHING
 from dimargin.io.data.opening import FileOptions
 
 
@@ -26,7 +27,6 @@ class Missing(StrEnum):
     most_frequent = "most_frequent"
 
 
-_MISSING_MARKS = "empty, NA, N/A, #N/A, nan, null, none, ?, -"
 _option = partial(typer.Option, rich_help_panel="Columns that are not numbers")
 
 
@@ -36,6 +36,11 @@ NaOption = Annotated[
         metavar="TEXT",
         help="Another text or number that marks a missing value, such as '#DIV/0!' or -999; may be repeated.",
     ),
+]
+
+ThousandsOption = Annotated[
+    Literal[",", ".", "'", " "] | None,
+    _option(metavar="SEPARATOR", help="Separator of thousands in numbers of CSV: a comma, point, apostrophe or blank."),
 ]
 
 SkipUnlabelledOption = Annotated[
@@ -58,6 +63,7 @@ class Reading:
             show_default="as in the training file",
         ),
     ] = None
+    thousands: ThousandsOption = None
     skip_unlabelled: SkipUnlabelledOption = None
 
     @classmethod
@@ -74,8 +80,8 @@ class ColumnChoices:
     missing: Annotated[
         Missing | None,
         _option(
-            help=f"Replace missing numbers ({_MISSING_MARKS}) by this statistic of the column; a missing text "
-            "belongs to no category, a missing date becomes the mean.",
+            help=f"Replace missing numbers (empty{', '.join(NOTHING)}, in any case) by this statistic of the column; a "
+            "missing text belongs to no category, a missing date becomes the mean.",
             show_default="missing values are refused",
         ),
     ] = None
@@ -97,6 +103,7 @@ class ColumnChoices:
         bool | None,
         _option("--decimal-comma", help="Numbers in CSV have a decimal comma: 1,5.", show_default=False),
     ] = None
+    thousands: ThousandsOption = None
     na: NaOption = None
     drop: Annotated[list[str] | None, _option(metavar="COLUMN", help="Leave this column out; may be repeated.")] = None
     skip_unlabelled: SkipUnlabelledOption = None
@@ -107,7 +114,29 @@ class ColumnChoices:
         found = cls(file_options(**values_taken(file_options, given)), **values_taken(cls, given))
         if found.dates is not None:
             check_format(found.dates)
+        if found.thousands == ("," if found.decimal_comma else "."):
+            remedy = "--decimal-comma cannot be used with it" if found.decimal_comma else "add --decimal-comma"
+            raise ValueError(f"--thousands {found.thousands} is the decimal mark, too; {remedy}")
         return replace(found, category=[name.strip() for name in found.category or ()])
+
+    def with_flags(self, flags: dict[str, Any]) -> Self:
+        """Return the choices with other values of flags, by field; lists are appended."""
+        lists = {
+            name: list(dict.fromkeys([*(getattr(self, name) or ()), *value]))
+            for name, value in flags.items()
+            if isinstance(value, list)
+        }
+        return replace(self, **flags | lists)
+
+    @property
+    def words(self) -> list[str]:
+        """Return the words of a command line that give these choices."""
+        words = option_words(self.options)
+        for flag in flags_of(type(self)):
+            name, value = f"--{flag.name.replace('_', '-')}", getattr(self, flag.name)
+            values = value if isinstance(value, list) else [value] if value else []
+            words += [name] if value is True else [word for one in values for word in (name, str(one))]
+        return words
 
     @property
     def given(self) -> list[str]:
@@ -144,6 +173,7 @@ class ColumnChoices:
             "decimal_comma": bool(self.decimal_comma),
             "missing": None if self.missing is None else str(self.missing),
             **({"na": list(self.na)} if self.na else {}),
+            **({"thousands": str(self.thousands)} if self.thousands else {}),
         }
 
 

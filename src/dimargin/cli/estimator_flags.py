@@ -126,11 +126,11 @@ def _with_options(parameter: str, name: Any, options: Sequence[str]) -> Options:
         if not equals or key not in strategy.get_params(deep=False):
             known = ", ".join(strategy.get_params(deep=False)) or "none"
             raise ValueError(f"--strategy-option {option!r}: expected NAME=VALUE with a NAME of {name}: {known}")
-        strategy.set_params(**{key: _value(text)})
+        strategy.set_params(**{key: parsed_value(text)})
     return strategy
 
 
-def _value(text: str) -> Any:
+def parsed_value(text: str) -> Any:
     """Parse a text as a number, True, False or None; return any other text unchanged."""
     words = {"true": True, "false": False, "none": None}
     if text.lower() in words:

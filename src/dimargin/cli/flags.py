@@ -26,7 +26,7 @@ def usage_checked() -> Iterator[None]:
 
 
 def optional_flag(
-    name: str, kind: Any, text: str, default: str, panel: str, metavar: str | None = None
+    name: str, kind: Any, text: str, default: str, panel: str, metavar: str | None = None, hidden: bool = False
 ) -> inspect.Parameter:
     """Return a keyword for an optional flag, which is None by default.
 
@@ -39,6 +39,7 @@ def optional_flag(
         help=text,
         show_default=False,
         metavar=metavar,
+        hidden=hidden,
         rich_help_panel=panel,
     )
     return inspect.Parameter(

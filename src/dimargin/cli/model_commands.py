@@ -95,7 +95,7 @@ def _predict(
         if decision_values and probabilities:
             raise ValueError("--decision-values and --probabilities cannot be used together")
         reading = Reading.of(given)
-    opened = OpenModel.load(model)
+    opened = OpenModel.load(model, data)
     decide = opened.single("--decision-values").decision_function if decision_values else None
     if probabilities and not opened.has_probabilities:
         opened.refuse_detector("has no probabilities")
@@ -190,7 +190,7 @@ def _evaluate(
     with usage_checked():
         check_plot(plot, model, data)
         reading = Reading.of(given)
-    trained = OpenModel.load(model)
+    trained = OpenModel.load(model, data)
     trained.refuse_detector("has no accuracy; dimargin predict finds the outliers")
     if plot is not None:
         trained.single("--plot")

@@ -37,7 +37,8 @@ from dimargin.io.data.mixed import MixedData, OddCellError, as_array, read_mixed
 from dimargin.io.data.named_columns import WantedColumns, has_break
 from dimargin.io.data.opening import DataFile
 from dimargin.io.data.whole_file import check_width, column_names, read_file
-from dimargin.io.models import load_with_header, save
+from dimargin.io.models import ModelFileError, load_with_header, save
+from dimargin.io.models.model_format import is_model_file
 from dimargin.io.models.text_steps import VECTORIZERS
 
 
@@ -51,8 +52,12 @@ class OpenModel:
     written_by: str = ""  # Version of the library that wrote the file.
 
     @classmethod
-    def load(cls, path: Path) -> OpenModel:
-        """Open a model file; raises ModelFileError or OSError."""
+    def load(cls, path: Path, data: Path | None = None) -> OpenModel:
+        """Open a model file; raises ModelFileError, also for one that was given as `data`, or OSError."""
+        if data is not None and is_model_file(_start_of(data)) and not is_model_file(_start_of(path)):
+            raise ModelFileError(
+                f"{path} is not a model, but {data} is; the model comes first: {shlex.join([str(data), str(path)])}"
+            )
         estimator, header = load_with_header(path)
         version = f"dimargin {header['dimargin_version']}, format {header['format_version']}"
         return cls(path, estimator, header["notes"], version)
@@ -140,7 +145,8 @@ class OpenModel:
     ) -> DataSet:
         """Read data as the training file was read."""
         if self.takes_texts:
-            return read_texts(DataFile(path, reading.options), self.notes, label, needs_label, weight)
+            skips = bool(reading.skip_unlabelled)
+            return read_texts(DataFile(path, reading.options), self.notes, label, needs_label, weight, skips)
         if not hasattr(self.estimator, "n_features_in_"):
             kinds = ", ".join(type(step).__name__ for _, step in self.scalers)
             raise ValueError(
@@ -258,6 +264,11 @@ class OpenModel:
         }
 
 
+def _start_of(path: Path) -> bytes:
+    with open(path, "rb") as file:
+        return file.read(64)
+
+
 def how_read(rows: Any, columns: dict[str, Any] | None = None) -> dict[str, Any]:
     """Return the notes of a model file on how its rows were read; `columns` are notes of flags."""
     weights = {} if rows.weight is None else {"weight": rows.weight}
@@ -294,8 +305,9 @@ class ModelColumns:
             wanted = replace(wanted, drop=[*drop, *(self._former_row_columns(file, wanted, drop) if is_table else [])])
         noted = bool(notes.get("decimal_comma"))
         decimal_comma = noted if reading.decimal_comma is None else reading.decimal_comma
-        reading = replace(reading, decimal_comma=decimal_comma)
-        if self.transformer is not None or decimal_comma or wanted.skip_unlabelled:
+        thousands: Any = reading.thousands or notes.get("thousands")
+        reading = replace(reading, decimal_comma=decimal_comma, thousands=thousands)
+        if self.transformer is not None or decimal_comma or thousands or wanted.skip_unlabelled:
             rows = self._table(file, wanted, reading)
         else:
             try:
@@ -304,7 +316,7 @@ class ModelColumns:
                 if is_table and columns is not None:
                     self._table(file, wanted, reading)  # Its messages say more.
                 raise
-        return row_columns.added(rows, file, decimal_comma) if needs_label else rows
+        return row_columns.added(rows, file, decimal_comma, thousands) if needs_label else rows
 
     def _former_row_columns(self, file: DataFile, wanted: WantedColumns, drop: list[str]) -> list[str]:
         """Return the columns at the training positions of labels and weights, if only these are surplus."""
@@ -330,7 +342,7 @@ class ModelColumns:
         try:
             rows = read_mixed(
                 file, wanted, numbers=numbers, texts=texts, na=[*notes.get("na", ()), *(reading.na or ())],
-                decimal_comma=bool(reading.decimal_comma),
+                decimal_comma=bool(reading.decimal_comma), thousands=reading.thousands,
             )  # fmt: skip
         except OddCellError as error:
             if error.has_other_mark:

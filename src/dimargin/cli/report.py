@@ -46,7 +46,7 @@ def _report(
         check_output("--output", output, model, data)
         reading = Reading.of(given)
     began = time.perf_counter()
-    trained = OpenModel.load(model)
+    trained = OpenModel.load(model, data)
     if trained.is_detector:
         rows = trained.read(data, label, reading, needs_label=False)
     else:

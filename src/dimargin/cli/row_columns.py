@@ -72,7 +72,9 @@ class RowColumns:
         """Names of the columns of a table."""
         return [] if self.weighted else [name for name in (self.weight, self.group) if name is not None]
 
-    def added(self, rows: DataSet, file: DataFile, decimal_comma: bool = False) -> DataSet:
+    def added(
+        self, rows: DataSet, file: DataFile, decimal_comma: bool = False, thousands: str | None = None
+    ) -> DataSet:
         """Return rows with their weights and groups; raises DataFileError for invalid ones."""
         path = file.path
         weight: str | int | None = self.weight if rows.feature_names is not None else self.index
@@ -81,7 +83,7 @@ class RowColumns:
         elif self.names:
             read = read_mixed(
                 file, WantedColumns(columns=self.names, needs_label=False), numbers=[self.weight or ""],
-                exact=[self.group or ""], decimal_comma=decimal_comma,
+                exact=[self.group or ""], decimal_comma=decimal_comma, thousands=thousands,
             )  # fmt: skip
             if (labelled := rows.labelled) is not None:
                 read = replace(read, X=read.X.filter(labelled), place=place_among(labelled, read.place))

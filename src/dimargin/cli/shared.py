@@ -7,7 +7,7 @@ import os
 import signal
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -99,18 +99,24 @@ class Output:
         for remark in remarks:
             self.say(f"warning: {remark}")
 
-    def result(self, facts: dict[str, Any]) -> None:
-        """Print facts as a table, or as one JSON object."""
+    def result(self, facts: dict[str, Any], names: Mapping[str, str] = {}) -> None:
+        """Print facts as a table, in which `names` replace some of theirs, or as one JSON object."""
         if self.as_json:
             print(json.dumps(facts))
         elif not self.quiet:
             table = Table(Column(overflow="fold"), Column(overflow="fold"), show_header=False, box=None, pad_edge=False)
             for name, value in facts.items():
                 if value != {}:
-                    table.add_row(name.replace("_", " "), _CERTIFIED.get(str(value), _text(value)))
+                    table.add_row(names.get(name, name.replace("_", " ")), _CERTIFIED.get(str(value), _text(value)))
             self.console.print(table)
 
 
+SECONDS = {
+    "seconds": "seconds of training",
+    "search_seconds": "search seconds, included",
+    "calibration_seconds": "calibration seconds, added",
+}
+"""Names of the durations in the tables of train and tune, which say which of them contains another one."""
 _CERTIFIED = {
     "global": "global: the gap is for the whole problem, with all rows",
     "partitioned": "partitioned: the gap is for the worst part of the rows",
@@ -189,7 +195,7 @@ class Trained:
     notes: dict[str, Any]
     feature_names: list[str] | None
     shape: tuple[int, int]  # Numbers of rows and features.
-    seconds: float  # Duration of the fit.
+    seconds: float  # Duration of the fit, with a search that chooses the machine.
     complaints: list[str]  # Warnings of the fit.
     interrupted: bool = False  # Whether Ctrl-C ended the fit.
     calibrated: Any = None  # The machine with probabilities, as a CalibratedClassifierCV, if it has some.

@@ -21,7 +21,12 @@ from dimargin.io.data.whole_file import column_names
 
 
 def read_texts(
-    file: DataFile, notes: Mapping[str, Any], label: str | None, needs_label: bool, weight: str | int | None
+    file: DataFile,
+    notes: Mapping[str, Any],
+    label: str | None,
+    needs_label: bool,
+    weight: str | int | None,
+    skip_unlabelled: bool = False,
 ) -> DataSet:
     """Read the column of texts; X is an array of them, of shape (n,).
 
@@ -29,13 +34,14 @@ def read_texts(
     labels and weights. Raises DataFileError if there is no such column, or a text is missing.
     """
     noted, former = notes.get("text"), notes.get("label")
-    wanted = WantedColumns(former if label is None and needs_label else label, needs_label=needs_label)
+    label_column = former if label is None and needs_label else label
+    wanted = WantedColumns(label_column, needs_label=needs_label, skip_unlabelled=skip_unlabelled)
     row_columns = RowColumns.find(file, wanted, weight)
     if isinstance(noted, str):
         read = read_mixed(file, replace(wanted, columns=[noted]), texts=[noted])
     else:  # Notes of earlier versions may have had another meaning.
         others = [*row_columns.names, notes.get("weight"), *([] if needs_label else [former])]
-        names = [] if file.kind == "libsvm" else column_names(file, wanted)
+        names = column_names(file, wanted)
         read = read_mixed(file, replace(wanted, drop=[name for name in names if name in others and name != label]))
     found = [name for name in read.X.column_names if is_text(read.X.column(name).type)]
     if len(found) != 1:
@@ -46,7 +52,7 @@ def read_texts(
         )
     present(file.path, read, found[0], "text")
     texts = np.array(read.written.column(found[0]).to_pylist(), dtype=object)
-    rows = DataSet(texts, read.y, found, read.label)
+    rows = DataSet(texts, read.y, found, read.label, remarks=read.remarks, labelled=read.labelled)
     return row_columns.added(rows, file) if needs_label else rows
 
 

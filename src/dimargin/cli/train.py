@@ -25,6 +25,7 @@ from dimargin.cli.row_columns import WeightOption
 from dimargin.cli.searches import FIRST_NAMES, SearchDisplay, choice_text, first_search
 from dimargin.cli.shared import (
     DATA,
+    SECONDS,
     JsonOption,
     LabelOption,
     Output,
@@ -186,7 +187,7 @@ def _train(
         **trained.certificate(),
         **trained.validation(validate, label, columns.reading, out.warn),
     }
-    out.result(facts)
+    out.result(facts, SECONDS)
     if done.interrupted:
         leave_interrupted(out, _interruption(done, data, model, method, columns))
 
@@ -293,8 +294,8 @@ def register(app: Application) -> None:
     """Add the command, whose flags include the parameters of all machines."""
     common = (
         "model", "loss", "label", "weight", "scale", "probabilities", "calibration", "validate", "resume", "engine",
-        "missing", "categories", "category", "dates", "decimal_comma", "na", "drop", "skip_unlabelled", "encoding",
-        "kernel", "gamma", "C", "lam", "strategy", "tol", "max_time", "class_weight", "memory_limit", "n_jobs",
-        "random_state", "as_json", "quiet",
+        "missing", "categories", "category", "dates", "decimal_comma", "thousands", "na", "drop", "skip_unlabelled",
+        "encoding", "kernel", "gamma", "C", "lam", "strategy", "tol", "max_time", "class_weight", "memory_limit",
+        "n_jobs", "random_state", "as_json", "quiet",
     )  # fmt: skip
     add_command(app, "train", _train, [*column_flags(), *flags()], common)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,7 +16,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
-from dimargin.cli.column_advice import Problems, are_dates, listed
+from dimargin.cli.column_advice import Problems, are_dates, listed, missing_flags
 from dimargin.cli.column_flags import ColumnChoices
 from dimargin.cli.row_columns import RowColumns, heavy
 from dimargin.cli.shared import Output, Scale, dense_scaler, fitted_scalers
@@ -24,11 +24,13 @@ from dimargin.estimators.preprocessing import CalendarFeatures
 from dimargin.estimators.preprocessing.column_kinds import check_version, first_step, numbers_as_they_are
 from dimargin.io.data import DataFileError, DataSet
 from dimargin.io.data.chunks import check_classes, short
+from dimargin.io.data.csv_rows import GUESSED_ENCODING, NOT_UTF8
 from dimargin.io.data.mixed import MixedData, OddCellError, as_array, read_mixed
 from dimargin.io.data.named_columns import WantedColumns
 from dimargin.io.data.opening import DataFile
 from dimargin.io.data.whole_file import read_file
 
+_MAX_READINGS = 8  # Each reading for an error message finds the obstacles that those of the previous one hid.
 Steps = list[tuple[str, Any]]
 """Steps of a pipeline, by their names."""
 
@@ -132,15 +134,15 @@ class _Reader:
         path, choices = self.file.path, self.choices
         try:
             mixed = self._mixed(self.wanted)
-        except OddCellError as error:
-            raise DataFileError(f"{error}{self._advice_on_cell(error)}") from error
+        except DataFileError as error:
+            raise DataFileError(f"{error}{self._advice(str(error))}") from error
         absent = [name for name in choices.category or () if name not in mixed.X.column_names]
         if absent:
             raise DataFileError(f"{path} has no feature {short(absent[0])!r} to encode: {listed(mixed.X.column_names)}")
         problems = Problems(mixed, choices)
-        if problems:
-            raise DataFileError(f"{path}: {problems.summary}. {problems}")
-        rows = row_columns.added(mixed, self.file, bool(choices.decimal_comma))
+        if problems.remedies:
+            raise DataFileError(f"{path}: {problems.summary}{self._advice('')}")
+        rows = row_columns.added(mixed, self.file, bool(choices.decimal_comma), choices.thousands)
         if all(column.type == "double" for column in rows.X.columns) and choices.missing is None:
             return as_array(rows), None
         check_version()
@@ -154,10 +156,10 @@ class _Reader:
 
     def _mixed(self, wanted: WantedColumns) -> MixedData:
         choices = self.choices
-        decimal_comma = bool(choices.decimal_comma)
         return read_mixed(
-            self.file, wanted, texts=choices.category or (), decimal_comma=decimal_comma, na=choices.na or ()
-        )
+            self.file, wanted, texts=choices.category or (), na=choices.na or (),
+            decimal_comma=bool(choices.decimal_comma), thousands=choices.thousands,
+        )  # fmt: skip
 
     def _kind(self, table: Any, name: str) -> str:
         """Return whether a column is one of "numbers", "dates" or "categories"."""
@@ -180,22 +182,61 @@ class _Reader:
         return ColumnTransformer([(kind, steps[kind], names) for kind, names in columns.items() if names])
 
     def _advice(self, said: str) -> str:
-        """Return advice on a file that could not be read for the reason that was `said`; it may be empty."""
+        """Return advice on a file that could not be read for the reason that was `said`; it may be empty.
+
+        The file is read again with the flags that help, because one obstacle hides others.
+        """
+        reader, remedies, changes_file, is_solved = self, list[str](), False, False
         try:
-            problems = Problems(self._mixed(replace(self.wanted, skip_unlabelled=True)), self.choices)
-        except OddCellError as error:
-            return self._advice_on_cell(error)
+            for _ in range(_MAX_READINGS):
+                found = reader._obstacles(said)
+                if is_solved := not found.remedies:
+                    break
+                remedies += found.remedies
+                changes_file = changes_file or bool(found.unreadable)
+                choices, drop = found.handled, [*reader.wanted.drop, *(found.handled.drop or ()), *found.unreadable]
+                file = DataFile(self.file.path, choices.options)
+                reader = _Reader(file, replace(self.wanted, drop=drop), choices)
         except OSError:
             return ""
-        except DataFileError as error:  # For example, the file is not UTF-8 either.
-            return "" if self.file.kind == "libsvm" or str(error) in said else f". {error}"
-        return f". {problems}" if problems else ""
-
-    def _advice_on_cell(self, error: OddCellError) -> str:
-        """Return the flags that make a cell a missing value and impute it; empty if none would."""
-        if error.text is None:
+        except DataFileError as error:
+            if not remedies:
+                return "" if self.file.kind == "libsvm" or str(error) in said else f". {error}"
+        if not remedies:
             return ""
-        return f". What helps: --na {shlex.quote(error.text)}{'' if self.choices.missing else ' --missing median'}"
+        advice = f". What helps: {'; '.join(remedies)}"
+        if any(remedy.startswith(("--categories", "--missing median for")) for remedy in remedies):
+            advice += (
+                ". --drop COLUMN leaves any column out. In Python: a pipeline that begins with a ColumnTransformer of "
+                "SimpleImputer and OneHotEncoder"
+            )
+        if is_solved and len(remedies) > 1 and (words := reader.choices.words):
+            once = ", once the file is changed" if changes_file else ""
+            advice += f". All flags together{once}: {shlex.join(words)}"
+        return advice
+
+    def _obstacles(self, said: str) -> Problems | _Obstacles:
+        """Return what keeps the file from being read with the choices so far; raises DataFileError if no flag helps."""
+        try:
+            return Problems(self._mixed(replace(self.wanted, skip_unlabelled=True)), self.choices)
+        except OddCellError as error:
+            if error.text is None:
+                raise
+            reason, flags = str(error), missing_flags([error.text], self.choices)
+        except DataFileError as error:
+            if NOT_UTF8 not in str(error) or self.choices.options.encoding is not None:
+                raise
+            reason, flags = str(error), {"options": replace(self.choices.options, encoding=GUESSED_ENCODING)}
+        where = "" if reason.partition(" is ")[0] in said else f" for {reason}"
+        return _Obstacles([shlex.join(ColumnChoices(**flags).words) + where], self.choices.with_flags(flags))
+
+
+class _Obstacles(NamedTuple):
+    """Obstacles to reading a file at all, with the attributes of `Problems`."""
+
+    remedies: list[str]
+    handled: ColumnChoices
+    unreadable: Sequence[str] = ()
 
 
 def _categories(column: Any) -> NDArray[Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,13 +16,23 @@ from sklearn.base import clone
 
 from dimargin.cli.brief_help import Application
 from dimargin.cli.column_flags import ColumnChoices, column_flags
-from dimargin.cli.estimator_flags import DEFAULT_LOSS, SEED, flags, make_machine, parameters, read_grid, values_of
+from dimargin.cli.estimator_flags import (
+    DEFAULT_LOSS,
+    SEED,
+    flags,
+    make_machine,
+    parameters,
+    parsed_value,
+    read_grid,
+    values_of,
+)
 from dimargin.cli.file_flags import data_option
-from dimargin.cli.flags import add_command, usage_checked
+from dimargin.cli.flags import add_command, optional_flag, usage_checked
 from dimargin.cli.probabilities import CalibrationOption, ProbabilitiesOption, chosen_method, with_probabilities
 from dimargin.cli.row_columns import GroupOption, WeightOption
 from dimargin.cli.searches import SearchDisplay
 from dimargin.cli.shared import (
+    SECONDS,
     DataArgument,
     JsonOption,
     LabelOption,
@@ -42,6 +54,7 @@ from dimargin.estimators import MACHINES
 from dimargin.estimators.search import SVMClassifierCV, counted_entries
 from dimargin.io.data import DataSet
 
+_TUNED = ("gamma", "lam", "upsilon", "theta", "C")
 _EXCLUDED = ("estimator", "param_grid", "verbose")  # The command line handles these parameters itself.
 
 
@@ -91,6 +104,7 @@ def _tune(
     with usage_checked():
         check_output("--model", model, data, validate)
         check_plot(plot, data, validate)
+        _refuse_tuned(given)
         columns = ColumnChoices.of(given)
         method = chosen_method(probabilities, calibration, None)
         own = {name: given.pop(name) for name in parameters(SVMClassifierCV, _EXCLUDED)}
@@ -128,10 +142,18 @@ def _tune(
     if table and not (as_json or quiet):
         out.console.print(_tried(tried, table))
         out.say("scores of earlier rounds are of fewer rows and folds: compare candidates within a round")
-    out.result(facts)
+    out.result(facts, SECONDS)
     if done.interrupted:
         lost = f" without probabilities; add them with: {columns.resuming(str(data), model, method)}" if method else ""
         leave_interrupted(out, f"the best machine so far is in {model}{lost}")
+
+
+def _refuse_tuned(given: dict[str, Any]) -> None:
+    """Remove the flags of parameters in the grid; raises ValueError, which names --grid, if one has a value."""
+    for name in _TUNED:
+        if (text := given.pop(name)) is not None:
+            grid = json.dumps({name: [parsed_value(part.strip()) for part in text.strip("[]").split(",")]})
+            raise ValueError(f"--{name} is for train; tune tries the values in --grid: --grid {shlex.quote(grid)}")
 
 
 def _best_of(
@@ -147,24 +169,39 @@ def _best_of(
 
     Appends the names of the scalings and the searches to `tried`; the seconds of the result are those of all.
     """
-    best, best_score, seconds = None, -np.inf, 0.0
+    found = list[Trained]()
     for steps in scalings:
-        one = clone(search)
+        one, name = clone(search), scaling_of(steps).replace("none", "no scaling")
+        if len(scalings) > 1:
+            out.say(f"search with {name}")
         if search.max_time is not None:
             one.set_params(max_time=search.max_time / len(scalings))
         display = SearchDisplay(out.errors, tol, out.quiet)
-        done = fitted(one, steps, rows, scaled(steps, rows.X), display, columns)
-        score = float(one.best_score_) if one.best_params_ else -np.inf
-        seconds, name = seconds + done.seconds, scaling_of(steps).replace("none", "no scaling")
+        found.append(fitted(one, steps, rows, scaled(steps, rows.X), display, columns))
         tried.append((name, one))
+        if found[-1].interrupted:
+            break
+    scores, n_rows = _comparable_scores([one for _, one in tried])
+    for (name, _), score in zip(tried, scores, strict=True):
         if len(scalings) > 1:
-            out.say(f"{name}: cross-validated score {score:.4f}")
-        if best is None or score > best_score:
-            best, best_score = done, score
-        if done.interrupted:
-            return replace(best, interrupted=True, seconds=seconds)
-    assert best is not None
-    return replace(best, seconds=seconds)
+            out.say(f"{name}: cross-validated score {score:.4f} on {n_rows} rows")
+    seconds = sum(done.seconds for done in found)
+    return replace(found[int(np.argmax(scores))], interrupted=found[-1].interrupted, seconds=seconds)
+
+
+def _comparable_scores(searches: Sequence[SVMClassifierCV]) -> tuple[list[float], int]:
+    """Return the best score of each search on the same rows and folds, and the number of rows.
+
+    These are of the last round that all searches completed, since one that was cut short has scores of fewer rows;
+    they are minus infinity for a search that has scored no candidate.
+    """
+    ends = [one.cv_results_["n_rows"][one.best_index_] for one in searches if one.best_index_ is not None]
+    n_rows, scores = int(min(ends, default=0)), list[float]()
+    for one in searches:
+        results = one.cv_results_
+        entries = (index for index in counted_entries(one) if results["n_rows"][index] == n_rows)
+        scores.append(max((float(results["mean_test_score"][index]) for index in entries), default=-np.inf))
+    return scores, n_rows
 
 
 def _tried(searches: Sequence[tuple[str, SVMClassifierCV]], n: int) -> Table:
@@ -206,12 +243,13 @@ def _plain(value: Any) -> Any:
 def register(app: Application) -> None:
     """Add the command, with flags for parameters of the search and untuned ones of the machine."""
     searched = flags([SVMClassifierCV], "Parameters of the search", exclude=_EXCLUDED)
-    tuned = ("gamma", "lam", "upsilon", "theta", "C")
-    excluded = {*tuned, *(flag.name for flag in searched)}
+    tuned = [optional_flag(name, str, "", "None", "", hidden=True) for name in _TUNED]
+    excluded = {*_TUNED, *(flag.name for flag in searched)}
     others = [flag for flag in flags() if flag.name not in excluded]
     common = (
         "model", "loss", "grid", "table", "plot", "label", "weight", "group", "scale", "probabilities", "calibration",
-        "validate", "missing", "categories", "category", "dates", "decimal_comma", "na", "drop", "skip_unlabelled",
-        "encoding", "cv", "scoring", "max_time", "kernel", "class_weight", "n_jobs", "random_state", "as_json", "quiet",
+        "validate", "missing", "categories", "category", "dates", "decimal_comma", "thousands", "na", "drop",
+        "skip_unlabelled", "encoding", "cv", "scoring", "max_time", "kernel", "class_weight", "n_jobs", "random_state",
+        "as_json", "quiet",
     )  # fmt: skip
-    add_command(app, "tune", _tune, [*column_flags(), *searched, *others], common)
+    add_command(app, "tune", _tune, [*column_flags(), *searched, *others, *tuned], common)

@@ -334,7 +334,9 @@ def test_a_step_that_lies_is_refused(kind, lie, trained_files, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "notes", [None, [], {"label": 1.5}, {"label": ["y"]}, {"zero_based": "x"}, {"zero_based": []}], ids=repr
+    "notes",
+    [None, [], {"label": 1.5}, {"label": ["y"]}, {"zero_based": "x"}, {"zero_based": []}, {"thousands": ";"}],
+    ids=repr,
 )
 def test_notes_that_commands_cannot_read_are_refused(notes, trained_files, tmp_path):
     path = tmp_path / "m"

@@ -19,6 +19,10 @@ MAX_COLUMNS = 2**20
 """Maximum number of columns of a file; readers need some hundred bytes for each."""
 BLANKS = " "
 """Delimiter that means one or several blanks and tabs."""
+GUESSED_ENCODING = "cp1252"
+"""The most common encoding of CSV that is not UTF-8."""
+NOT_UTF8 = "not UTF-8 text"
+"""Words of every message on text that is not UTF-8."""
 _NO_QUOTES_HINT = "--no-quotes, in Python quotes=False, reads quotes as letters"
 UNCLOSED = f"a quote is not closed; {_NO_QUOTES_HINT}"
 _ESCAPED_QUOTE = (
@@ -48,9 +52,9 @@ def encoded(text: str) -> bytes:
 
 
 def not_utf8(text: str) -> str:
-    """Return a message on text that is not UTF-8, with its letters if it is in the most common other encoding."""
-    letters = short(repr(encoded(text).decode("cp1252", errors="replace")))
-    return f"not UTF-8 text; name its encoding, such as cp1252 ({letters}), by --encoding, or encoding= in Python"
+    """Return a message on text that is not UTF-8, with its letters in `GUESSED_ENCODING`."""
+    guess = f"{GUESSED_ENCODING} ({short(repr(encoded(text).decode(GUESSED_ENCODING, errors='replace')))})"
+    return f"{NOT_UTF8}; name its encoding, such as {guess}, by --encoding, or encoding= in Python"
 
 
 def delimited(lines: bytes, delimiter: str, quotes: bool | None = None) -> bytes:

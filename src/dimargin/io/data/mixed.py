@@ -25,9 +25,16 @@ from dimargin.system.memory import memory_of_process, out_of_memory
 
 GROUPED_NUMBER = re.compile(r"[+-]?[1-9]\d{0,2}([,.' \u00a0\u202f]\d{3})+([.,]\d+)?")
 """Number with separators of thousands, unless they are decimal marks."""
+THOUSANDS = {",": ",", ".": r"\.", "'": "'", " ": "[ \u00a0\u202f]"}
+"""Regular expressions of separators of thousands."""
 _MAX_MARKS = 5  # Columns with more different texts than this are not numbers with marks of missing values.
 _WHOLE_NUMBER = re.compile(r"[+-]?\d{1,300}(\.0*)?", re.ASCII)
 _CODE_TEXT = re.compile(r"\d+[eE]\d+", re.ASCII)  # 1e3 and 0e26 are codes; programs write numbers as 1e+03.
+
+
+def grouped_number(separator: str, mark: str) -> str:
+    """Return a regular expression of numbers with this separator of thousands and this decimal mark."""
+    return rf"[+-]?[1-9]\d{{0,2}}({THOUSANDS[separator]}\d{{3}})+({re.escape(mark)}\d*)?"
 
 
 @dataclass(frozen=True)
@@ -47,6 +54,7 @@ def read_mixed(
     exact: Collection[str] = (),
     decimal_comma: bool = False,
     na: Collection[str] = (),
+    thousands: str | None = None,
 ) -> MixedData:
     r"""Read CSV or Parquet whose columns are not all numbers.
 
@@ -68,6 +76,8 @@ def read_mixed(
     na : collection of str
         Further texts (in any case) and numbers that mark missing values of features and missing
         labels.
+    thousands : str, optional
+        Separator of thousands in numbers, a key of `THOUSANDS`; the decimal mark separates none.
 
     Raises
     ------
@@ -87,7 +97,9 @@ def read_mixed(
     with explained(path), arrow_explained(path):
         file.check(WantedColumns())
         if file.kind == "libsvm":
-            raise DataFileError(f"{path}: LIBSVM text has neither column names nor missing values{IF_CSV}")
+            said = "neither column names nor missing values"
+            said = "no rows without a label, which --skip-unlabelled leaves out" if wanted.skip_unlabelled else said
+            raise DataFileError(f"{path}: LIBSVM text has {said}{IF_CSV}")
         if file.kind == "csv":
             rows: CsvRows | ParquetRows = CsvRows(file, wanted, na)
         else:
@@ -99,7 +111,7 @@ def read_mixed(
         if labelled is not None:
             table, place = table.filter(labelled), place_among(labelled, rows.place)
             remarks.append(_remark_on_unlabelled(path, rows, labelled, wanted.skip_unlabelled))
-        reader, written = _ColumnReader(path, place, decimal_comma, na), table
+        reader, written = _ColumnReader(path, place, decimal_comma, na, thousands), table
         for k, name in enumerate(taken.wanted):
             kinds = {"number": numbers, "text": texts, "exact text": exact}
             kind = next((kind for kind, of_kind in kinds.items() if name in of_kind), None)
@@ -180,6 +192,7 @@ class _ColumnReader:
     place: Callable[[int], str]
     decimal_comma: bool
     na: Collection[str]
+    thousands: str | None
 
     def typed(self, name: str, column: pa.ChunkedArray, wanted: str | None) -> pa.ChunkedArray:
         """Return a column as `wanted`, or else as numbers if all values are numbers, or as text."""
@@ -199,9 +212,11 @@ class _ColumnReader:
                 f"{self.path}: column {short(name)!r} holds {kind}; numbers, text or dates expected{LEFT_OUT}"
             )
         text = self._without_missing(pc.utf8_trim_whitespace(column.cast(pa.string())))
-        if wanted in ("text", "exact text"):
+        if wanted == "exact text":
             return text
-        digits = text
+        digits = text = self._ungrouped(text)
+        if wanted == "text":
+            return text
         if self.decimal_comma:
             digits = pc.replace_substring(pc.replace_substring(text, ".", "_"), ",", ".")
         if wanted == "number":
@@ -221,6 +236,14 @@ class _ColumnReader:
                 found.first if found.n_odd == 1 else None,
                 found.have_other_mark(self.decimal_comma),
             ) from None
+
+    def _ungrouped(self, text: pa.ChunkedArray) -> pa.ChunkedArray:
+        """Return texts without separators of thousands in numbers."""
+        mark = "," if self.decimal_comma else "."
+        if self.thousands is None or self.thousands == mark:
+            return text
+        is_grouped = pc.match_substring_regex(text, f"^{grouped_number(self.thousands, mark)}$")
+        return pc.if_else(is_grouped, pc.replace_substring_regex(text, THOUSANDS[self.thousands], ""), text)
 
     def _without_missing(self, text: pa.ChunkedArray) -> pa.ChunkedArray:
         """Return texts with null for those that mark a missing value."""

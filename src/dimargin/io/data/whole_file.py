@@ -148,7 +148,9 @@ def read_file(
 
 
 def column_names(file: DataFile, wanted: WantedColumns) -> list[str]:
-    """Return the column names of CSV or Parquet; the names in `wanted` help to recognise them."""
+    """Return the column names, none of LIBSVM text; the names in `wanted` help to recognise those of CSV."""
+    if file.kind == "libsvm":
+        return []
     with explained(file.path), arrow_explained(file.path):
         if file.kind == "csv":
             return csv_names(file, wanted)

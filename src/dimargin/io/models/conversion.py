@@ -156,6 +156,7 @@ def _check_notes(header: Mapping[str, Any]) -> None:
         and notes.get("zero_based") in (None, True, False)
         and notes.get("decimal_comma") in (None, True, False)
         and isinstance(notes.get("missing"), (str, type(None)))
+        and notes.get("thousands") in (None, ",", ".", "'", " ")
         and isinstance(na := notes.get("na", []), list)
         and all(isinstance(text, str) for text in na)
     )
