@@ -27,7 +27,7 @@ from sklearn.preprocessing import (
 )
 
 import dimargin as dm
-from dimargin.estimators.preprocessing import CalendarFeatures, FourierFeatures, SparseScaler
+from dimargin.estimators.preprocessing import CalendarFeatures, CategoryEncoder, FourierFeatures, SparseScaler
 
 N = 60
 RNG = np.random.default_rng(0)
@@ -149,6 +149,10 @@ MODELS = {
     "ColumnTransformer": (lambda: before(columns()), "table"),
     "SimpleImputer": (lambda: before(SimpleImputer(add_indicator=True)), "dense"),
     "OneHotEncoder": (lambda: before(columns(), StandardScaler(with_mean=False)), "table"),
+    "CategoryEncoder": (
+        lambda: before(*map(FunctionTransformer, (np.tanh, np.rint)), CategoryEncoder(handle_unknown="ignore")),
+        "dense",
+    ),
 }
 
 

@@ -6,6 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import dimargin as dm
+
 SEED = ("--loss", "hinge", "--C", 1)
 
 
@@ -61,6 +63,9 @@ def test_categories_that_training_has_not_seen_are_counted(dimargin, tmp_path):
         err = dimargin(command, model, test)[2]
         assert said in err and err.count("warning") == 1 and "ignores: 'Wien', 'Oslo'" in err
         assert "warning" not in dimargin(command, model, train)[2]
+    with pytest.warns(UserWarning, match="in 3 of 60 rows, column 'city' .* ignores: 'Wien', 'Oslo'") as caught:
+        dm.load(model).predict(new)
+    assert len(caught) == 1
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])

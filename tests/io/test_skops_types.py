@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
 
 import dimargin as dm
-from dimargin.estimators.preprocessing import CalendarFeatures, FourierFeatures, SparseScaler
+from dimargin.estimators.preprocessing import CalendarFeatures, CategoryEncoder, FourierFeatures, SparseScaler
 from dimargin.gossip import rounds
 from dimargin.gossip.simulation import Conditions, LinkFaults, NetworkSplit, Outage
 from dimargin.strategies import LINEAR_SOLVERS, STRATEGIES, Options
@@ -119,6 +119,7 @@ def test_no_type_is_missing_or_superfluous():
     wide = sp.csr_array(X[:, :2] @ np.eye(2, 10**6))
     machines += [
         CalendarFeatures().fit([["2026-11-25"]]),
+        CategoryEncoder().fit([["nurse"]]),
         SparseScaler().fit(wide),
         fitted(dm.LinearODMClassifier(), wide),
     ]

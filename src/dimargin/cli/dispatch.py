@@ -36,6 +36,7 @@ def _app() -> typer.Typer:
 def main() -> NoReturn:
     """Run the command line; print a mistake as one line on standard error and exit with 1 or 2."""
     warnings.filterwarnings("ignore", message="X does not have valid feature names")
+    warnings.filterwarnings("ignore", message=r"in \d+ of \d+ rows, column")  # Commands count unseen categories.
     warnings.formatwarning = _printable_warning
     output = open_streams()
     status = _status_of(lambda: _app()())

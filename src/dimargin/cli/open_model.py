@@ -12,14 +12,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.metrics import confusion_matrix
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import OneHotEncoder
 
-from dimargin.cli.column_advice import listed
 from dimargin.cli.column_flags import Reading
 from dimargin.cli.row_columns import RowColumns
 from dimargin.cli.text_rows import read_texts
@@ -29,6 +26,7 @@ from dimargin.display.unwrap import innermost, members
 from dimargin.estimators import CoreSetDetector
 from dimargin.estimators.facts import facts_of, problem_names
 from dimargin.estimators.nested_steps import flat_steps
+from dimargin.estimators.preprocessing.category_encoder import unseen_categories
 from dimargin.estimators.preprocessing.column_kinds import columns_of, first_step
 from dimargin.io.data import DataFileError, DataSet
 from dimargin.io.data.chunks import short
@@ -206,23 +204,8 @@ class OpenModel:
 
     def remarks(self, path: Path, data: DataSet) -> list[str]:
         """Return remarks on data that was read: those of the reader, and on categories that training has not seen."""
-        remarks = [*data.remarks]
-        transformer = self.transformer if isinstance(data.X, pa.Table) else None
-        for _, step, names in [] if transformer is None else transformer.transformers_:
-            if not isinstance(encoder := first_step(step), OneHotEncoder):
-                continue
-            for name, categories in zip(names, encoder.categories_, strict=True):
-                column = data.X.column(name)
-                if pa.types.is_string(column.type):
-                    known = pa.array([text for text in categories if isinstance(text, str)], pa.string())
-                    unseen = column.filter(pc.invert(pc.is_in(column, known))).drop_null()
-                    if len(unseen):
-                        texts = listed([repr(short(text)) for text in unseen.unique().to_pylist()])
-                        remarks.append(
-                            f"{path}: in {len(unseen)} of {len(column)} rows, column {short(name)!r} has a category "
-                            f"that the training data did not have and that the model ignores: {texts}"
-                        )
-        return remarks
+        unseen = unseen_categories(self.transformer, data.X) if isinstance(data.X, pa.Table) else []
+        return [*data.remarks, *(f"{path}: {remark}" for remark in unseen)]
 
     def validation(
         self, path: Path | None, label: str | None, reading: Reading, warn: Callable[[list[str]], None]

@@ -20,7 +20,7 @@ from dimargin.cli.column_advice import Problems, are_dates, listed, missing_flag
 from dimargin.cli.column_flags import ColumnChoices
 from dimargin.cli.row_columns import RowColumns, heavy
 from dimargin.cli.shared import Output, Scale, dense_scaler, fitted_scalers
-from dimargin.estimators.preprocessing import CalendarFeatures
+from dimargin.estimators.preprocessing import CalendarFeatures, CategoryEncoder
 from dimargin.estimators.preprocessing.column_kinds import check_version, first_step, numbers_as_they_are
 from dimargin.io.data import DataFileError, DataSet
 from dimargin.io.data.chunks import check_classes, short
@@ -177,7 +177,7 @@ class _Reader:
         steps = {
             "numbers": SimpleImputer(strategy=str(missing)) if missing else numbers_as_they_are(),
             "dates": CalendarFeatures(self.choices.dates or "iso"),
-            "categories": OneHotEncoder(handle_unknown="ignore"),
+            "categories": CategoryEncoder(handle_unknown="ignore"),
         }
         return ColumnTransformer([(kind, steps[kind], names) for kind, names in columns.items() if names])
 

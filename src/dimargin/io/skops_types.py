@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 from dimargin.estimators import MACHINES, CoreSetSVDD, CoreSetSVMClassifier, GossipSVMClassifier, OneClassCoreSetSVM
 from dimargin.estimators.callbacks import LevelScores
-from dimargin.estimators.preprocessing import CalendarFeatures, FourierFeatures, SparseScaler
+from dimargin.estimators.preprocessing import CalendarFeatures, CategoryEncoder, FourierFeatures, SparseScaler
 from dimargin.estimators.search import ODMClassifierCV, SVMClassifierCV
 from dimargin.gossip.simulation.conditions import Conditions, LinkFaults, NetworkSplit, Outage
 from dimargin.io.models.algorithms import algorithm_homes
@@ -21,7 +21,8 @@ from dimargin.strategies import LINEAR_SOLVERS, STRATEGIES, Committee, Router
 def _trusted_types() -> tuple[str, ...]:
     estimators = (
         *MACHINES.values(), ODMClassifierCV, SVMClassifierCV, CoreSetSVMClassifier, CoreSetSVDD,
-        OneClassCoreSetSVM, GossipSVMClassifier, CalendarFeatures, FourierFeatures, SparseScaler,
+        OneClassCoreSetSVM, GossipSVMClassifier, CalendarFeatures, CategoryEncoder, FourierFeatures,
+        SparseScaler,
     )  # fmt: skip
     parameters = (
         *STRATEGIES.values(), *LINEAR_SOLVERS.values(), LevelScores, Conditions, LinkFaults, Outage, NetworkSplit,

@@ -30,6 +30,7 @@ import dimargin as dm
 from dimargin.display.report import Source, write_report
 from dimargin.display.report.importances import Budget, importances
 from dimargin.display.report.model_facts import relation_to_training
+from dimargin.estimators.preprocessing import CategoryEncoder
 
 NAMES = np.array(["ham", "spam", "eggs"])
 
@@ -322,6 +323,24 @@ def test_a_data_frame_with_words_in_it(tmp_path):
         left = "missing" if np.isnan(left) else f"{left:.4g}"
         assert {f"left {left}", f"right {right:.4g}", f"town {home}"} == set(values.strip().split(" · "))
     assert "left missing" in page.texts["rows"]
+
+
+def test_unseen_categories_are_counted_by_column(tmp_path):
+    X, y = moons(200, 0)
+    frame = pd.DataFrame({"left": X[:, 0], "town": np.where(y == "ham", "Bonn", "Ulm"), "job": "smith"})
+    encode = make_column_transformer(
+        (CategoryEncoder(handle_unknown="ignore"), ["town", "job"]), remainder="passthrough"
+    )
+    model = make_pipeline(encode, dm.SVMClassifier(random_state=0)).fit(frame, y)
+    write_report(tmp_path / "page.html", model, frame, y)
+    assert "unseen" not in Page(tmp_path / "page.html").texts
+    new = frame.copy()
+    new.loc[[3, 5], "town"], new.loc[7, "job"], new.loc[9, "job"] = ["<Wien>", "Graz"], "cook\u202e", None
+    write_report(tmp_path / "page.html", model, new, y)
+    said = "has a category that the training data did not have and that the model ignores"
+    first, second = Page(tmp_path / "page.html").texts["unseen"].split("; ")
+    assert first == f"in 2 of 200 rows, column 'town' {said}: '<Wien>', 'Graz'"
+    assert second == f"in 1 of 200 rows, column 'job' {said}: 'cook\\u202e'"
 
 
 def test_sparse_rows_with_many_features(tmp_path):

@@ -18,6 +18,8 @@ from dimargin.display.report.predictions import Predictions, interval, predictio
 from dimargin.display.report.words import bound, plain
 from dimargin.display.unwrap import innermost, uncalibrated
 from dimargin.estimators import CoreSetDetector
+from dimargin.estimators.nested_steps import flat_steps
+from dimargin.estimators.preprocessing.category_encoder import unseen_categories
 from dimargin.system.arrays import Indices
 
 _MAX_TABLE_CLASSES = 100
@@ -49,6 +51,7 @@ def content_of(
         "levels": levels,
         "no_history": no_history,
         "random_state": random_state,
+        "unseen": [plain(text, 400) for text in unseen_categories(flat_steps(fitted)[0][1], X)] if is_table(X) else [],
     }
     rows = Rows(X, numbers, names)
     if isinstance(machine, CoreSetDetector):

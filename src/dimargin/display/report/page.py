@@ -124,6 +124,7 @@ def write_report(
     numbers = source.row_numbers(X.shape[0])
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
+        warnings.filterwarnings("ignore", message=r"in \d+ of \d+ rows, column")  # The page has a line about them.
         content = content_of(model, X, y, names, random_state, numbers)
     page = rendered(
         "dimargin.display.report",

@@ -20,14 +20,15 @@ from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 from sklearn.utils.validation import check_is_fitted
 
+from dimargin.estimators.preprocessing import CategoryEncoder
 from dimargin.estimators.preprocessing.column_kinds import first_step, numbers_as_they_are
 
 TABLE_STEPS: dict[str, type[BaseEstimator]] = {
-    step.__name__: step for step in (ColumnTransformer, SimpleImputer, OneHotEncoder)
+    step.__name__: step for step in (ColumnTransformer, SimpleImputer, OneHotEncoder, CategoryEncoder)
 }
 _STORED_PARAMETERS = {
     "SimpleImputer": ("strategy", "keep_empty_features", "add_indicator"),
-    "OneHotEncoder": ("handle_unknown", "drop", "sparse_output"),
+    **dict.fromkeys(("OneHotEncoder", "CategoryEncoder"), ("handle_unknown", "drop", "sparse_output")),
     "ColumnTransformer": ("remainder", "sparse_threshold", "verbose_feature_names_out"),
 }
 _NO_TRANSFORMER = ("passthrough", "drop")  # A ColumnTransformer accepts these words instead of transformers.
@@ -98,7 +99,8 @@ def restored(
     it makes.
     """
     makers: dict[str, Callable[..., Any]] = {
-        "SimpleImputer": _imputer, "OneHotEncoder": _encoder,
+        "SimpleImputer": _imputer,
+        **{kind.__name__: partial(_encoder, kind) for kind in (OneHotEncoder, CategoryEncoder)},
         "ColumnTransformer": partial(_column_transformer, width_after),
     }  # fmt: skip
     known = {*_STORED_PARAMETERS[kind], *(["transformers"] if kind == "ColumnTransformer" else [])}
@@ -123,7 +125,7 @@ def _imputer(parameters: dict[str, Any], statistics_: Any, had_missing: Any) -> 
     return step.fit(rows)
 
 
-def _encoder(parameters: dict[str, Any], categories_: Any) -> OneHotEncoder:
+def _encoder(make: type[OneHotEncoder], parameters: dict[str, Any], categories_: Any) -> OneHotEncoder:
     if not (isinstance(categories_, list) and categories_):
         raise ValueError("the categories of an encoder are not a list of arrays")
     for values in categories_:
@@ -132,7 +134,7 @@ def _encoder(parameters: dict[str, Any], categories_: Any) -> OneHotEncoder:
             raise ValueError("the categories of a column are empty or not distinct")
     rows = np.empty((1, len(categories_)), dtype=object)
     rows[0] = [values.tolist()[0] for values in categories_]
-    step = OneHotEncoder(**parameters, categories=[values.astype(object) for values in categories_])
+    step = make(**parameters, categories=[values.astype(object) for values in categories_])
     step.fit(rows).set_params(categories="auto")
     step.categories_ = categories_  # The fit has changed their types to object.
     return step
