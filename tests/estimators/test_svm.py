@@ -18,6 +18,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import brier_score_loss
 from sklearn.metrics.pairwise import euclidean_distances, rbf_kernel
 from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler
 from sklearn.svm import SVC, LinearSVC
 
 from dimargin import ODMClassifier, ODMClassifierCV, SVMClassifier, load, save
@@ -183,6 +185,11 @@ def test_soft_voting_says_how_to_get_probabilities(moons, machine):
     voting = VotingClassifier([("machine", machine)], voting="soft").fit(X, y)
     with pytest.raises(AttributeError, match=r"has no predict_proba.*CalibratedClassifierCV.*docs/probabilities\.md"):
         voting.predict(X)
+    pipeline = make_pipeline(MaxAbsScaler(), machine)
+    assert not hasattr(pipeline, "predict_proba")
+    with pytest.raises(AttributeError) as raised:
+        pipeline.predict_proba(X)
+    assert "dimargin train --probabilities" in str(raised.value.__cause__)  # Python prints it above scikit-learn's.
     calibrated = CalibratedClassifierCV(machine, ensemble=False)
     voting = VotingClassifier([("machine", calibrated)], voting="soft").fit(X, y)
     assert_array_equal(voting.predict_proba(X), calibrated.fit(X, y).predict_proba(X))

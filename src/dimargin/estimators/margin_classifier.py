@@ -292,7 +292,8 @@ def no_probabilities(estimator: Any) -> AttributeError:
     kind = type(estimator).__name__
     return AttributeError(
         f"{kind} has no predict_proba; use CalibratedClassifierCV({kind}(...), ensemble=False) to turn decision "
-        "values into probabilities, also for soft voting (docs/probabilities.md)",
+        "values into probabilities, also for soft voting, or train by dimargin train --probabilities "
+        "(docs/probabilities.md)",
         name="predict_proba",
         obj=estimator,
     )
