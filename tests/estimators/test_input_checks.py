@@ -284,7 +284,7 @@ def test_whole_numbers_beyond_all_bounds(parameters):
         (["1", "b", "a", "c"], "'b' (row 1)"),
         (pd.Categorical(["a", "b", "a", "c"]), "'a' (row 0)"),
         (pd.to_datetime(["2020-01-01"] * 4), "'2020-01-01T00:00:00"),
-        ([1.0, None, "x", 2.0], "None (row 1)"),
+        ([1.0, None, "x", "y"], "'x' (row 2)"),
     ],
 )
 def test_a_column_that_holds_no_numbers_is_named(make, column, value):
@@ -295,6 +295,21 @@ def test_a_column_that_holds_no_numbers_is_named(make, column, value):
     machine = make().fit(frame.assign(town=[1.0, 2, 3, 4]), [0, 1, 0, 1])
     with pytest.raises(ValueError, match="column 'town' holds"):
         machine.predict(frame)
+
+
+@pytest.mark.parametrize("make", [dm.SVMClassifier, dm.LinearODMClassifier, dm.SVMClassifierCV, dm.CoreSetSVDD])
+def test_a_mark_of_missing_values_among_numbers_is_named(make):
+    """The remedy is that of missing values, not of categories; an array has numbers of columns instead of names."""
+    frame = pd.DataFrame({"age": [1.0, 2, 3, 4, 5], "income": ["10", None, "30", "?", "50"]})
+    for rows, name in ((frame, "'income'"), (frame.to_numpy(), "1"), (frame.to_numpy(dtype=str), "1")):
+        place = "'None' (row 1)" if rows is not frame and rows.dtype.kind == "U" else "'?' (row 3)"
+        with pytest.raises(ValueError, match=re.escape(f"column {name} holds {place}, expected numbers.")) as error:
+            make().fit(rows, [0, 1, 0, 1, 1])
+        assert f"na_values=[{place.split()[0]}]), and impute it: make_pipeline(SimpleImputer(), " in str(error.value)
+    with pytest.raises(TypeError, match="must be a string or a real number, not 'dict'"):  # Only texts are named.
+        make().fit(np.array([[1.0], [2.0], [{}], [4.0], [5.0]], dtype=object), [0, 1, 0, 1, 1])
+    with pytest.raises(ValueError, match="NaN"):
+        make().fit(frame[:3], [0, 1, 0])
 
 
 def test_columns_of_texts_that_are_numbers_are_numbers():

@@ -92,28 +92,42 @@ def columns_named(X: Any, estimator: str) -> Iterator[None]:
         found = _first_non_number(X)
         if found is None:
             raise
-        name, row, value = found
-        raise ValueError(
-            f"column {name!r} holds {value!r} (row {row}), expected numbers. Drop the column, or encode it, for "
-            f"example with make_pipeline(make_column_transformer((OneHotEncoder(handle_unknown='ignore'), [{name!r}]), "
-            f"remainder='passthrough'), {estimator}())"
-        ) from error
+        name, row, value, among_numbers = found
+        helps = (
+            f"If it is a missing value, read it as one, for example with pandas.read_csv(..., na_values=[{value!r}]), "
+            f"and impute it: make_pipeline(SimpleImputer(), {estimator}())"
+            if among_numbers
+            else f"Drop the column, or encode it, for example with make_pipeline(make_column_transformer("
+            f"(OneHotEncoder(handle_unknown='ignore'), [{name!r}]), remainder='passthrough'), {estimator}())"
+        )
+        raise ValueError(f"column {name!r} holds {value!r} (row {row}), expected numbers. {helps}") from error
 
 
-def _first_non_number(X: Any) -> tuple[Any, int, Any] | None:
-    """Return column, row and value of the first non-number in a data frame, or None."""
-    if not hasattr(X, "columns") or not hasattr(X, "__getitem__"):
+def _first_non_number(X: Any) -> tuple[Any, int, Any, bool] | None:
+    """Return column, row and value of the first non-number in a data frame or array of texts, or None.
+
+    The last value is whether most of the column are numbers.
+    """
+    is_frame = hasattr(X, "columns") and hasattr(X, "__getitem__")
+    if not is_frame and not (isinstance(X, np.ndarray) and X.dtype.kind in "OU" and X.ndim == 2):
         return None
-    for name in X.columns:
-        values = np.asarray(X[name])
+    for name in X.columns if is_frame else range(X.shape[1]):
+        values = np.asarray(X[name] if is_frame else X[:, name])
         if values.ndim != 1 or values.dtype.kind in "biuf":
             continue
-        for row, value in enumerate(values.tolist() if values.dtype.kind != "M" else values.astype(str).tolist()):
-            try:
-                float(value)
-            except (ValueError, TypeError):
-                return name, row, value
+        texts = values.astype(str) if values.dtype.kind == "M" else values
+        others = [(row, value) for row, value in enumerate(texts.tolist()) if not _is_number(value)]
+        if others and (is_frame or isinstance(others[0][1], str)):
+            return name, *others[0], 2 * len(others) < len(values)
     return None
+
+
+def _is_number(value: Any) -> bool:
+    """Return whether a value of a data frame becomes a number, which None does: NaN."""
+    try:
+        return value is None or float(value) is not None
+    except (ValueError, TypeError):
+        return False
 
 
 def check_finite(X: Any, name: str = "X", columns: NDArray[Any] | None = None) -> float:
