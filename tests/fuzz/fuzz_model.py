@@ -8,13 +8,14 @@ import json
 import warnings
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import scipy.sparse as sp
 import storable_models
 import typer.main
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer
-from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
+from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, OneHotEncoder, QuantileTransformer, StandardScaler
@@ -129,6 +130,13 @@ def _fitted():
         make_pipeline(SparseScaler(), dm.SVMClassifier(kernel="linear")).fit(far, y),
         dm.CoreSetSVDD(kernel="linear").fit(far),
         make_pipeline(_columns(), dm.LinearODMClassifier(max_iter=1)).fit(_table(X), y),
+        make_pipeline(
+            ColumnTransformer([("words", make_pipeline(HashingVectorizer(n_features=8), MaxAbsScaler()), "b")]),
+            dm.SVMClassifier(),
+        ).fit(_table(X).to_pandas(), y),
+        make_pipeline(
+            ColumnTransformer([("n", SimpleImputer(), ["a"]), ("words", TfidfVectorizer(), "c")]), dm.SVMClassifier()
+        ).fit(_table(X).to_pandas(), y),
         make_pipeline(MinMaxScaler(), _calibrated("sigmoid")).fit(X, y),
         _calibrated("isotonic").fit(X, three),
     ]
@@ -192,7 +200,8 @@ def _rows_for(model):
     if isinstance(first, ColumnTransformer):
         texts = columns_of(first)[1]
         values = {name: ["2020-01-01" if name in texts else 1.0] * 3 for name in first.feature_names_in_}
-        return [pa.table(values)]
+        has_documents = any(isinstance(columns, str) for *_, columns in first.transformers_)
+        return [pd.DataFrame(values) if has_documents else pa.table(values)]
     if any(isinstance(step, (CountVectorizer, HashingVectorizer)) for step in steps):
         return [["some words", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", ""]]
     rng = np.random.default_rng(0)

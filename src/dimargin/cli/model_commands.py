@@ -36,7 +36,7 @@ from dimargin.cli.shared import (
     plot_option,
     scaled,
 )
-from dimargin.cli.training_rows import describe, other_steps, scaling_of
+from dimargin.cli.training_rows import describe, other_steps, parts_of, scaling_of
 from dimargin.display import MarginDistributionDisplay
 from dimargin.estimators.facts import facts_of
 from dimargin.estimators.nested_steps import search_in
@@ -278,7 +278,7 @@ def _found_by(search: Any) -> dict[str, Any]:
 
 def _privacy(machine: Any, steps: list[tuple[str, Any]]) -> str:
     """Return a sentence on the training data in a machine and the steps before it."""
-    kinds = dict.fromkeys(type(step).__name__ for _, step in steps)
+    kinds = dict.fromkeys(type(part).__name__ for _, step in steps for part in parts_of(step))
     found = [_KEPT_TRAINING_DATA[kind] for kind in kinds if kind in _KEPT_TRAINING_DATA]
     if hasattr(machine, "support_") or not found:
         found.append(facts_of(machine)["privacy"])

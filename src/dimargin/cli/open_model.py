@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from sklearn.metrics import confusion_matrix
 from sklearn.pipeline import Pipeline
 
 from dimargin.cli.column_flags import Reading
-from dimargin.cli.row_columns import RowColumns
+from dimargin.cli.row_columns import RowColumns, present
 from dimargin.cli.text_rows import read_texts
 from dimargin.display.class_scores import class_scores
 from dimargin.display.probability_scores import probability_scores
@@ -204,7 +205,7 @@ class OpenModel:
 
     def remarks(self, path: Path, data: DataSet) -> list[str]:
         """Return remarks on data that was read: those of the reader, and on categories that training has not seen."""
-        unseen = unseen_categories(self.transformer, data.X) if isinstance(data.X, pa.Table) else []
+        unseen = unseen_categories(self.transformer, data.X) if hasattr(data.X, "columns") else []
         return [*data.remarks, *(f"{path}: {remark}" for remark in unseen)]
 
     def validation(
@@ -349,7 +350,13 @@ class ModelColumns:
             check_width(path, rows.X.num_columns, self.n_features)
             return as_array(rows)
         given = {name.strip(): name for name in names if name.strip() in rows.X.column_names}
-        return replace(rows, X=rows.X.rename_columns([given[name] for name in rows.X.column_names]))
+        documents = _stripped(columns for *_, columns in transformer.transformers_ if isinstance(columns, str))
+        X = rows.X
+        for name in documents:
+            present(path, rows, name, "text")
+            X = X.set_column(X.column_names.index(name), name, rows.written.column(name))
+        X = X.rename_columns([given[name] for name in X.column_names])
+        return replace(rows, X=_data_frame(X) if documents else X)
 
     def _check_missing(self, path: Path, rows: MixedData, texts: Sequence[str]) -> None:
         """Raise DataFileError for a missing value in a column that the model does not impute."""
@@ -366,6 +373,13 @@ class ModelColumns:
                     f"{path}, {place}: column {short(name)!r} is missing; expected a value, because the model was "
                     "trained without --missing"
                 )
+
+
+def _data_frame(table: pa.Table) -> Any:
+    """Return a table as a data frame of pandas, since vectorizers do not take texts of Arrow."""
+    if find_spec("pandas") is None:
+        raise ImportError("a model with a vectorizer for a column of a table needs pandas: pip install pandas")
+    return table.to_pandas()
 
 
 def _stripped(names: Iterable[str]) -> list[str]:

@@ -29,6 +29,7 @@ from dimargin.io.data.mixed import MixedData, OddCellError, as_array, read_mixed
 from dimargin.io.data.named_columns import WantedColumns
 from dimargin.io.data.opening import DataFile
 from dimargin.io.data.whole_file import read_file
+from dimargin.io.models.text_steps import VECTORIZERS
 
 _MAX_READINGS = 8  # Each reading for an error message finds the obstacles that those of the previous one hid.
 Steps = list[tuple[str, Any]]
@@ -251,7 +252,8 @@ def _categories(column: Any) -> NDArray[Any]:
 def describe(transformer: ColumnTransformer) -> str:
     """Return a summary of the columns of a fitted step."""
     parts = []
-    for _, transformation, names in transformer.transformers_:
+    for _, transformation, columns in transformer.transformers_:
+        names = [columns] if isinstance(columns, str) else columns
         match step := first_step(transformation):
             case SimpleImputer():
                 what = f" of numbers, the {step.strategy.replace('_', ' ')} where one is missing"
@@ -259,6 +261,8 @@ def describe(transformer: ColumnTransformer) -> str:
                 what = f" of categories, as {sum(map(len, step.categories_))} columns of 0 and 1"
             case CalendarFeatures():
                 what = f" of dates ({step.format}), as {len(step.get_feature_names_out())} columns"
+            case _ if isinstance(step, VECTORIZERS):
+                what = f" of texts, by {type(step).__name__}"
             case "drop":
                 what = " left out"
             case _:
@@ -269,7 +273,7 @@ def describe(transformer: ColumnTransformer) -> str:
 
 def scaling_of(steps: Steps) -> str:
     """Return the names of the scalers in the steps before a machine, or "none"."""
-    names = (type(part).__name__ for _, step in steps for part in _parts(step))
+    names = (type(part).__name__ for _, step in steps for part in parts_of(step))
     return ", ".join(dict.fromkeys(filter(_is_scaler, names))) or "none"
 
 
@@ -283,7 +287,7 @@ def _is_scaler(name: str) -> bool:
     return name.endswith("Scaler") or name == "QuantileTransformer"
 
 
-def _parts(step: Any) -> Iterator[Any]:
+def parts_of(step: Any) -> Iterator[Any]:
     """Yield the transformers that a step consists of."""
     match step:
         case ColumnTransformer():
@@ -294,4 +298,4 @@ def _parts(step: Any) -> Iterator[Any]:
             yield step
             return
     for part in inner:
-        yield from _parts(part)
+        yield from parts_of(part)

@@ -1,11 +1,17 @@
 """Vectorizers in model files: words, weights and the ways to find them, and what a file may not choose."""
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
-from sklearn.feature_extraction.text import HashingVectorizer, TfidfVectorizer
+from sklearn.compose import ColumnTransformer
+from sklearn.decomposition import TruncatedSVD
+from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from storable_models import LABELS, NEW, TEXTS
+from tampering import refuse
 
 import dimargin as dm
 from dimargin.io.models import model_format, register_pattern, text_steps
@@ -97,3 +103,52 @@ def test_a_vocabulary_is_not_part_of_the_header(tmp_path):
     assert "word17" not in str(header) and dm.load(tmp_path / "m").best_estimator_[0].vocabulary_["word17"] == sorted(
         words
     ).index("word17")
+
+
+COLUMNS = {
+    "words": TfidfVectorizer(ngram_range=(1, 2)),
+    "counts": CountVectorizer(min_df=2),
+    "hashes": HashingVectorizer(n_features=32),
+    "topics": make_pipeline(TfidfVectorizer(), TruncatedSVD(2, random_state=0)),
+}
+
+
+def frame(texts):
+    return pd.DataFrame({"size": np.arange(len(texts), dtype=float), "mail": texts})
+
+
+def with_columns(*transformers):
+    columns = ColumnTransformer([("size", StandardScaler(), ["size"]), *transformers], remainder="passthrough")
+    return make_pipeline(columns, dm.SVMClassifier(random_state=0)).fit(frame(TEXTS), LABELS)
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_a_vectorizer_of_one_column_is_stored(name, tmp_path):
+    model = with_columns((name, COLUMNS[name], "mail"))
+    dm.save(model, tmp_path / "a")
+    again = dm.load(tmp_path / "a")
+    for rows in (frame(NEW["texts"]), pl.from_pandas(frame(NEW["texts"]))):
+        assert again.decision_function(rows).tobytes() == model.decision_function(rows).tobytes()
+    assert repr(again) == repr(model) and again[0].output_indices_ == model[0].output_indices_
+    assert [columns for *_, columns in again[0].transformers_] == [["size"], "mail"]
+    dm.save(again, tmp_path / "b")
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_only_a_vectorizer_is_given_a_column_without_a_list(tmp_path):
+    """Scikit-learn would take a list of columns as two texts, the names, and a name alone as a vector of numbers."""
+
+    def lie(place, columns):
+        def change(header, arrays):
+            header["steps"][0]["parameters"]["transformers"]["list"][place]["tuple"][2] = columns
+
+        dm.save(model, path)
+        refuse(path, change)
+
+    model, path = with_columns(("words", TfidfVectorizer(), "mail")), tmp_path / "m"
+    lie(0, "size")
+    lie(1, {"list": ["mail"]})
+    lie(1, "post")
+    model[0].transformers[0] = ("size", StandardScaler(), "size")
+    with pytest.raises(TypeError, match="'size': expected a list of column names, or the name of one column for a vec"):
+        dm.save(model, path)

@@ -34,7 +34,9 @@ def columns_of(transformer: ColumnTransformer) -> tuple[list[str], list[str]]:
     numbers, texts = list[str](), list[str]()
     for _, transformation, columns in transformer.transformers_:
         step = first_step(transformation)
-        if isinstance(step, OneHotEncoder):
+        if isinstance(columns, str):  # A vectorizer is given one column as texts.
+            texts.append(columns)
+        elif isinstance(step, OneHotEncoder):
             for name, categories in zip(columns, step.categories_, strict=True):
                 (numbers if categories.dtype.kind in "biuf" else texts).append(name)
         elif isinstance(step, CalendarFeatures):

@@ -172,7 +172,7 @@ def as_array(data: DataSet) -> DataSet:
 
 def remarks_on_empty_rows(path: Path, rows: DataSet) -> tuple[str, ...]:
     """Return a remark on the rows of a table in which all features are missing, if any."""
-    if not isinstance(rows, MixedData) or not rows.X.num_columns:
+    if not (isinstance(rows, MixedData) and isinstance(rows.X, pa.Table) and rows.X.num_columns):
         return ()
     empty = reduce(pc.and_, (column.is_null() for column in rows.X.columns))
     found = pc.indices_nonzero(empty).to_pylist()

@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dimargin.estimators.preprocessing import CategoryEncoder
 from dimargin.estimators.preprocessing.column_kinds import first_step, numbers_as_they_are
+from dimargin.io.models.text_steps import VECTORIZERS
 
 TABLE_STEPS: dict[str, type[BaseEstimator]] = {
     step.__name__: step for step in (ColumnTransformer, SimpleImputer, OneHotEncoder, CategoryEncoder)
@@ -51,12 +52,21 @@ def stored(step: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         plain = isinstance(unfitted, FunctionTransformer) and unfitted.func is None
         inner = unfitted if isinstance(unfitted, str) else "passthrough" if plain else step.named_transformers_[name]
         transformers.append((name, inner, columns))
-        if not (isinstance(columns, list) and all(isinstance(column, str) for column in columns)):
-            raise TypeError(f"cannot save the transformer {name!r}: expected a list of column names, got {columns!r}")
+        is_list = isinstance(columns, list) and all(isinstance(column, str) for column in columns)
+        if not (is_list or _is_column_of_texts(inner, columns)):
+            raise TypeError(
+                f"cannot save the transformer {name!r}: expected a list of column names, or the name of one column for "
+                f"a vectorizer, got {columns!r}"
+            )
     if step.remainder not in _NO_TRANSFORMER or step.transformer_weights:
         raise TypeError("cannot save a ColumnTransformer with an estimator as remainder, or with weights")
     parameters = {"transformers": transformers, **_stored_parameters(step)}
     return parameters, {"feature_names_in_": step.feature_names_in_, "sparse_output_": bool(step.sparse_output_)}
+
+
+def _is_column_of_texts(inner: Any, columns: Any) -> bool:
+    """Return whether a transformer is given a column as texts: its name alone, not in a list."""
+    return isinstance(first_step(inner), VECTORIZERS) and isinstance(columns, str)
 
 
 def _stored_parameters(step: Any) -> dict[str, Any]:
@@ -156,25 +166,31 @@ def _column_transformer(
     _check_array("feature_names_in_", feature_names_in_, "O", (len(names),))
     if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
         raise ValueError("the column names are not texts, or are not distinct")
-    transformers = [(str(name), inner, list(columns)) for name, inner, columns in parameters["transformers"]]
+    transformers = [
+        (str(name), inner, columns if _is_column_of_texts(inner, columns) else list(columns))
+        for name, inner, columns in parameters["transformers"]
+    ]
     fitted = {name: inner for name, inner, _ in transformers if inner not in _NO_TRANSFORMER}
-    for name, inner, columns in transformers:
+    listed = {name: [columns] if isinstance(columns, str) else columns for name, _, columns in transformers}
+    for name, inner, given in transformers:
+        columns = listed[name]
         if not set(columns) <= set(names) or len(set(columns)) < len(columns):
             raise ValueError(f"the transformer {name!r} has unknown or repeated columns")
-        if name in fitted and not _fits(first_step(inner), columns):
+        if name in fitted and not _fits(first_step(inner), given):
             raise ValueError(f"transformer {name!r}: expected a fitted transformer for {len(columns)} columns")
     place = {name: k for k, name in enumerate(names)}
     stand_ins = [
-        (name, _stand_in(name, width_after(inner)) if name in fitted else inner, [place[key] for key in columns])
-        for name, inner, columns in transformers
+        (name, _stand_in(name, width_after(inner)) if name in fitted else inner, [place[key] for key in listed[name]])
+        for name, inner, _ in transformers
     ]
     step = ColumnTransformer(stand_ins, **{name: parameters[name] for name in _STORED_PARAMETERS["ColumnTransformer"]})
     step.fit(np.zeros((1, len(names))))
+    texts = {name: columns for name, _, columns in transformers if isinstance(columns, str)}
     step.transformers_ = [
         (
             name,
             fitted[name] if name in fitted else _through(inner, feature_names_in_[columns]),
-            feature_names_in_[columns].tolist(),
+            texts.get(name, feature_names_in_[columns].tolist()),
         )
         for name, inner, columns in step.transformers_
     ]
@@ -203,5 +219,7 @@ def _through(inner: Any, names: NDArray[Any]) -> Any:
 
 
 def _fits(inner: Any, columns: Sequence[str]) -> bool:
+    if isinstance(columns, str) or isinstance(inner, VECTORIZERS):
+        return _is_column_of_texts(inner, columns)
     named = getattr(inner, "feature_names_in_", np.array(columns, dtype=object))
     return bool(inner.n_features_in_ == len(columns) and named.tolist() == columns)
