@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.datasets import make_classification
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 
 import dimargin as dm
@@ -28,15 +29,15 @@ MACHINES = {
 
 
 class Pressing(logging.Handler):
-    """Handler of the lines of verbose fits that presses Ctrl-C at the first line about a check of the gap."""
+    """Handler of the lines of verbose fits that presses Ctrl-C at the first line with a text."""
 
     def __init__(self, times=1):
         super().__init__()
-        self.times, self.handlers = times, set()
+        self.times, self.handlers, self.text = times, set(), "relative gap"
 
     def emit(self, record):
         self.handlers.add(signal.getsignal(signal.SIGINT))
-        while "relative gap" in record.getMessage() and self.times:
+        while self.text in record.getMessage() and self.times:
             self.times -= 1
             signal.raise_signal(signal.SIGINT)
 
@@ -92,6 +93,47 @@ def test_a_second_ctrl_c_interrupts_at_once_and_changes_nothing(pressing):
     with pytest.raises(KeyboardInterrupt) as caught:
         machine.fit(X, Y)
     assert not str(caught.value) and vars(machine) == before
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def search(**parameters):
+    grid = {"C": [0.1, 1.0, 1e3, 1e4], "gamma": [0.01, 0.3]}
+    machine = dm.SVMClassifier(**HARD | parameters)
+    return dm.SVMClassifierCV(machine, grid, cv=2, min_rows=50, factor=2, verbose=1, random_state=0)
+
+
+def test_a_search_keeps_its_best_candidate(pressing, capsys):
+    pressing.text, tuned = "round 1: ", search(tol=1e-3)
+    with (
+        pytest.warns(ConvergenceWarning, match="cut short after 2 of 3 rounds; the best candidate so far is trained"),
+        pytest.raises(KeyboardInterrupt, match=r"^SVMClassifierCV keeps the best model so far, with a relative"),
+    ):
+        tuned.fit(X, Y)
+    found = tuned.cv_results_
+    of_round = found["round"] == 1
+    assert max(found["round"]) == 2 and np.isnan(found["mean_test_score"][found["round"] == 2]).all()
+    assert tuned.best_score_ == found["mean_test_score"][of_round].max()
+    assert tuned.best_params_ == found["params"][tuned.best_index_] and of_round[tuned.best_index_]
+    alone = dm.SVMClassifier(**HARD | {"tol": 1e-3} | tuned.best_params_).fit(X, Y)
+    assert tuned.status_ == "converged" and tuned.objective_ == alone.objective_  # The last fit was not cut short.
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert capsys.readouterr().err.count("Interrupt again to stop without it.") == 1
+
+
+def test_the_last_fit_of_a_search_keeps_its_best_model(pressing):
+    tuned = search()
+    with pytest.raises(KeyboardInterrupt, match="SVMClassifierCV keeps the best model so far"):
+        tuned.fit(X, Y)
+    assert tuned.status_ == tuned.best_estimator_.status_ == "interrupted" and tuned.duality_gap_ > 1e-9
+    assert tuned.best_params_ and tuned.predict(X).shape == (600,)
+
+
+def test_a_second_ctrl_c_in_a_search_changes_nothing(pressing):
+    pressing.text, pressing.times, tuned = "round 0: ", 2, search()
+    before = dict(vars(tuned))
+    with pytest.raises(KeyboardInterrupt) as caught:
+        tuned.fit(X, Y)
+    assert not str(caught.value) and vars(tuned) == before
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 

@@ -29,7 +29,7 @@ from dimargin.estimators import (
     SVMClassifier,
 )
 from dimargin.estimators.diagram import CertificateDiagram, visual_block
-from dimargin.estimators.fit_progress import Monitor, monitor_of, observed
+from dimargin.estimators.fit_progress import Monitor, interruptible, interruption, monitor_of, observed
 from dimargin.estimators.input_checks import check_number, seed_of
 from dimargin.estimators.margin_classifier import no_probabilities, unchanged_on_failure
 from dimargin.estimators.search.folds import Fold, nested_order
@@ -164,9 +164,13 @@ class MachineSearch(
         ------
         ValueError, TypeError
             If a parameter, a candidate or a value is out of range; the message names it.
+        KeyboardInterrupt
+            After Ctrl-C, once the search holds a model. If candidates were still being scored, the
+            best one so far is trained first; Ctrl-C during the last fit ends it with the best model
+            so far. A second Ctrl-C stops immediately, and the search is as it was before.
         """
-        began = time.perf_counter()
-        with unchanged_on_failure(self):
+        began, monitor = time.perf_counter(), monitor_of(self)
+        with unchanged_on_failure(self), interruptible(self, monitor.interrupted) as interrupted:
             self._check_numbers()
             estimator = self._base()
             data = training_data(estimator, X, y, sample_weight)
@@ -182,7 +186,6 @@ class MachineSearch(
             context = self._init_callback_context(max_subtasks=len(rungs) + widenings + 1)
             hooks = {"estimator": self, "X": X, "y": y, "metadata": {"sample_weight": sample_weight, "groups": groups}}
             context.call_on_fit_task_begin(**hooks)
-            monitor = monitor_of(self)
             scorer = None if self.scoring is None else check_scoring(estimator, self.scoring)
             engine = LocalEngine(effective_n_threads(self.n_jobs), Event())
             deadline = None if self.max_time is None else began + self.max_time / 2
@@ -215,6 +218,8 @@ class MachineSearch(
                 self.best_estimator_ = self._refitted(estimator, monitor, X, y, sample_weight)
             self.refit_seconds_ = time.perf_counter() - began - self.search_seconds_
             context.call_on_fit_task_end(**hooks)
+        if interrupted.is_set():
+            raise interruption(self)
         return self
 
     def _widen(self, search: Search, rounds: list[Round]) -> bool:
