@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <numeric>
+#include <tuple>
 
 #include "bindings.hpp"
 #include "block_solver.hpp"
@@ -285,6 +286,52 @@ void bind_respond(nb::module_& m) {
           nb::arg("value").noconvert(), "Dual coefficients that answer margins, with curvature and loss.");
 }
 
+template <class T> void run(CoordinatePass<T>& pass);
+template <> void run(CoordinatePass<float>& pass) { chosen.linear->descend_f32(pass); }
+template <> void run(CoordinatePass<double>& pass) { chosen.linear->descend_f64(pass); }
+
+template <class T> void bind_descend(nb::module_& m) {
+    m.def("descend",
+          [](const Rows<T>& x, In<double, 2> labels, const std::vector<Piece>& pieces, In<double, 1> squares,
+             double square_of_one, In<double, 1> slack, Index outputs, Index blocks, int64_t rows_per_block,
+             Out<double, 2> weights, Out<double, 2> dual, Out<uint8_t, 2> active, Out<double, 2> sums, int n_threads) {
+              const int64_t q = int64_t(labels.shape(0)), n = x.n_rows, width = x.n_features + 1;
+              bool fits = int64_t(labels.shape(1)) == n && int64_t(squares.shape(0)) == n &&
+                          int64_t(slack.shape(0)) == q && rows_per_block > 0;
+              for (const auto& [rows, columns, expected] :
+                   {std::tuple(weights.shape(0), weights.shape(1), width), std::tuple(dual.shape(0), dual.shape(1), n),
+                    std::tuple(active.shape(0), active.shape(1), n),
+                    std::tuple(sums.shape(0), sums.shape(1), int64_t(3))})
+                  fits = fits && int64_t(rows) == q && int64_t(columns) == expected;
+              for (int64_t k = 0; fits && k < int64_t(blocks.shape(0)); ++k)
+                  fits = blocks.data()[k] >= 0 && blocks.data()[k] <= (n - 1) / rows_per_block;
+              for (int64_t k = 0; fits && k < int64_t(outputs.shape(0)); ++k)
+                  fits = outputs.data()[k] >= 0 && outputs.data()[k] < q;
+              if (!fits) throw std::invalid_argument("arrays of a pass do not fit together");
+              const StridedPieces p = strided(pieces, n);
+              const RowsView<T> rows = x.view(nullptr, 0);
+              nb::gil_scoped_release release;
+              in_turns(int64_t(outputs.shape(0)), n_threads, [&] {
+                  return [&](int64_t turn) {
+                      const int64_t k = outputs.data()[turn];
+                      CoordinatePass<T> pass{rows, labels.data() + k * n, p, squares.data(), square_of_one,
+                                             slack.data()[k], weights.data() + k * width, dual.data() + k * n,
+                                             active.data() + k * n, blocks.data(), int64_t(blocks.shape(0)),
+                                             rows_per_block, n, 0, 0.0, 0.0};
+                      run(pass);
+                      double* const sum = sums.data() + 3 * k;
+                      sum[0] = std::max(sum[0], pass.violation);
+                      sum[1] += pass.gap;
+                      sum[2] += double(pass.visited);
+                  };
+              });
+          },
+          nb::arg("x"), nb::arg("labels"), nb::arg("pieces"), nb::arg("squares"), nb::arg("square_of_one"),
+          nb::arg("slack"), nb::arg("outputs"), nb::arg("blocks"), nb::arg("rows_per_block"),
+          nb::arg("weights").noconvert(), nb::arg("dual").noconvert(), nb::arg("active").noconvert(),
+          nb::arg("sums").noconvert(), nb::arg("n_threads"), "A pass of dual coordinate descent.");
+}
+
 template <class T> void bind_svrg(nb::module_& m) {
     m.def("svrg_pass",
           [](const Rows<T>& x, const Index& rows, const Index& places, In<double, 2> labels,
@@ -333,6 +380,8 @@ void bind_solvers(nb::module_& m) {
     bind_respond(m);
     bind_svrg<float>(m);
     bind_svrg<double>(m);
+    bind_descend<float>(m);
+    bind_descend<double>(m);
 }
 
 }  // namespace dimargin

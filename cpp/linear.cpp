@@ -2,6 +2,9 @@
 // may reorder their sums.
 #include "linear.hpp"
 
+#include <algorithm>
+#include <limits>
+
 #ifndef DIMARGIN_ARCH
 #error "DIMARGIN_ARCH names the instruction set"
 #endif
@@ -11,7 +14,7 @@ namespace DIMARGIN_ARCH {
 namespace {
 
 constexpr double min_factor = 1e-100;  // Below this the factor is multiplied into the vector, long before it underflows.
-constexpr int64_t rows_ahead = 8;  // Rows are scattered in memory, so the rows of later steps are prefetched.
+constexpr int64_t rows_ahead = 8;  // The rows of later steps are prefetched.
 
 struct Answer {
     double dual, curvature, value;
@@ -60,6 +63,17 @@ void respond(const double* margins, const StridedPieces& pieces, int64_t n_outpu
         run(margins, pieces, n, dual, curvature, value);
 }
 
+// Rows are scattered in memory.
+template <class T> inline void prefetch(const RowsView<T>& rows, int64_t row) {
+    const int64_t first = rows.offsets ? rows.offsets[row] : row * rows.n_features;
+    const int64_t length = rows.offsets ? rows.offsets[row + 1] - first : rows.n_features;
+    for (int64_t k = 0; k < length * int64_t(sizeof(T)); k += 64)
+        __builtin_prefetch(reinterpret_cast<const char*>(rows.values + first) + k);
+    if (rows.offsets)
+        for (int64_t k = 0; k < length * int64_t(sizeof(int32_t)); k += 64)
+            __builtin_prefetch(reinterpret_cast<const char*>(rows.columns + first) + k);
+}
+
 // Products of a row with three vectors.
 struct Products {
     double anchor = 0, scratch = 0, gradient = 0;
@@ -72,16 +86,6 @@ template <class T> struct Descent {
     const RowsView<T>& rows = pass.rows;
     const int64_t d = rows.n_features;
     double factor = 1, pull = 0;
-
-    void prefetch(int64_t step) const {
-        if (step >= rows.size) return;
-        const int64_t row = rows.index[step];
-        const int64_t first = rows.offsets ? rows.offsets[row] : row * d;
-        const int64_t length = rows.offsets ? rows.offsets[row + 1] - first : d;
-        for (int64_t k = 0; k < length * int64_t(sizeof(T)); k += 64)
-            __builtin_prefetch(reinterpret_cast<const char*>(rows.values + first) + k);
-        if (rows.offsets) __builtin_prefetch(rows.columns + first);
-    }
 
     Products products(int64_t i) const {
         Products sum;
@@ -128,7 +132,7 @@ template <class T> struct Descent {
         double& shift = pass.change[d];
         for (int64_t k = 0; k < d; ++k) pass.scratch[k] = pass.change[k];
         for (int64_t s = 0; s < rows.size; ++s) {
-            prefetch(s + rows_ahead);
+            if (s + rows_ahead < rows.size) prefetch(rows, rows.index[s + rows_ahead]);
             const Products x = products(rows.index[s]);
             const double y = pass.labels[pass.place[s]], at_anchor = x.anchor + pass.anchor[d];
             const double now = at_anchor + factor * x.scratch - pull * x.gradient + shift;
@@ -143,9 +147,96 @@ template <class T> struct Descent {
 
 template <class T> void svrg(const SvrgPass<T>& pass) { Descent<T>{pass}.run(); }
 
+// The product of a row with the weights, without the intercept, in chains that the processor can overlap.
+template <class T> double product(const RowsView<T>& rows, int64_t i, const double* weights) {
+    double sums[4] = {0, 0, 0, 0};
+    if (!rows.offsets) {
+        const T* const x = rows.values + i * rows.n_features;
+        double sum = 0;
+        for (int64_t k = 0; k < rows.n_features; ++k) sum += double(x[k]) * weights[k];
+        return sum;
+    }
+    int64_t p = rows.offsets[i];
+    const int64_t end = rows.offsets[i + 1];
+    for (; p + 4 <= end; p += 4)
+        for (int c = 0; c < 4; ++c) sums[c] += double(rows.values[p + c]) * weights[rows.columns[p + c]];
+    for (; p < end; ++p) sums[0] += double(rows.values[p]) * weights[rows.columns[p]];
+    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
+template <class T> void add_row(const RowsView<T>& rows, int64_t i, double times, double* weights) {
+    if (rows.offsets) {
+        for (int64_t p = rows.offsets[i]; p < rows.offsets[i + 1]; ++p)
+            weights[rows.columns[p]] += times * double(rows.values[p]);
+    } else {
+        const T* const x = rows.values + i * rows.n_features;
+        for (int64_t k = 0; k < rows.n_features; ++k) weights[k] += times * double(x[k]);
+    }
+}
+
+// The coefficient of one row, its conjugate (PiecewiseConjugate) and its margin.
+struct Coordinate {
+    double slope_right, curvature_right, slope_left, curvature_left, lower, upper, dual, margin;
+
+    // Derivative of the dual objective to the right and to the left; infinite beyond a bound.
+    double right() const {
+        const double inside = dual >= 0 ? slope_right + curvature_right * dual : slope_left + curvature_left * dual;
+        return dual < upper ? margin + inside : infinity;
+    }
+    double left() const {
+        const double inside = dual > 0 ? slope_right + curvature_right * dual : slope_left + curvature_left * dual;
+        return dual > lower ? margin + inside : -infinity;
+    }
+    double minimum(double square) const {
+        const double start = square * dual - margin, up = start - slope_right, down = start - slope_left;
+        const double to = up > 0 ? up / (square + curvature_right) : down < 0 ? down / (square + curvature_left) : 0;
+        return to < lower ? lower : to > upper ? upper : to;
+    }
+    double conjugate() const {
+        return dual >= 0 ? (slope_right + 0.5 * curvature_right * dual) * dual
+                         : (slope_left + 0.5 * curvature_left * dual) * dual;
+    }
+    static constexpr double infinity = std::numeric_limits<double>::infinity();
+};
+
+template <class T> void visit(CoordinatePass<T>& pass, int64_t i) {
+    const RowsView<T>& rows = pass.rows;
+    const StridedPieces& p = pass.pieces;
+    double& intercept = pass.weights[rows.n_features];
+    const double y = pass.labels[i], margin = y * (product(rows, i, pass.weights) + intercept);
+    const Coordinate c{p.value[0][i * p.stride[0]], p.value[1][i * p.stride[1]], p.value[2][i * p.stride[2]],
+                       p.value[3][i * p.stride[3]], p.value[4][i * p.stride[4]], p.value[5][i * p.stride[5]],
+                       pass.dual[i], margin};
+    const double violation = std::max(-c.right(), c.left());  // At the optimum the objective falls in no direction.
+    ++pass.visited;
+    if (violation < -pass.slack) {
+        pass.active[i] = 0;
+        return;
+    }
+    pass.violation = std::max(pass.violation, violation);
+    const double loss = answer(margin, c.slope_right, c.curvature_right, c.slope_left, c.curvature_left, c.lower,
+                               c.upper).value;
+    pass.gap += std::max(loss + c.conjugate() + c.dual * margin, 0.0);
+    if (violation <= 0) return;
+    const double to = c.minimum(pass.squares[i]), by = y * (to - c.dual);
+    pass.dual[i] = to;
+    add_row(rows, i, by, pass.weights);
+    intercept += by * pass.square_of_one;
+}
+
+template <class T> void descend(CoordinatePass<T>& pass) {
+    for (int64_t b = 0; b < pass.n_blocks; ++b) {
+        // Rows of a block are consecutive in memory, where the processor reads ahead.
+        if (b + 1 < pass.n_blocks) prefetch(pass.rows, pass.blocks[b + 1] * pass.rows_per_block);
+        const int64_t first = pass.blocks[b] * pass.rows_per_block, last = std::min(first + pass.rows_per_block, pass.n);
+        for (int64_t i = first; i < last; ++i)
+            if (pass.active[i]) visit(pass, i);
+    }
+}
+
 }  // namespace
 
-extern const LinearTable linear = {respond, svrg<float>, svrg<double>};
+extern const LinearTable linear = {respond, svrg<float>, svrg<double>, descend<float>, descend<double>};
 
 }  // namespace DIMARGIN_ARCH
 }  // namespace dimargin

@@ -29,6 +29,24 @@ template <class T> struct SvrgPass {
     bool intercept;
 };
 
+// A pass of dual coordinate descent, for one output, or a part of a pass. With the margin m = y (w.x + b) of a row, the
+// coefficient g becomes the minimum of  square/2 (g' - g)^2 + m (g' - g) + phi(g'),  and the weights follow.
+template <class T> struct CoordinatePass {
+    RowsView<T> rows;
+    const double* labels;
+    StridedPieces pieces;
+    const double* squares;  // |x_i|^2, and the square of the intercept's feature
+    double square_of_one;   // square of the intercept's feature; zero without an intercept
+    double slack;           // a row at a bound or kink is left out of later passes if it stays there by more than this
+    double* weights;        // [n_features + 1], with the intercept last; updated
+    double* dual;           // updated
+    uint8_t* active;        // [n]: whether a row is visited; updated
+    const int64_t* blocks;  // blocks of consecutive rows, in the order of the pass
+    int64_t n_blocks, rows_per_block, n;
+    int64_t visited;        // number of rows visited; updated
+    double violation, gap;  // largest violation, and sum of the rows' gaps when visited; updated
+};
+
 // Computes for margins [n_outputs][n] the dual coefficients (minus the derivative of the loss), the second derivative of
 // the loss, and the loss itself.
 using Respond = void (*)(const double* margins, const StridedPieces& pieces, int64_t n_outputs, int64_t n, double* dual,
@@ -38,6 +56,8 @@ struct LinearTable {
     Respond respond;
     void (*svrg_f32)(const SvrgPass<float>&);
     void (*svrg_f64)(const SvrgPass<double>&);
+    void (*descend_f32)(CoordinatePass<float>&);
+    void (*descend_f64)(CoordinatePass<double>&);
 };
 
 namespace baseline { extern const LinearTable linear; }

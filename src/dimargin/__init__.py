@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dimargin.estimators import FitPlan as FitPlan
     from dimargin.estimators import GossipSVMClassifier as GossipSVMClassifier
     from dimargin.estimators import LinearODMClassifier as LinearODMClassifier
+    from dimargin.estimators import LinearSVMClassifier as LinearSVMClassifier
     from dimargin.estimators import ODMClassifier as ODMClassifier
     from dimargin.estimators import OneClassCoreSetSVM as OneClassCoreSetSVM
     from dimargin.estimators import SVMClassifier as SVMClassifier
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from dimargin.strategies import DivideAndConquer as DivideAndConquer
     from dimargin.strategies import Exact as Exact
     from dimargin.strategies import Landmark as Landmark
+    from dimargin.strategies import LinearCoordinateDescent as LinearCoordinateDescent
     from dimargin.strategies import LinearCoreSetSVRG as LinearCoreSetSVRG
     from dimargin.strategies import LinearDSVRG as LinearDSVRG
     from dimargin.strategies import LinearNewton as LinearNewton

@@ -369,6 +369,55 @@ def svrg_pass(
         Whether the machine has an intercept.
     """
 
+def descend(
+    x: _Rows,
+    labels: _Float64,
+    pieces: list[_Float64],
+    squares: _Float64,
+    square_of_one: float,
+    slack: _Float64,
+    outputs: _Int64,
+    blocks: _Int64,
+    rows_per_block: int,
+    weights: _Float64,
+    dual: _Float64,
+    active: NDArray[np.uint8],
+    sums: _Float64,
+    n_threads: int,
+) -> None:
+    """Run a pass of dual coordinate descent for linear machines, or a part of it, for some outputs.
+
+    Parameters
+    ----------
+    x : Rows32 or Rows64
+        All n rows.
+    labels : array of shape (n_outputs, n)
+    pieces : list of six arrays of shape (n,)
+        `dimargin.problems.losses.PiecewiseConjugate.rows`.
+    squares : array of shape (n,)
+        Squared norms of the rows, with `square_of_one`.
+    square_of_one : float
+        Square of the constant feature that stands for the intercept; zero without intercept.
+    slack : array of shape (n_outputs,)
+        A row whose coefficient stays at a bound or a kink by more than this becomes inactive.
+    outputs : array
+        Indices of the outputs to work on.
+    blocks : array
+        Indices of blocks of consecutive rows, in the order of the pass.
+    rows_per_block : int
+    weights : array of shape (n_outputs, n_features + 1)
+        Weights and the intercept, which are updated.
+    dual : array of shape (n_outputs, n)
+        Dual coefficients, which are updated.
+    active : array of shape (n_outputs, n)
+        One for the rows to visit, else zero; updated.
+    sums : array of shape (n_outputs, 3)
+        Largest violation of the conditions of optimality, sum of the gaps of rows when they are visited, and the number
+        of visits; updated.
+    n_threads : int
+        Threads, which take whole outputs.
+    """
+
 def max_threads() -> int:
     """Return the number of threads that OpenMP (and threadpoolctl) allow."""
 

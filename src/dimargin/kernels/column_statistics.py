@@ -55,8 +55,9 @@ def power_sums(X: Any, order: int, center: Floats | None = None) -> Floats:
     A centre, of shape (n_features,), can be subtracted from dense rows only.
     """
     if sp.issparse(X):
-        sizes = _absolute(X)
-        return np.asarray((sizes if order == 1 else sizes.multiply(sizes)).sum(axis=1))
+        values = X.data.astype(np.float64, copy=False)
+        powers = np.abs(values) if order == 1 else values * values
+        return np.asarray(sp.csr_array((powers, X.indices, X.indptr), shape=X.shape).sum(axis=1))
     sums = np.empty(len(X))
     for s in row_chunks(len(X)):
         rows = _centred(X[s], center)

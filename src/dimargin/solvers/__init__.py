@@ -1,6 +1,7 @@
 """Solvers, each of which takes one problem and returns its solution."""
 
 from dimargin.solvers.block_coordinate_descent import BlockCoordinateDescent as BlockCoordinateDescent
+from dimargin.solvers.coordinate_descent import CoordinateDescent as CoordinateDescent
 from dimargin.solvers.core_set_svrg import CoreSetSVRG as CoreSetSVRG
 from dimargin.solvers.dual_solver import CACHE as CACHE
 from dimargin.solvers.dual_solver import DualSolver as DualSolver
@@ -12,6 +13,7 @@ from dimargin.solvers.loop import solve as solve
 from dimargin.solvers.newton import Newton as Newton
 from dimargin.solvers.primal import PrimalSolution as PrimalSolution
 from dimargin.solvers.primal import Shard as Shard
+from dimargin.solvers.proximal_newton import ProximalNewton as ProximalNewton
 from dimargin.solvers.svrg import SVRG as SVRG
 
 ExactSolver = BlockCoordinateDescent

@@ -95,15 +95,17 @@ class LinearFeatures:
         with np.errstate(over="ignore"):
             return float(np.vdot(values, values)) * (1.0 if values.dtype == np.float64 else 1.5)
 
+    def squares(self) -> Floats:
+        """Return ``|phi_i|^2``, of shape (n,)."""
+        return power_sums(self.matrix, 2)
+
     def rounding(self) -> float:
         """Return zero, since the rows themselves are the features."""
         return 0.0
 
     def steepest(self, losses: MarginLosses) -> float:
         """Return the largest second derivative of a row's loss in the parameters."""
-        return float(
-            ((power_sums(self.matrix, 2) + losses.intercept) * losses.conjugate.largest_curvature).max(initial=0.0)
-        )
+        return float(((self.squares() + losses.intercept) * losses.conjugate.largest_curvature).max(initial=0.0))
 
     def descend(
         self,

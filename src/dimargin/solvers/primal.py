@@ -141,6 +141,7 @@ class PrimalSolution(SolveResult):
     """
 
     weights: Floats  # Weights of shape (n_outputs, m).
+    dual: Floats | None = None  # Dual coefficients of shape (n_outputs, n), of a solver that has them.
 
     @property
     def parameters(self) -> Floats:

@@ -17,7 +17,7 @@ from dimargin.kernels.row_transform import StoredRows
 from dimargin.problems.margin_losses import MarginLosses
 from dimargin.shards.shards import Shards
 from dimargin.solvers import Limits, LinearFeatures, PrimalSolution, Shard, solve
-from dimargin.solvers.primal import PrimalSolver
+from dimargin.solvers.loop import Solver
 from dimargin.strategies.strategy import Options, Progress, end_of_solve
 from dimargin.system.arrays import Floats, Indices
 
@@ -44,10 +44,12 @@ class LinearTraining:
     random_state: int
     start: Floats  # Initial weights, of shape (n_outputs, n_features + 1), with the intercept last.
     progress: Progress = field(default_factory=Progress)
+    dual: Floats | None = None  # Initial dual coefficients, of shape (n_outputs, n_rows), if they are known.
 
     def run(
-        self, solver: PrimalSolver[Any], rows: Shards[Shard], n_rows: int, level: int = 0, stopped: bool = False
-    ) -> PrimalSolution:
+        self, solver: Solver[Shards[Shard], Any, PrimalSolution], rows: Shards[Shard], n_rows: int, level: int = 0,
+        stopped: bool = False,
+    ) -> PrimalSolution:  # fmt: skip
         """Solve, and label the history; if training was stopped before, only evaluate the start."""
         self.progress.level_begin(level, None)
         ask = (lambda entry: True) if stopped else self.progress.check
@@ -84,9 +86,18 @@ class LinearSolver(Options, ABC):
     deals_rows : bool
         Whether the solver samples rows or assigns them to parts, and therefore needs them in the
         order of their keys (`dimargin.shards.keys`).
+    needs_smooth_loss : bool
+        Whether the loss must have a derivative everywhere.
+    is_distributed : bool
+        Whether the solver leaves rows in their shards, and can therefore train on Spark.
+    numbers_per_row : int
+        Number of float64 numbers that the solver holds for each row and output.
     """
 
     deals_rows: ClassVar[bool] = False
+    needs_smooth_loss: ClassVar[bool] = True
+    is_distributed: ClassVar[bool] = True
+    numbers_per_row: ClassVar[int] = 0
 
     def n_levels(self, n_rows: int) -> int:
         """Return the number of solves on some of the rows before that of all."""

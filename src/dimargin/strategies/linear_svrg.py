@@ -8,7 +8,6 @@ dsvrg   SVRG on stratified partitions: acc-DiODM, the paper's Algorithm 2, corre
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -19,11 +18,11 @@ from dimargin.kernels.functions import Kernel
 from dimargin.kernels.matrix import KernelMatrix
 from dimargin.kernels.row_transform import RowTransform, StoredRows
 from dimargin.problems.dual import DualProblem
-from dimargin.problems.margin_losses import MarginLosses
 from dimargin.shards.partition import StratifiedPartition
 from dimargin.shards.parts import Part
 from dimargin.shards.shards import Shards
 from dimargin.solvers import LinearFeatures, PrimalSolution, Shard
+from dimargin.solvers.linear_dual import joined_shard
 from dimargin.solvers.primal import PrimalSolver
 from dimargin.strategies.linear_newton import LinearSolver, LinearTraining
 
@@ -79,7 +78,7 @@ class LinearSVRG(LinearSolver):
         }  # fmt: skip
 
     def _rows(self, training: LinearTraining) -> Shards[Shard]:
-        return training.rows.merge(_joined_shard, training.rows.n_shards)
+        return training.rows.merge(joined_shard, training.rows.n_shards)
 
 
 class LinearCoreSetSVRG(LinearSVRG):
@@ -158,12 +157,6 @@ class LinearDSVRG(LinearSVRG):
 
 
 # ---- what shards do ------------------------------------------------------------------------------------------------
-
-
-def _joined_shard(shards: Sequence[Shard], _: None) -> Shard:
-    """Join all rows into one shard."""
-    losses = MarginLosses.joined([shard.losses for shard in shards])
-    return Shard(LinearFeatures.joined([shard.features for shard in shards]), losses, shards[0].first)
 
 
 def _part(shard: Shard, _: None) -> Part:
