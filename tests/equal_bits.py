@@ -58,6 +58,8 @@ def fits(n_jobs):
         "SVM, one against one": (dm.SVMClassifier(**seed), *three),
         "ODM, one against the rest": (dm.ODMClassifier(multi_class="one_vs_rest", **seed), *three),
         "linear ODM": (dm.LinearODMClassifier(**seed), *large),
+        "linear SVM": (dm.LinearSVMClassifier(**seed), sparse, large[1]),
+        "linear SVM, squared hinge": (dm.LinearSVMClassifier(loss="squared_hinge", solver="cd", **seed), *three),
         "linear ODM, SVRG": (dm.LinearODMClassifier(solver="svrg", **seed), *large),
         "core-set SVM": (dm.CoreSetSVMClassifier(**seed), *large),
         "SVDD": (dm.CoreSetSVDD(**seed), large[0], None),

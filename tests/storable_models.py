@@ -90,6 +90,7 @@ MODELS = {
     "ODMClassifier": (dm.ODMClassifier, "dense"),
     "SVMClassifier": (svm, "sparse"),
     "LinearODMClassifier": (dm.LinearODMClassifier, "dense"),
+    "LinearSVMClassifier": (lambda: dm.LinearSVMClassifier(random_state=0), "sparse"),
     "CoreSetSVMClassifier": (dm.CoreSetSVMClassifier, "dense"),
     "GossipSVMClassifier": (lambda: dm.GossipSVMClassifier(n_sites=2, max_iter=3, random_state=0), "dense"),
     "CoreSetSVDD": (dm.CoreSetSVDD, "dense"),

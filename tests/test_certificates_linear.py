@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import example, given
 from hypothesis import strategies as st
-from judge import Odm, Problem, complaints, judge_weights
+from judge import Hinge, Odm, Problem, SquaredHinge, complaints, judge_weights
 from judged_machines import fewer, fitted, judge_sites
 from judged_problems import OPPOSED, data, labels_of
 
@@ -29,6 +30,31 @@ def test_linear_machines(data, lam, upsilon, theta, solver, intercept, tol):
     best = judge_weights(problem, other.coef_, other.intercept_).upper
     assert not complaints(machine, judge_weights(problem, machine.coef_, machine.intercept_), best)
     machine.certify(X, y, weights)
+    assert not complaints(machine, judge_weights(problem, machine.coef_, machine.intercept_), best)
+
+
+@pytest.mark.slow
+@fewer
+@given(
+    data(), st.floats(-4, 6).map(lambda k: 10.0**k), st.sampled_from(["hinge", "squared_hinge"]),
+    st.sampled_from(["cd", "auto"]), st.booleans(), st.booleans(), st.sampled_from([1e-1, 1e-3, 1e-9]),
+    st.sampled_from([1, 40, 400]),
+)  # fmt: skip
+def test_linear_support_vector_machines(data, C, loss, solver, intercept, sparse, tol, max_iter):
+    X, y, weights = data
+    own = {"C": C, "loss": loss, "fit_intercept": intercept}
+    judged = Hinge(C) if loss == "hinge" else SquaredHinge(C)
+    problem = Problem(X, labels_of(y), weights, judged, {"kernel": "linear", "gamma": 1.0}, intercept)
+    given_rows = sp.csr_array(X) if sparse else X
+    machine = fitted(
+        dimargin.LinearSVMClassifier(solver=solver, tol=tol, max_iter=max_iter, **own), given_rows, y, weights
+    )
+    other = fitted(dimargin.LinearSVMClassifier(solver="cd", tol=1e-10, max_iter=500, **own), X, y, weights)
+    if machine is None or other is None:
+        return
+    best = judge_weights(problem, other.coef_, other.intercept_).upper
+    assert not complaints(machine, judge_weights(problem, machine.coef_, machine.intercept_), best)
+    machine.certify(given_rows, y, weights)
     assert not complaints(machine, judge_weights(problem, machine.coef_, machine.intercept_), best)
 
 

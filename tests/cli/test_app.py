@@ -111,7 +111,7 @@ def test_a_linear_machine(dimargin, csv, tmp_path):
     assert json.loads(dimargin("evaluate", again, csv, "--json")[1])["accuracy"] > 0.8
     for wrong, text in (
         (["--gamma", 1], "--gamma is not a parameter of LinearODMClassifier"),
-        (["--strategy-option", "rounds=2"], "--strategy-option needs --solver newton or svrg"),
+        (["--strategy-option", "rounds=2"], "--strategy-option needs --solver newton or cd or svrg"),
         (["--solver", "svrg", "--strategy-option", "radius=2"], "expected NAME=VALUE"),
     ):
         status, _, err = dimargin("train", csv, "--model", model, "--loss", "linear_odm", *wrong)

@@ -20,7 +20,7 @@ from dimargin.problems.losses import ODMLoss
 from dimargin.shards.keys import order_of_keys
 
 MILD = {"lam": 20.0, "upsilon": 0.4, "theta": 0.2}
-SOLVERS = ["newton", dm.LinearNewton("conjugate_gradients"), "svrg", "csvrg", dm.LinearDSVRG(n_partitions=3)]
+SOLVERS = ["newton", dm.LinearNewton("conjugate_gradients"), "cd", "svrg", "csvrg", dm.LinearDSVRG(n_partitions=3)]
 every_solver = pytest.mark.parametrize("solver", SOLVERS, ids=str)
 
 
@@ -54,7 +54,7 @@ def test_every_solver_finds_the_optimum_of_l_bfgs(rows, solver, intercept, spars
     assert machine.status_ == "converged" and machine.certificate_ == "global"
 
 
-@every_solver
+@pytest.mark.parametrize("solver", [solver for solver in SOLVERS if solver != "cd"], ids=str)
 def test_the_history_tells_of_every_step(rows, solver):
     machine = dm.LinearODMClassifier(**MILD, solver=solver, random_state=0).fit(*rows)
     keys = {"level", "partitions", "rows", "scope", "seconds", "objective", "relative_gap", "gradient_norm", "epochs"}
@@ -211,7 +211,7 @@ def test_partial_fit_of_a_class_at_a_time_and_what_it_refuses(rows):
 @pytest.mark.parametrize(
     ("wrong", "match"),
     [
-        ({"solver": "sgd"}, "solver must be 'auto', 'newton', 'svrg', 'csvrg', 'dsvrg'"),
+        ({"solver": "sgd"}, "solver must be 'auto', 'newton', 'cd', 'svrg', 'csvrg', 'dsvrg'"),
         ({"lam": 0}, "lam must be"),
         ({"theta": 1.0}, "theta must be"),
         ({"upsilon": 2}, "upsilon must be"),

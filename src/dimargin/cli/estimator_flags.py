@@ -17,12 +17,14 @@ from typing import Any
 from dimargin.cli.flags import optional_flag
 from dimargin.estimators import MACHINES, MarginClassifier
 from dimargin.estimators.docstrings import parameter_texts
+from dimargin.estimators.machines import machine_of, name_of
 from dimargin.io.data.labels import label_values
 from dimargin.strategies import LINEAR_SOLVERS, STRATEGIES, Options
 
 SEED = 0
 """Default of ``--random-state``: a command does the same every time, as LIBSVM's programs do."""
 DEFAULT_LOSS = next(iter(MACHINES))
+LOSSES = "squared_hinge, hinge or odm; linear_ before it: no kernel"
 _WITH_OPTIONS: dict[str, type[Options]] = {**STRATEGIES, **LINEAR_SOLVERS}
 _EXCLUDED = {"loss", "verbose", "warm_start"}  # The command line handles these parameters itself.
 
@@ -91,10 +93,8 @@ def make_machine(
         raise ValueError(f"--loss must be one of {', '.join(MACHINES)}, got {loss!r}")
     if resumed is None:
         chosen = loss or DEFAULT_LOSS
-        machine = MACHINES[chosen](random_state=SEED)
-        if "loss" in machine.get_params():
-            machine.set_params(loss=chosen)
-    elif loss is None or (type(resumed) is MACHINES[loss] and getattr(resumed, "loss", loss) == loss):
+        machine = machine_of(chosen, random_state=SEED)
+    elif loss is None or name_of(resumed) == loss:
         machine = resumed
     else:
         raise ValueError(f"--loss {loss} cannot be changed: the model to resume is a {type(resumed).__name__}")

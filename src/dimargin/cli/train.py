@@ -16,7 +16,7 @@ import typer
 from dimargin.cli import spark_engine
 from dimargin.cli.brief_help import Application
 from dimargin.cli.column_flags import ColumnChoices, Reading, column_flags
-from dimargin.cli.estimator_flags import flags, make_machine, strategy_options
+from dimargin.cli.estimator_flags import LOSSES, flags, make_machine, strategy_options
 from dimargin.cli.file_flags import data_option, readable
 from dimargin.cli.flags import add_command, existing_file, usage_checked
 from dimargin.cli.open_model import OpenModel
@@ -40,7 +40,7 @@ from dimargin.cli.shared import (
 )
 from dimargin.cli.terminal import FitDisplay
 from dimargin.cli.training_rows import fitted_steps, read_training_rows, say_training_rows
-from dimargin.estimators import MACHINES
+from dimargin.estimators.machines import name_of
 from dimargin.io.data import DataFileError
 
 _where = partial(typer.Option, rich_help_panel="Where it is trained")
@@ -53,7 +53,7 @@ def _train(
     loss: Annotated[
         str | None,
         typer.Option(
-            help=f"Loss of the machine: {', '.join(MACHINES)}.",
+            help=f"Loss: {LOSSES}.",
             show_default="hinge with C=1 or squared_hinge with C=10, by cross-validation; squared_hinge with --C or "
             "--engine spark",
         ),
@@ -256,9 +256,7 @@ def _plan_of(machine: Any, n_rows: int, class_counts: list[int], chooses: bool) 
     """Return a message on what is about to be trained, and for how long."""
     found = machine.fit_plan(n_rows, class_counts=class_counts)
     strategy = "" if found.shape is None else f", strategy {found.name}"  # Linear machines have a solver.
-    losses = [name for name, kind in MACHINES.items() if type(machine) is kind]
-    loss = getattr(machine, "loss", losses[0])
-    plan = f"{f'choosing between {FIRST_NAMES}' if chooses else f'training with --loss {loss}'}{strategy}"
+    plan = f"{f'choosing between {FIRST_NAMES}' if chooses else f'training with --loss {name_of(machine)}'}{strategy}"
     if machine.max_time is None:
         return f"{plan}; no time estimate; --max-time limits it"
     return f"{plan}, for at most {machine.max_time:g} s"

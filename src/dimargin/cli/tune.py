@@ -18,6 +18,7 @@ from dimargin.cli.brief_help import Application
 from dimargin.cli.column_flags import ColumnChoices, column_flags
 from dimargin.cli.estimator_flags import (
     DEFAULT_LOSS,
+    LOSSES,
     SEED,
     flags,
     make_machine,
@@ -50,7 +51,6 @@ from dimargin.cli.shared import (
 )
 from dimargin.cli.training_rows import Steps, fitted_steps, read_training_rows, say_training_rows, scaling_of
 from dimargin.display import TuningDisplay
-from dimargin.estimators import MACHINES
 from dimargin.estimators.search import SVMClassifierCV, counted_entries
 from dimargin.io.data import DataSet
 
@@ -63,7 +63,7 @@ def _tune(
     model: Annotated[Path, typer.Option("--model", "-m", help="File for the tuned model.", dir_okay=False)],
     loss: Annotated[
         str,
-        typer.Option(help=f"Loss of the machine: {', '.join(MACHINES)}. --grid may hold loss, to try both hinges."),
+        typer.Option(help=f"Loss: {LOSSES}. --grid may hold loss, to try both hinges."),
     ] = DEFAULT_LOSS,
     grid: Annotated[
         str | None,

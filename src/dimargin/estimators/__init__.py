@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     from dimargin.estimators.fit_plan import FitPlan as FitPlan
     from dimargin.estimators.gossip_svm import GossipSVMClassifier as GossipSVMClassifier
     from dimargin.estimators.kernel_margin_classifier import KernelMarginClassifier as KernelMarginClassifier
+    from dimargin.estimators.linear_loss_classifier import LinearLossClassifier as LinearLossClassifier
     from dimargin.estimators.linear_margin_classifier import LinearMarginClassifier as LinearMarginClassifier
     from dimargin.estimators.linear_odm import LinearODMClassifier as LinearODMClassifier
+    from dimargin.estimators.linear_svm import LinearSVMClassifier as LinearSVMClassifier
     from dimargin.estimators.machines import MACHINES as MACHINES
     from dimargin.estimators.margin_classifier import MarginClassifier as MarginClassifier
     from dimargin.estimators.multiclass import MulticlassKernelClassifier as MulticlassKernelClassifier

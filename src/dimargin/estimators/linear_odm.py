@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any, Self
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
 from dimargin.estimators.docstrings import documented
-from dimargin.estimators.fit_plan import DataSize, FitPlan
+from dimargin.estimators.fit_plan import DataSize
 from dimargin.estimators.input_checks import seed_of
-from dimargin.estimators.linear_margin_classifier import LinearMarginClassifier
-from dimargin.estimators.margin_classifier import PreparedFit, history_attribute, unchanged_on_failure
+from dimargin.estimators.linear_loss_classifier import LinearLossClassifier
+from dimargin.estimators.margin_classifier import history_attribute, unchanged_on_failure
 from dimargin.estimators.odm import odm_loss
-from dimargin.estimators.training_data import TrainingData, on_stored_columns, training_data
-from dimargin.estimators.wide_attributes import kept_of, on, set_attributes
-from dimargin.kernels.column_statistics import SparseColumns
+from dimargin.estimators.training_data import on_stored_columns, training_data
+from dimargin.estimators.wide_attributes import set_attributes
 from dimargin.problems.losses import ODMLoss
-from dimargin.problems.margin_losses import MarginLosses
-from dimargin.shards.keys import order_of_keys
-from dimargin.shards.local_engine import LocalEngine
 from dimargin.solvers import Limits, PrimalSolution
-from dimargin.strategies import LINEAR_SOLVERS, LinearNewton, LinearSolver, LinearSVRG, LinearTraining, Progress
-from dimargin.strategies.linear_newton import LinearFacts, linear_shards
+from dimargin.strategies import LinearSolver, LinearSVRG
 from dimargin.system.arrays import Floats, Indices
-from dimargin.system.memory import check_memory
-from dimargin.system.threads import effective_n_threads, single_threaded_blas
+from dimargin.system.threads import single_threaded_blas
 
 
 def _has_partial_fit(estimator: Any) -> bool:
@@ -40,7 +32,7 @@ def _has_partial_fit(estimator: Any) -> bool:
 
 @documented
 @dataclass(eq=False, repr=False)
-class LinearODMClassifier(LinearMarginClassifier):
+class LinearODMClassifier(LinearLossClassifier):
     r"""Linear Optimal margin Distribution Machine for dense or sparse rows.
 
     Minimises
@@ -68,21 +60,17 @@ class LinearODMClassifier(LinearMarginClassifier):
         Weight of margins beyond ``1 + theta``, in (0, 1].
     theta : float, default=0.8
         Half width of the band of margins around one without loss, in [0, 1).
-    solver : {"auto", "newton", "svrg", "csvrg", "dsvrg"} or solver object, default="auto"
-        Algorithm. "newton" takes a few passes over the rows for any parameters. "svrg" (stochastic
+    solver : {"auto", "newton", "cd", "svrg", "csvrg", "dsvrg"} or solver object, default="auto"
+        Algorithm. "newton" takes a few passes over the rows for any parameters. "cd" (dual coordinate
+        descent) is faster for sparse rows with many columns, on one machine. "svrg" (stochastic
         variance reduced gradient) takes a few more for small `lam`. "dsvrg" is svrg on stratified
         partitions without moving rows (acc-DiODM). "csvrg" is svrg with a core-set, a baseline.
         "auto" is "newton". In Python, an object has further options, as in
         ``LinearSVRG(step_size="barzilai_borwein")``.
-    fit_intercept : bool, default=True
-        Whether the decision function has an intercept.
-    tol : float, default=1e-3
-        Relative duality gap to reach.
+    %(fit_intercept, tol)s
     max_iter : int, default=1000
         Maximum number of Newton steps, or of stages of "svrg", "csvrg" and "dsvrg".
-    %(max_time, class_weight)s
-    warm_start : bool, default=False
-        Start from the previous coefficients; classes and features must be those of that fit.
+    %(max_time, class_weight, warm_start)s
     %(n_jobs, random_state)s
     verbose : int, default=0
         1 logs one line at the end of a solve, 2 also one line per step, as `SVMClassifier` does.
@@ -90,14 +78,7 @@ class LinearODMClassifier(LinearMarginClassifier):
     Attributes
     ----------
     %(classes_, n_features_in_, feature_names_in_)s
-    coef_ : ndarray of shape (n_outputs, n_features_in_)
-        If the training rows were sparse with more columns than stored values, the model keeps
-        coefficients only for columns that occur, and this array is created on access and read-only.
-    intercept_ : ndarray of shape (n_outputs,)
-    objective_, dual_objective_ : float, or ndarray of shape (n_classes,) for more than two classes
-        Primal (positive) and dual objective.
-    duality_gap_ : float
-        ``(objective_ - dual_objective_) / objective_`` of the worst output, including rounding.
+    %(coef_, intercept_, objective_, duality_gap_)s
     certificate_ : {"global", "partitioned"}
         Problem of the gap: the whole one or, after `partial_fit`, that of the last rows.
     %(status_)s
@@ -145,31 +126,10 @@ class LinearODMClassifier(LinearMarginClassifier):
     random_state: Any = None
     verbose: int = 0
 
+    solvers: ClassVar[tuple[str, ...]] = ("newton", "cd", "svrg", "csvrg", "dsvrg")
+
     # State of partial_fit: the last iterate, and the total weight of the rows seen.
     _partial: tuple[Floats, float] = field(init=False)
-
-    # ---- training ------------------------------------------------------------------------------------------------
-
-    def _prepare(self, X: Any, y: Any, sample_weight: Any = None) -> PreparedFit:
-        data, columns = on_stored_columns(training_data(self, X, y, sample_weight, linear=True))
-        counts = tuple(np.bincount(data.y, minlength=len(data.classes)).tolist())
-        plan = self._plan(DataSize(len(data.y), data.X.shape[1], int(data.X.size), counts))
-        check_memory(plan.memory, None)
-        solver, start, seed = plan.strategy, self._start(data, columns), seed_of(self.random_state)
-
-        def train(limits: Limits, progress: Progress) -> tuple[dict[str, Any], str]:
-            training = self._training(data, start, limits, seed, solver.deals_rows)
-            solution = solver.train(replace(training, progress=progress))
-            return self.fitted_attributes(solution, data.classes, float(data.weights.sum()), columns), solution.reason
-
-        return PreparedFit(plan.n_levels, partial(self._model_attributes, data.classes, columns=columns), train)
-
-    def _plan(self, size: DataSize) -> FitPlan:
-        solver = self._check_solver()
-        name = next((name for name, known in LINEAR_SOLVERS.items() if known is type(solver)), type(solver).__name__)
-        memory = 8 * 15 * size.n_outputs * size.n_features  # A solver holds 15 numbers per column and output.
-        n_levels = solver.n_levels(size.n_rows) + 1
-        return FitPlan(name, solver, self._loss(), bool(self.fit_intercept), memory, memory, n_levels)
 
     @available_if(_has_partial_fit)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -234,23 +194,6 @@ class LinearODMClassifier(LinearMarginClassifier):
             set_attributes(self, attributes)
         return self
 
-    # ---- parameters: coefficients of the columns that occur, then the intercept ----------------------------------
-
-    def _parameters_on(self, columns: Indices | None) -> Floats:
-        """Return the parameters of the model for these columns (None: all)."""
-        return np.column_stack([on(kept_of(self, "coef_"), columns), self.intercept_])
-
-    def _on(self, parameters: Any, columns: Indices | None) -> Floats:
-        """Return parameters from `_kept` for these columns (None: all)."""
-        return on(parameters, None if columns is None else np.append(columns, self.n_features_in_))
-
-    def _kept(self, parameters: Floats, columns: Indices | None) -> Any:
-        """Return parameters for these columns (None: all) in the form that the model keeps."""
-        if columns is None:
-            return parameters
-        width = self.n_features_in_
-        return SparseColumns(parameters, np.append(columns, width), width + 1)
-
     def _known_classes(self, classes: Any, first: bool) -> NDArray[Any]:
         if classes is not None:
             classes = np.unique(classes)
@@ -264,90 +207,15 @@ class LinearODMClassifier(LinearMarginClassifier):
             )
         return np.asarray(self.classes_)
 
-    def certify(self, X: Any, y: Any, sample_weight: Any = None, max_time: float | None = None) -> Self:
-        """Compute the certificate of the fitted model on given rows, for example of `partial_fit`.
-
-        The method sets ``objective_``, ``dual_objective_``, ``duality_gap_``, ``certificate_`` and
-        ``status_``. It takes two passes over the rows.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            As in `fit`.
-        max_time : float, optional
-            Ignored; it exists for compatibility with the kernel machines.
-
-        Returns
-        -------
-        self
-        """
-        check_is_fitted(self)
-        data = training_data(self, X, y, sample_weight, classes=self.classes_, linear=True)
-        columns = None
-        if self._kept_columns is not None:
-            data, columns = on_stored_columns(data, self._kept_columns)
-        parameters = self._parameters_on(columns)
-        with single_threaded_blas():
-            training = self._training(data, parameters, Limits(tol=self.tol, max_iter=0))
-            objectives = LinearNewton("conjugate_gradients").train(training).objectives
-        self._set_global_certificate(objectives)
-        return self
-
-    def _check_parameters(self) -> None:
-        """Raise an error if a parameter is out of range."""
-        self._loss()
-        self._check_solver()
-        self._check_limits()
-
     def _loss(self) -> ODMLoss:
         return odm_loss(self)
 
-    def _check_solver(self) -> LinearSolver:
-        if isinstance(self.solver, LinearSolver):
-            self.solver.validate()
-            return self.solver
-        if not isinstance(self.solver, str) or self.solver not in ("auto", *LINEAR_SOLVERS):
-            raise ValueError(
-                f"solver must be 'auto', {', '.join(map(repr, LINEAR_SOLVERS))} or a solver object, got {self.solver!r}"
-            )
-        return LINEAR_SOLVERS["newton" if self.solver == "auto" else self.solver]()
-
-    def _training(
-        self, data: TrainingData, start: Floats, limits: Limits, seed: int = 0, deals_rows: bool = False
-    ) -> LinearTraining:
-        """Return the training problem of a solver."""
-        total = float(data.weights.sum())
-        losses = MarginLosses(data.labels, data.weights, self._loss(), total, total, bool(self.fit_intercept))
-        sizes = {"n_rows": losses.n_rows, "n_features": data.X.shape[1], "n_outputs": len(data.labels)}
-        facts = LinearFacts(**sizes, n_values=data.X.size, mass=total, intercept=losses.intercept)
-        order = order_of_keys(data.X, data.y, data.row_weights, seed) if deals_rows else None
-        engine = LocalEngine(effective_n_threads(self.n_jobs), limits.cancelled)
-        return LinearTraining(facts, engine.scatter(linear_shards(data.X, losses, order)), limits, seed, start)
-
-    def _start(self, data: TrainingData, columns: Indices | None) -> Floats:
-        if not self.warm_start or not hasattr(self, "classes_"):
-            return np.zeros((len(data.labels), data.X.shape[1] + 1))
-        before, width = kept_of(self, "coef_").shape[1], self.n_features_in_
-        if not np.array_equal(self.classes_, data.classes) or before != width:
-            raise ValueError(
-                f"warm_start=True needs the classes and features of the previous fit ({before} features, "
-                f"classes {self.classes_!r}), got {width} features, classes {data.classes!r}"
-            )
-        start = self._parameters_on(columns)
-        start[:, -1] *= bool(self.fit_intercept)
-        return start
+    def _auto_solver(self, size: DataSize) -> str:
+        return "newton"
 
     def fitted_attributes(
         self, solution: PrimalSolution, classes: NDArray[Any], total: float, columns: Indices | None = None
     ) -> dict[str, Any]:
         """Return the fitted attributes for these columns (None: all) and rows of weight `total`."""
-        parameters = np.column_stack([solution.weights, solution.objectives.intercept])
-        model = self._model_attributes(classes, parameters, columns) | self._result_attributes(solution, "global")
-        return model | {"_partial": (self._kept(parameters, columns), total)}
-
-    def _model_attributes(
-        self, classes: NDArray[Any], parameters: Floats, columns: Indices | None = None
-    ) -> dict[str, Any]:
-        """Return the attributes for prediction from parameters for these columns (None: all)."""
-        weights = self._of_columns(parameters[:, :-1].copy(), columns)
-        return {"classes_": classes, "coef_": weights, "intercept_": parameters[:, -1].copy()}
+        partial = self._kept(solution.parameters, columns), total
+        return super().fitted_attributes(solution, classes, total, columns) | {"_partial": partial}

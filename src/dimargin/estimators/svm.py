@@ -109,7 +109,12 @@ class SVMClassifier(MulticlassKernelClassifier):
     verbose: int = 0
 
     def _loss(self) -> Loss:
-        check_magnitude("C", self.C)
-        if self.loss not in ("hinge", "squared_hinge"):
-            raise ValueError(f"loss must be one of 'hinge', 'squared_hinge', got {self.loss!r}")
-        return HingeLoss(float(self.C)) if self.loss == "hinge" else SquaredHingeLoss(float(self.C))
+        return svm_loss(self)
+
+
+def svm_loss(machine: Any) -> Loss:
+    """Return the loss of a support vector machine from its parameters; raises ValueError or TypeError."""
+    check_magnitude("C", machine.C)
+    if machine.loss not in ("hinge", "squared_hinge"):
+        raise ValueError(f"loss must be one of 'hinge', 'squared_hinge', got {machine.loss!r}")
+    return HingeLoss(float(machine.C)) if machine.loss == "hinge" else SquaredHingeLoss(float(machine.C))

@@ -172,6 +172,8 @@ class _LinearRun(_Run):
 
     def training(self, source: Source) -> LinearTraining:
         """Return the training problem, with rows as shards of the primal problem."""
+        if not self.plan.strategy.is_distributed:
+            raise ValueError(f"solver={self.plan.name!r} works on one machine: choose another, such as 'newton'")
         rows, measures = self.scattered(source, None)
         losses = self.losses(measures)
         facts = LinearFacts(

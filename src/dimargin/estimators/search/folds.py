@@ -34,6 +34,8 @@ from dimargin.problems.one_vs_rest import codes_of
 from dimargin.shards.local_engine import LocalEngine
 from dimargin.solvers import ExactSolver, Limits, LinearFeatures, Newton, Shard, solve
 from dimargin.solvers.landmark_features import independent_landmarks
+from dimargin.strategies import LinearCoordinateDescent, LinearTraining
+from dimargin.strategies.linear_newton import LinearFacts, linear_shards
 from dimargin.strategies.pair_training import train_pairs
 from dimargin.system.arrays import Floats, Indices
 
@@ -169,6 +171,24 @@ class ExactTrainer(Trainer):
         self._start = solution.dual
         self.evaluations += solution.kernel_evaluations
         return self._test_kernel.multiply(*problem.support(solution.dual)) + solution.objectives.intercept[:, None]
+
+
+class LinearTrainer(Trainer):
+    """Trainer of linear machines by dual coordinate descent."""
+
+    def __init__(self, sample: Sample, intercept: bool) -> None:
+        self._sample, self._intercept = sample, intercept
+        self._dual: Floats | None = None
+
+    def values(self, loss: Loss, limits: Limits) -> Floats:
+        """See `Trainer.values`."""
+        losses, X = self._sample.losses(loss, self._intercept), self._sample.rows
+        start = np.zeros((len(losses.labels), X.shape[1] + 1))
+        facts = LinearFacts(losses.n_rows, X.shape[1], int(X.size), len(start), losses.mass, losses.intercept)
+        rows = LocalEngine(1, limits.cancelled).scatter(linear_shards(X, losses))
+        solution = LinearCoordinateDescent().train(LinearTraining(facts, rows, limits, 0, start, dual=self._dual))
+        self._dual = solution.dual
+        return np.asarray((self._sample.queries @ solution.weights.T).T) + solution.objectives.intercept[:, None]
 
 
 class PairTrainer(Trainer):

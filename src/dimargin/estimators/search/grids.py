@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any
 
-from dimargin.estimators import LinearODMClassifier, SVMClassifier
+from dimargin.estimators import LinearODMClassifier, LinearSVMClassifier, SVMClassifier
 from dimargin.estimators.training_data import TrainingData, gamma_value
 
 WIDENED = ("gamma", "lam", "C")
@@ -15,6 +15,8 @@ WIDENED = ("gamma", "lam", "C")
 
 def default_grid(estimator: Any, data: TrainingData) -> list[dict[str, Any]]:
     """Return the grid for a machine: gamma around "scale", and the weights of losses that suit most data."""
+    if isinstance(estimator, LinearSVMClassifier):
+        return [{"C": [0.01, 0.1, 1.0, 10.0, 100.0]}]
     linear = isinstance(estimator, LinearODMClassifier)
     # A linear machine cannot pull all margins close to one, so its band is wide.
     pairs = [(0.5, 0.95)] if linear else [(0.5, 0.3), (0.1, 0.1), (0.5, 0.8)]

@@ -23,7 +23,7 @@ from sklearn.utils.metadata_routing import UNUSED, MetadataRouter, MethodMapping
 from sklearn.utils.validation import check_is_fitted
 
 from dimargin.estimators import (
-    LinearODMClassifier,
+    LinearLossClassifier,
     MarginClassifier,
     ODMClassifier,
     SVMClassifier,
@@ -174,7 +174,7 @@ class MachineSearch(
             self._check_numbers()
             estimator = self._base()
             data = training_data(estimator, X, y, sample_weight)
-            is_linear = isinstance(estimator, LinearODMClassifier)
+            is_linear = isinstance(estimator, LinearLossClassifier)
             data = on_stored_columns(data)[0] if is_linear else data if callable(estimator.kernel) else narrow(data)
             candidates = self._candidates(estimator, data)
             folds = self._folds(data, X, y, self._groups_for_folds(data.n_given, groups))
@@ -262,9 +262,10 @@ class MachineSearch(
     def _base(self) -> Any:
         """Return a checked copy of the estimator."""
         estimator: Any = self._default_machine() if self.estimator is None else clone(self.estimator)
-        if not isinstance(estimator, (ODMClassifier, SVMClassifier, LinearODMClassifier)):
+        if not isinstance(estimator, (ODMClassifier, SVMClassifier, LinearLossClassifier)):
             raise TypeError(
-                f"estimator must be an ODMClassifier, an SVMClassifier or a LinearODMClassifier, got {estimator!r}"
+                "estimator must be an ODMClassifier, an SVMClassifier, a LinearODMClassifier or a LinearSVMClassifier, "
+                f"got {estimator!r}"
             )
         if self.estimator is None:
             estimator.set_params(random_state=self.random_state, n_jobs=self.n_jobs)

@@ -21,7 +21,7 @@ class ODMClassifierCV(MachineSearch):
 
     Parameters
     ----------
-    estimator : ODMClassifier, SVMClassifier or LinearODMClassifier, default=None
+    estimator : ODMClassifier, SVMClassifier, LinearODMClassifier or LinearSVMClassifier, default=None
         Classifier to tune, which defines all parameters that are not in the grid. None is
         ``ODMClassifier(tol=0.01)``, because a smaller gap of the last fit takes up to 50% more
         time, and changed the accuracy by less than a hundredth of a percentage point on average

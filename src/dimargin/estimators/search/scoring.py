@@ -14,16 +14,24 @@ import numpy as np
 from scipy.stats import rankdata
 from sklearn.base import clone
 
-from dimargin.estimators import LinearODMClassifier
+from dimargin.estimators import LinearLossClassifier
 from dimargin.estimators.fit_plan import FitPlan
 from dimargin.estimators.fit_progress import Monitor
 from dimargin.estimators.kernel_parameters import may_merge, row_transform_of, thinned_for
-from dimargin.estimators.search.folds import ExactTrainer, Fold, PairTrainer, Sample, SpaceTrainer, Trainer
+from dimargin.estimators.search.folds import (
+    ExactTrainer,
+    Fold,
+    LinearTrainer,
+    PairTrainer,
+    Sample,
+    SpaceTrainer,
+    Trainer,
+)
 from dimargin.estimators.search.halving import Round, Rung
 from dimargin.estimators.training_data import TrainingData, gamma_value, thinned, with_class_weight
 from dimargin.shards.local_engine import LocalEngine
 from dimargin.solvers import Limits
-from dimargin.strategies import Landmark
+from dimargin.strategies import Landmark, LinearCoordinateDescent
 from dimargin.strategies.linear_newton import forms_hessian
 from dimargin.system.arrays import Floats, Indices
 from dimargin.system.progress_lines import log_progress
@@ -104,7 +112,7 @@ class Search:
     def __post_init__(self) -> None:
         interrupted = self.report.monitor.interrupted
         self.limits = Limits(self.tol, 30, self.deadline, self.engine.cancelled, interrupted)
-        self.linear = isinstance(self.estimator, LinearODMClassifier)
+        self.linear = isinstance(self.estimator, LinearLossClassifier)
         self._data_by_kernel: dict[str, TrainingData] = {}
         self._lock = Lock()
 
@@ -164,7 +172,9 @@ class Search:
         if self.limits.reached:
             return [np.nan] * len(group), 0
         machine = clone(self._machines[group[0]])
-        plan = machine.fit_plan(len(self.data.y), class_counts=np.bincount(self.data.y).tolist())
+        X, counts = self.data.X, np.bincount(self.data.y).tolist()
+        sizes = (X.shape[1], int(X.size)) if self.linear else ()
+        plan = machine.fit_plan(len(self.data.y), *sizes, class_counts=counts)
         strategy = plan.strategy
         data = with_class_weight(self._data_for(machine, strategy), machine.class_weight)
         merges = not self.linear and may_merge(machine) and not strategy.is_linear
@@ -194,6 +204,8 @@ class Search:
 
     def _trainer(self, machine: Any, sample: Sample, plan: FitPlan) -> Trainer:
         intercept = bool(getattr(machine, "fit_intercept", False))
+        if isinstance(plan.strategy, LinearCoordinateDescent):
+            return LinearTrainer(sample, intercept)
         if self.linear:
             explicit = forms_hessian(len(self.data.y), self.data.X.shape[1], self.data.X.size)
             return SpaceTrainer(sample, sample.rows, sample.queries, None, explicit, intercept)

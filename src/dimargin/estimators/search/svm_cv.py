@@ -16,7 +16,7 @@ class SVMClassifierCV(MachineSearch):
 
     Parameters
     ----------
-    estimator : SVMClassifier, ODMClassifier or LinearODMClassifier, default=None
+    estimator : SVMClassifier, ODMClassifier, LinearODMClassifier or LinearSVMClassifier, default=None
         Classifier to tune, which defines all parameters that are not in the grid. None is
         ``SVMClassifier(loss="squared_hinge")``. More than two classes are separated as its
         `multi_class` says.

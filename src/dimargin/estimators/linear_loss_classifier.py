@@ -1,0 +1,209 @@
+"""Base class of the linear classifiers that minimise a loss of margins over all rows."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import replace
+from functools import partial
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from dimargin.estimators.fit_plan import DataSize, FitPlan
+from dimargin.estimators.input_checks import seed_of
+from dimargin.estimators.linear_margin_classifier import LinearMarginClassifier
+from dimargin.estimators.margin_classifier import PreparedFit
+from dimargin.estimators.training_data import TrainingData, on_stored_columns, training_data
+from dimargin.estimators.wide_attributes import kept_of, on
+from dimargin.kernels.column_statistics import SparseColumns
+from dimargin.problems.losses import Loss
+from dimargin.problems.margin_losses import MarginLosses
+from dimargin.shards.keys import order_of_keys
+from dimargin.shards.local_engine import LocalEngine
+from dimargin.solvers import Limits, PrimalSolution
+from dimargin.strategies import LINEAR_SOLVERS, LinearSolver, LinearTraining, Progress
+from dimargin.strategies.linear_coordinate_descent import certificate
+from dimargin.strategies.linear_newton import LinearFacts, linear_shards
+from dimargin.system.arrays import Floats, Indices
+from dimargin.system.memory import check_memory
+from dimargin.system.threads import effective_n_threads, single_threaded_blas
+
+
+class LinearLossClassifier(LinearMarginClassifier):
+    """Base class of the linear classifiers that minimise a loss of margins over all rows.
+
+    Parameters
+    ----------
+    fit_intercept : bool, default=True
+        Whether the decision function has an intercept, which is not regularised.
+    tol : float, default=1e-3
+        Relative duality gap to reach.
+    warm_start : bool, default=False
+        Start from the previous coefficients; classes and features must be those of that fit.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_outputs, n_features_in_)
+        If the training rows were sparse with more columns than stored values, the model keeps
+        coefficients only for columns that occur, and this array is created on access and read-only.
+    intercept_ : ndarray of shape (n_outputs,)
+    objective_, dual_objective_ : float, or ndarray of shape (n_classes,) for more than two classes
+        Primal (positive) and dual objective.
+    duality_gap_ : float
+        ``(objective_ - dual_objective_) / objective_`` of the worst output, including rounding.
+    """
+
+    solver: str | LinearSolver
+    fit_intercept: bool
+    solvers: ClassVar[tuple[str, ...]]  # Names of the solvers that can minimise the loss.
+
+    # ---- training ------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _loss(self) -> Loss:
+        """Return the loss; raises ValueError or TypeError for a parameter out of range."""
+
+    @abstractmethod
+    def _auto_solver(self, size: DataSize) -> str:
+        """Return the name of the solver for data of this size."""
+
+    def _check_parameters(self) -> None:
+        """Raise an error if a parameter is out of range."""
+        self._loss()
+        self._check_solver()
+        self._check_limits()
+
+    def _check_solver(self) -> None:
+        if isinstance(self.solver, LinearSolver):
+            self.solver.validate()
+        elif not isinstance(self.solver, str) or self.solver not in ("auto", *self.solvers):
+            raise ValueError(
+                f"solver must be 'auto', {', '.join(map(repr, self.solvers))} or a solver object, got {self.solver!r}"
+            )
+        loss, chosen = self._loss(), self.solver
+        if chosen != "auto" and not loss.smooth and self._made(str(chosen)).needs_smooth_loss:
+            raise ValueError(f"solver={chosen!r} needs a loss with a derivative, which the hinge has not; use 'cd'")
+
+    def _made(self, name: str) -> LinearSolver:
+        """Return the solver object, which the parameter is, or which has this name."""
+        return self.solver if isinstance(self.solver, LinearSolver) else LINEAR_SOLVERS[name]()
+
+    def _plan(self, size: DataSize) -> FitPlan:
+        given = str(self.solver) if self.solver != "auto" else self._auto_solver(size)
+        solver = self._made(given)
+        name = next((name for name, known in LINEAR_SOLVERS.items() if known is type(solver)), type(solver).__name__)
+        memory = 8 * size.n_outputs * (15 * size.n_features + solver.numbers_per_row * size.n_rows)
+        n_levels = solver.n_levels(size.n_rows) + 1
+        return FitPlan(name, solver, self._loss(), bool(self.fit_intercept), memory, memory, n_levels)
+
+    def _prepare(self, X: Any, y: Any, sample_weight: Any = None) -> PreparedFit:
+        data, columns = on_stored_columns(training_data(self, X, y, sample_weight, linear=True))
+        counts = tuple(np.bincount(data.y, minlength=len(data.classes)).tolist())
+        plan = self._plan(DataSize(len(data.y), data.X.shape[1], int(data.X.size), counts))
+        check_memory(plan.memory, None)
+        solver, start, seed = plan.strategy, self._start(data, columns), seed_of(self.random_state)
+
+        def train(limits: Limits, progress: Progress) -> tuple[dict[str, Any], str]:
+            training = self._training(data, start, limits, seed, solver.deals_rows)
+            solution = solver.train(replace(training, progress=progress, dual=self._known_dual(data)))
+            return self.fitted_attributes(solution, data.classes, float(data.weights.sum()), columns), solution.reason
+
+        return PreparedFit(plan.n_levels, partial(self._model_attributes, data.classes, columns=columns), train)
+
+    def _training(
+        self, data: TrainingData, start: Floats, limits: Limits, seed: int = 0, deals_rows: bool = False
+    ) -> LinearTraining:
+        """Return the training problem of a solver."""
+        total = float(data.weights.sum())
+        losses = MarginLosses(data.labels, data.weights, self._loss(), total, total, bool(self.fit_intercept))
+        sizes = {"n_rows": losses.n_rows, "n_features": data.X.shape[1], "n_outputs": len(data.labels)}
+        facts = LinearFacts(**sizes, n_values=data.X.size, mass=total, intercept=losses.intercept)
+        order = order_of_keys(data.X, data.y, data.row_weights, seed) if deals_rows else None
+        engine = LocalEngine(effective_n_threads(self.n_jobs), limits.cancelled)
+        return LinearTraining(facts, engine.scatter(linear_shards(data.X, losses, order)), limits, seed, start)
+
+    def _start(self, data: TrainingData, columns: Indices | None) -> Floats:
+        if not self.warm_start or not hasattr(self, "classes_"):
+            return np.zeros((len(data.labels), data.X.shape[1] + 1))
+        before, width = kept_of(self, "coef_").shape[1], self.n_features_in_
+        if not np.array_equal(self.classes_, data.classes) or before != width:
+            raise ValueError(
+                f"warm_start=True needs the classes and features of the previous fit ({before} features, "
+                f"classes {self.classes_!r}), got {width} features, classes {data.classes!r}"
+            )
+        start = self._parameters_on(columns)
+        start[:, -1] *= bool(self.fit_intercept)
+        return start
+
+    def _known_dual(self, data: TrainingData) -> Floats | None:
+        """Return the dual coefficients of the previous fit, if a warm start can use them."""
+        known: Floats | None = vars(self).get("_dual") if self.warm_start else None
+        return known if known is not None and known.shape == data.labels.shape else None
+
+    # ---- parameters: coefficients of the columns that occur, then the intercept ----------------------------------
+
+    def _parameters_on(self, columns: Indices | None) -> Floats:
+        """Return the parameters of the model for these columns (None: all)."""
+        return np.column_stack([on(kept_of(self, "coef_"), columns), self.intercept_])
+
+    def _on(self, parameters: Any, columns: Indices | None) -> Floats:
+        """Return parameters from `_kept` for these columns (None: all)."""
+        return on(parameters, None if columns is None else np.append(columns, self.n_features_in_))
+
+    def _kept(self, parameters: Floats, columns: Indices | None) -> Any:
+        """Return parameters for these columns (None: all) in the form that the model keeps."""
+        if columns is None:
+            return parameters
+        width = self.n_features_in_
+        return SparseColumns(parameters, np.append(columns, width), width + 1)
+
+    def fitted_attributes(
+        self, solution: PrimalSolution, classes: NDArray[Any], total: float, columns: Indices | None = None
+    ) -> dict[str, Any]:
+        """Return the fitted attributes for these columns (None: all) and rows of weight `total`."""
+        parameters = np.column_stack([solution.weights, solution.objectives.intercept])
+        # Dual coefficients take memory for every row, so that only machines for warm starts keep them.
+        model: dict[str, Any] = {"_dual": solution.dual if self.warm_start else None}
+        model |= self._model_attributes(classes, parameters, columns)
+        return model | self._result_attributes(solution, "global")
+
+    def _model_attributes(
+        self, classes: NDArray[Any], parameters: Floats, columns: Indices | None = None
+    ) -> dict[str, Any]:
+        """Return the attributes for prediction from parameters for these columns (None: all)."""
+        weights = self._of_columns(parameters[:, :-1].copy(), columns)
+        return {"classes_": classes, "coef_": weights, "intercept_": parameters[:, -1].copy()}
+
+    # ---- certificates --------------------------------------------------------------------------------------------
+
+    def certify(self, X: Any, y: Any, sample_weight: Any = None, max_time: float | None = None) -> Self:
+        """Compute the certificate of the fitted model on given rows, for example of other ones than those of `fit`.
+
+        The method sets ``objective_``, ``dual_objective_``, ``duality_gap_``, ``certificate_`` and
+        ``status_``. It takes two passes over the rows. For the solver "cd" it takes as many as a fit,
+        because the best dual bound does not follow from the coefficients.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in `fit`.
+        max_time : float, optional
+            Seconds after which the dual bound is the best so far, for the solver "cd".
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        data = training_data(self, X, y, sample_weight, classes=self.classes_, linear=True)
+        columns = None
+        if self._kept_columns is not None:
+            data, columns = on_stored_columns(data, self._kept_columns)
+        with single_threaded_blas():
+            training = self._training(data, self._parameters_on(columns), Limits(tol=self.tol))
+            size = DataSize(len(data.y), data.X.shape[1], int(data.X.size), (0,) * len(self.classes_))
+            objectives = certificate(training, self._plan(size).strategy, max_time)
+        self._set_global_certificate(objectives)
+        return self

@@ -1,0 +1,154 @@
+"""LinearSVMClassifier against LIBLINEAR, SVC and SVMClassifier, and as an estimator of scikit-learn."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.datasets import load_digits, load_svmlight_file, make_classification
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, LinearSVC
+
+import dimargin as dm
+
+LOSSES = ["hinge", "squared_hinge"]
+every_loss = pytest.mark.parametrize("loss", LOSSES)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    X, y = make_classification(600, 8, n_informative=5, n_clusters_per_class=1, class_sep=0.7, random_state=1)
+    return StandardScaler().fit_transform(X), y
+
+
+def objective(machine, X, y, weights=1.0):
+    """Primal objective of a binary machine, by the definition."""
+    margins = np.where(y == machine.classes_[1], 1, -1) * (X @ machine.coef_[0] + np.ravel(machine.intercept_)[0])
+    short = np.maximum(1 - margins, 0)
+    losses = short if machine.loss == "hinge" else short**2
+    return 0.5 * (machine.coef_**2).sum() + machine.C * (weights * losses).sum()
+
+
+@every_loss
+@pytest.mark.parametrize("solver", ["cd", "auto"])
+@pytest.mark.parametrize("store", [np.asarray, sp.csr_array])
+def test_the_objective_is_that_of_liblinear(rows, loss, solver, store):
+    X, y = rows
+    machine = dm.LinearSVMClassifier(loss=loss, solver=solver, fit_intercept=False, tol=1e-9).fit(store(X), y)
+    other = LinearSVC(loss=loss, dual=True, fit_intercept=False, tol=1e-10, max_iter=10**6).fit(X, y)
+    found = objective(machine, X, y)
+    assert machine.objective_ == pytest.approx(found, rel=1e-9)
+    assert found == pytest.approx(objective(other, X, y), rel=1e-7)
+    assert machine.status_ == "converged" and machine.certificate_ == "global" and machine.duality_gap_ <= 1e-9
+    assert_allclose(machine.coef_, other.coef_, atol=1e-3)
+
+
+def test_the_hinge_with_an_intercept_is_that_of_svc(rows):
+    X, y = rows
+    weights = np.random.default_rng(0).uniform(0.1, 3, len(y))
+    machine = dm.LinearSVMClassifier(tol=1e-9, class_weight={0: 1.0, 1: 2.0}).fit(X, y, weights)
+    other = SVC(kernel="linear", tol=1e-8, class_weight={0: 1.0, 1: 2.0}).fit(X, y, weights)
+    assert_allclose(machine.coef_, other.coef_, atol=1e-4)
+    assert machine.intercept_ == pytest.approx(other.intercept_, abs=1e-3)
+
+
+@every_loss
+def test_it_is_the_kernel_machine_with_a_linear_kernel(rows, loss):
+    X, y = rows
+    three = y + (X[:, 0] > 0.5)
+    machine = dm.LinearSVMClassifier(loss=loss, C=0.5, tol=1e-8).fit(X, three)
+    kernel = dm.SVMClassifier(loss=loss, C=0.5, kernel="linear", multi_class="one_vs_rest", tol=1e-9).fit(X, three)
+    assert machine.coef_.shape == (3, 8) and machine.intercept_.shape == (3,)
+    assert_allclose(machine.objective_, kernel.objective_, rtol=1e-7)
+    assert_allclose(machine.decision_function(X), kernel.decision_function(X), atol=2e-3)
+
+
+def test_history_and_plan(rows):
+    machine = dm.LinearSVMClassifier(random_state=0).fit(*rows)
+    assert {"level", "scope", "seconds", "objective", "relative_gap", "epochs"} <= set(machine.history_[-1])
+    assert machine.history_[-1]["relative_gap"] == pytest.approx(machine.duality_gap_, rel=1e-6)
+    assert machine.n_iter_ >= 1 and machine.history_[-1]["epochs"] <= machine.n_iter_
+    plans = [
+        (machine, 10_000, 100, "cd"), (dm.LinearSVMClassifier(loss="squared_hinge"), 10_000, 100, "newton"),
+        (dm.LinearSVMClassifier(loss="squared_hinge"), 10_000, 50_000, "cd"),
+    ]  # fmt: skip
+    for one, n_rows, n_features, name in plans:
+        assert one.fit_plan(n_rows, n_features, n_values=60 * n_rows).name == name
+
+
+def test_a_second_fit_starts_from_the_first(rows):
+    X, y = rows
+    machine = dm.LinearSVMClassifier(warm_start=True, tol=1e-6, random_state=0).fit(X, y)
+    objective = machine.objective_
+    assert machine.fit(X, y).n_iter_ == 0 and machine.objective_ == pytest.approx(objective, rel=1e-9)
+    other = machine.fit(X[:500], y[:500])
+    fresh = dm.LinearSVMClassifier(tol=1e-6).fit(X[:500], y[:500])
+    assert other.objective_ == pytest.approx(fresh.objective_, rel=3e-6)
+    assert vars(fresh)["_dual"] is None
+    with pytest.raises(ValueError, match=r"needs the classes and features of the previous fit \(8 features"):
+        machine.fit(X[:, :5], y)
+
+
+@every_loss
+def test_certify_other_rows(rows, loss):
+    X, y = rows
+    machine = dm.LinearSVMClassifier(loss=loss, solver="cd", tol=1e-4).fit(X[:300], y[:300])
+    parameters = machine.coef_.copy()
+    machine.certify(X, y)
+    assert_array_equal(machine.coef_, parameters)
+    assert machine.objective_ == pytest.approx(objective(machine, X, y), rel=1e-9)
+    best = dm.LinearSVMClassifier(loss=loss, tol=1e-7).fit(X, y).objective_
+    assert machine.dual_objective_ <= best and machine.status_ == "above_tol"
+    assert machine.objective_ - machine.dual_objective_ == pytest.approx(machine.objective_ - best, rel=0.01)
+
+
+def test_wide_rows_keep_the_columns_that_occur():
+    rng = np.random.default_rng(0)
+    columns = rng.choice(10**9, (200, 5))
+    X = sp.csr_array((np.ones(1000), columns.ravel(), np.arange(0, 1001, 5)), shape=(200, 10**9))
+    y = rng.integers(0, 2, 200)
+    machine = dm.LinearSVMClassifier(random_state=0).fit(X, y)
+    assert machine.status_ == "converged" and machine.score(X, y) == 1.0
+    again = pickle.loads(pickle.dumps(machine))
+    assert_array_equal(again.decision_function(X), machine.decision_function(X))
+
+
+def test_a_time_limit_leaves_a_model(rows):
+    with pytest.warns(ConvergenceWarning, match="the time limit was reached"):
+        machine = dm.LinearSVMClassifier(tol=1e-15, max_time=1e-9).fit(*rows)
+    assert machine.status_ == "max_time" and np.isfinite(machine.objective_)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "match"),
+    [
+        ({"C": 0}, "C must be"),
+        ({"loss": "squared"}, "loss must be one of 'hinge', 'squared_hinge'"),
+        ({"solver": "svrg"}, "solver must be 'auto', 'cd', 'newton' or a solver object, got 'svrg'"),
+        ({"solver": "newton"}, "needs a loss with a derivative, which the hinge has not; use 'cd'"),
+        ({"solver": dm.LinearNewton()}, "needs a loss with a derivative"),
+        ({"tol": -1}, "tol must be"),
+    ],
+)
+def test_bad_parameters_are_named(rows, wrong, match):
+    with pytest.raises(ValueError, match=match):
+        dm.LinearSVMClassifier(**wrong).fit(*rows)
+
+
+def test_a_grid_search_of_many_classes():
+    X, y = load_digits(return_X_y=True)
+    search = GridSearchCV(dm.LinearSVMClassifier(random_state=0), {"C": [0.1, 1.0]}, cv=3).fit(X[:600] / 16, y[:600])
+    assert search.best_score_ > 0.85 and clone(search.best_estimator_).C in (0.1, 1.0)
+
+
+@pytest.mark.slow
+def test_texts_of_reuters(data_folder):
+    X, y = load_svmlight_file(str(next(data_folder.glob("reuters*"))))
+    y = y == y.max()
+    for loss in LOSSES:
+        machine = dm.LinearSVMClassifier(loss=loss, random_state=0).fit(X, y)
+        assert machine.duality_gap_ <= 1e-3 and machine.score(X, y) > 0.97
