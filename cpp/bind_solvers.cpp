@@ -293,15 +293,16 @@ template <> void run(CoordinatePass<double>& pass) { chosen.linear->descend_f64(
 template <class T> void bind_descend(nb::module_& m) {
     m.def("descend",
           [](const Rows<T>& x, In<double, 2> labels, const std::vector<Piece>& pieces, In<double, 1> squares,
-             double square_of_one, In<double, 1> slack, Index outputs, Index blocks, int64_t rows_per_block,
+             double square_of_one, In<double, 2> slack, Index outputs, Index blocks, int64_t rows_per_block,
              Out<double, 2> weights, Out<double, 2> dual, Out<uint8_t, 2> active, Out<double, 2> sums, int n_threads) {
               const int64_t q = int64_t(labels.shape(0)), n = x.n_rows, width = x.n_features + 1;
               bool fits = int64_t(labels.shape(1)) == n && int64_t(squares.shape(0)) == n &&
-                          int64_t(slack.shape(0)) == q && rows_per_block > 0;
+                          rows_per_block > 0;
               for (const auto& [rows, columns, expected] :
                    {std::tuple(weights.shape(0), weights.shape(1), width), std::tuple(dual.shape(0), dual.shape(1), n),
                     std::tuple(active.shape(0), active.shape(1), n),
-                    std::tuple(sums.shape(0), sums.shape(1), int64_t(3))})
+                    std::tuple(slack.shape(0), slack.shape(1), int64_t(2)),
+                    std::tuple(sums.shape(0), sums.shape(1), int64_t(6))})
                   fits = fits && int64_t(rows) == q && int64_t(columns) == expected;
               for (int64_t k = 0; fits && k < int64_t(blocks.shape(0)); ++k)
                   fits = blocks.data()[k] >= 0 && blocks.data()[k] <= (n - 1) / rows_per_block;
@@ -315,14 +316,17 @@ template <class T> void bind_descend(nb::module_& m) {
                   return [&](int64_t turn) {
                       const int64_t k = outputs.data()[turn];
                       CoordinatePass<T> pass{rows, labels.data() + k * n, p, squares.data(), square_of_one,
-                                             slack.data()[k], weights.data() + k * width, dual.data() + k * n,
+                                             slack.data()[2 * k], slack.data()[2 * k + 1], weights.data() + k * width, dual.data() + k * n,
                                              active.data() + k * n, blocks.data(), int64_t(blocks.shape(0)),
-                                             rows_per_block, n, 0, 0.0, 0.0};
+                                             rows_per_block, n, 0, 0.0, 0.0, 0.0, 0.0, 0.0};
                       run(pass);
-                      double* const sum = sums.data() + 3 * k;
-                      sum[0] = std::max(sum[0], pass.violation);
-                      sum[1] += pass.gap;
-                      sum[2] += double(pass.visited);
+                      double* const sum = sums.data() + 6 * k;
+                      sum[0] = std::max(sum[0], pass.largest_rise);
+                      sum[1] = std::max(sum[1], pass.largest_fall);
+                      sum[2] += pass.gap;
+                      sum[3] += pass.conjugate;
+                      sum[4] += pass.balance;
+                      sum[5] += double(pass.visited);
                   };
               });
           },

@@ -192,9 +192,8 @@ struct Coordinate {
         const double to = up > 0 ? up / (square + curvature_right) : down < 0 ? down / (square + curvature_left) : 0;
         return to < lower ? lower : to > upper ? upper : to;
     }
-    double conjugate() const {
-        return dual >= 0 ? (slope_right + 0.5 * curvature_right * dual) * dual
-                         : (slope_left + 0.5 * curvature_left * dual) * dual;
+    double conjugate(double at) const {
+        return at >= 0 ? (slope_right + 0.5 * curvature_right * at) * at : (slope_left + 0.5 * curvature_left * at) * at;
     }
     static constexpr double infinity = std::numeric_limits<double>::infinity();
 };
@@ -207,19 +206,23 @@ template <class T> void visit(CoordinatePass<T>& pass, int64_t i) {
     const Coordinate c{p.value[0][i * p.stride[0]], p.value[1][i * p.stride[1]], p.value[2][i * p.stride[2]],
                        p.value[3][i * p.stride[3]], p.value[4][i * p.stride[4]], p.value[5][i * p.stride[5]],
                        pass.dual[i], margin};
-    const double violation = std::max(-c.right(), c.left());  // At the optimum the objective falls in no direction.
+    const double right = c.right(), left = c.left();  // At the optimum the objective falls in neither direction.
     ++pass.visited;
-    if (violation < -pass.slack) {
+    if (right > pass.fall && -left > pass.rise) {
         pass.active[i] = 0;
         return;
     }
-    pass.violation = std::max(pass.violation, violation);
+    pass.largest_rise = std::max(pass.largest_rise, -right);
+    pass.largest_fall = std::max(pass.largest_fall, left);
     const double loss = answer(margin, c.slope_right, c.curvature_right, c.slope_left, c.curvature_left, c.lower,
                                c.upper).value;
-    pass.gap += std::max(loss + c.conjugate() + c.dual * margin, 0.0);
-    if (violation <= 0) return;
+    const double before = c.conjugate(c.dual);
+    pass.gap += std::max(loss + before + c.dual * margin, 0.0);
+    if (right >= 0 && left <= 0) return;
     const double to = c.minimum(pass.squares[i]), by = y * (to - c.dual);
     pass.dual[i] = to;
+    pass.conjugate += c.conjugate(to) - before;
+    pass.balance += by;
     add_row(rows, i, by, pass.weights);
     intercept += by * pass.square_of_one;
 }

@@ -37,14 +37,16 @@ template <class T> struct CoordinatePass {
     StridedPieces pieces;
     const double* squares;  // |x_i|^2, and the square of the intercept's feature
     double square_of_one;   // square of the intercept's feature; zero without an intercept
-    double slack;           // a row at a bound or kink is left out of later passes if it stays there by more than this
+    double rise, fall;      // a row at a bound or kink is left out of later passes if it stays there by more than these:
+                            // the largest slopes of the last pass at which a coefficient could rise or fall
     double* weights;        // [n_features + 1], with the intercept last; updated
     double* dual;           // updated
     uint8_t* active;        // [n]: whether a row is visited; updated
     const int64_t* blocks;  // blocks of consecutive rows, in the order of the pass
     int64_t n_blocks, rows_per_block, n;
     int64_t visited;        // number of rows visited; updated
-    double violation, gap;  // largest violation, and sum of the rows' gaps when visited; updated
+    double largest_rise, largest_fall;  // slopes of this pass; updated
+    double gap, conjugate, balance;     // sum of the rows' gaps when visited, changes of the sums of phi(g) and y g; updated
 };
 
 // Computes for margins [n_outputs][n] the dual coefficients (minus the derivative of the loss), the second derivative of

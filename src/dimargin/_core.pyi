@@ -398,8 +398,9 @@ def descend(
         Squared norms of the rows, with `square_of_one`.
     square_of_one : float
         Square of the constant feature that stands for the intercept; zero without intercept.
-    slack : array of shape (n_outputs,)
-        A row whose coefficient stays at a bound or a kink by more than this becomes inactive.
+    slack : array of shape (n_outputs, 2)
+        A row whose coefficient stays at a bound or a kink by more than these, the largest slopes of the last pass at
+        which a coefficient could rise or fall, becomes inactive.
     outputs : array
         Indices of the outputs to work on.
     blocks : array
@@ -411,9 +412,9 @@ def descend(
         Dual coefficients, which are updated.
     active : array of shape (n_outputs, n)
         One for the rows to visit, else zero; updated.
-    sums : array of shape (n_outputs, 3)
-        Largest violation of the conditions of optimality, sum of the gaps of rows when they are visited, and the number
-        of visits; updated.
+    sums : array of shape (n_outputs, 6)
+        Largest slopes at which a coefficient could rise and fall, the sum of the gaps of rows when they are visited, the
+        changes of the sums of phi(g) and of y g, and the number of visits; updated.
     n_threads : int
         Threads, which take whole outputs.
     """

@@ -46,7 +46,8 @@ class State(DualState):
     squares: Floats  # Squared norms of the rows with the feature of the intercept, of shape (n,).
     rho: float  # Square of the constant feature of the intercept; zero without intercept.
     active: NDArray[np.uint8]  # One for the rows of the next pass, of shape (n_outputs, n).
-    slack: Floats  # Largest violation of the last pass, of shape (n_outputs,); infinite after a check.
+    slack: Floats  # Largest slopes of the last pass, of shape (n_outputs, 2); infinite after a check.
+    sums: Floats  # Sums of phi(g) and of y g, of shape (2, n_outputs).
     gaps: Floats  # Estimates of the relative gaps, of shape (n_outputs,).
     factors: Floats  # Gaps of the last check in relation to their estimates, of shape (n_outputs,), at least one.
     rng: np.random.Generator
@@ -123,7 +124,7 @@ class CoordinateDescent(LinearDualSolver[State]):
         rho = self.intercept * float(squares.mean() or 1.0) * min(1.0, 200 / n)
         state = State(
             **facts, rows=stored.core, n_values=int(stored.X.size), squares=squares + rho, rho=rho,
-            active=np.ones((q, n), dtype=np.uint8), slack=np.full(q, np.inf), gaps=np.full(q, np.inf),
+            active=np.ones((q, n), dtype=np.uint8), slack=np.full((q, 2), np.inf), sums=np.zeros((2, q)), gaps=np.full(q, np.inf),
             factors=np.ones(q), rng=np.random.default_rng(self.random_state),
         )  # fmt: skip
         return self.start(state, start)
@@ -146,7 +147,7 @@ class CoordinateDescent(LinearDualSolver[State]):
         """Visit the active rows of the outputs whose estimated gap is not small."""
         losses, conjugate, rho = state.losses, state.losses.conjugate, state.rho
         busy = np.flatnonzero(state.gaps > self.margin * state.limits.tol)
-        sums = np.zeros((len(state.dual), 3))
+        sums = np.zeros((len(state.dual), 6))
         blocks = state.rng.permutation(-(-losses.n_rows // self.rows_per_block))
         for some in np.array_split(blocks, 1 + state.n_values // self.values_per_call):
             _core.descend(
@@ -156,12 +157,13 @@ class CoordinateDescent(LinearDualSolver[State]):
             if state.limits.reached:
                 break
         state.passes += 1
-        state.visits += float(sums[:, 2].sum()) / state.dual.size
-        state.slack[busy] = sums[busy, 0]
+        state.visits += float(sums[:, 5].sum()) / state.dual.size
+        state.slack[busy] = sums[busy, :2]
+        state.sums += sums[:, 3:5].T
         if self.intercept:
-            state.weights[busy, -1] += rho * (losses.labels[busy] * state.dual[busy]).sum(axis=1)
-        dual = -0.5 * (state.weights[busy, :-1] ** 2).sum(axis=1) - conjugate.value(state.dual[busy]).sum(axis=1)
-        gaps = state.factors[busy] * sums[busy, 1]
+            state.weights[busy, -1] += rho * state.sums[1, busy]
+        dual = -0.5 * (state.weights[busy, :-1] ** 2).sum(axis=1) - state.sums[0, busy]
+        gaps = state.factors[busy] * sums[busy, 2]
         state.gaps[busy] = gaps / np.maximum(dual, 1e-30 * gaps + TINY)
 
     def measure(self, state: State) -> Objectives:
@@ -172,6 +174,8 @@ class CoordinateDescent(LinearDualSolver[State]):
         if np.isfinite(estimates).all():
             state.factors = np.where(met, 1.0, np.clip(objectives.unrounded / estimates, 1.0, 64.0))
         state.active[:], state.slack[:], state.gaps = 1, np.inf, np.where(met, 0.0, np.inf)
+        losses = state.losses
+        state.sums = np.array([losses.conjugate.value(state.dual).sum(axis=1), (losses.labels * state.dual).sum(axis=1)])
         passes, gap = state.last
         state.last = state.passes, float(objectives.unrounded.max())
         if state.passes >= self.min_passes and not met.all():
