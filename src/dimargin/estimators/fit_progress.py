@@ -209,7 +209,8 @@ class CallbackProgress(Progress):
             log_progress(f"  {entry['seconds']:8.2f} s  relative gap {entry['relative_gap']:.2e}")
         done = min(int(self._way.update(entry["relative_gap"]) * _MAX_LEVEL_TASKS), _MAX_LEVEL_TASKS - 1)
         stop = False
-        while self._steps + 1 < done:
+        # Without listeners, a fit of milliseconds would spend most of them on a thousand tasks.
+        while self._steps + 1 < done and getattr(self._estimator, "_skl_callbacks", None):
             stop |= self._subtask("progress")
         if self._steps == _MAX_LEVEL_TASKS - 1 and self._further is None:
             self._further = self._level.subcontext(task_name="further checks", max_subtasks=None)
