@@ -175,7 +175,9 @@ class CoordinateDescent(LinearDualSolver[State]):
             state.factors = np.where(met, 1.0, np.clip(objectives.unrounded / estimates, 1.0, 64.0))
         state.active[:], state.slack[:], state.gaps = 1, np.inf, np.where(met, 0.0, np.inf)
         losses = state.losses
-        state.sums = np.array([losses.conjugate.value(state.dual).sum(axis=1), (losses.labels * state.dual).sum(axis=1)])
+        state.sums = np.array(
+            [losses.conjugate.value(state.dual).sum(axis=1), (losses.labels * state.dual).sum(axis=1)]
+        )
         passes, gap = state.last
         state.last = state.passes, float(objectives.unrounded.max())
         if state.passes >= self.min_passes and not met.all():

@@ -167,7 +167,11 @@ def test_names_of_labels(format, name, tmp_path):
         ("aby", {"label": 3}, "has no label column 3"),
         ("aby", {"label": "-4"}, "has no label column '-4'"),
         ([*map(chr, range(97, 110))], {"label": "z"}, "'j' and 3 more"),
-        ("aby", {"columns": ["a", "q", "z"]}, "lacks the columns 'q', 'z'; it has 'a', 'b', 'y'"),
+        (
+            "aby",
+            {"columns": ["a", "q", "z"]},
+            "lacks the columns 'q', 'z'; it has 'a', 'b', 'y'; a model that imputes missing values takes a column",
+        ),
         ("aby", {"label": "a", "columns": ["a", "b"]}, "column 'a' is the label and cannot be a feature"),
         ("aby", {"n_features": 3}, "2 feature columns, expected 3"),
         ("y", {}, "has no features"),

@@ -70,8 +70,11 @@ class TableColumns:
         missing = [name for name in (*(columns or []), *drop) if name not in known]
         if missing:
             s = "s" * (len(missing) > 1)
+            # A whole column is not imputed silently: its name may be misspelt.
+            remedy = "; a model that imputes missing values takes a column without values" if columns else ""
             raise DataFileError(
                 f"{path} lacks the column{s} {_listed(missing)}{_guess(missing[0], names)}; it has {_listed(names)}"
+                f"{remedy}"
             )
         index = _label_index(path, names, label, columns or drop, needed) if needed or columns is None else None
         if index is not None and names[index] in drop:
