@@ -413,8 +413,8 @@ def descend(
     active : array of shape (n_outputs, n)
         One for the rows to visit, else zero; updated.
     sums : array of shape (n_outputs, 6)
-        Largest slopes at which a coefficient could rise and fall, the sum of the gaps of rows when they are visited, the
-        changes of the sums of phi(g) and of y g, and the number of visits; updated.
+        Largest slopes at which a coefficient could rise and fall, the sum of the gaps of rows when they are visited,
+        the changes of the sums of phi(g) and of y g, and the number of visits; updated.
     n_threads : int
         Threads, which take whole outputs.
     """

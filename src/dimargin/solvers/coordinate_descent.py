@@ -96,8 +96,9 @@ class CoordinateDescent(LinearDualSolver[State]):
     >>> from threading import Event
     >>> from dimargin.kernels.row_transform import StoredRows
     >>> from dimargin.problems.losses import HingeLoss
+    >>> from dimargin.problems.margin_losses import MarginLosses
     >>> from dimargin.shards.local_engine import LocalEngine
-    >>> from dimargin.solvers import solve
+    >>> from dimargin.solvers import LinearFeatures, solve
     >>> X, y = np.array([[1.0], [3.0]]), np.array([[-1.0, 1.0]])
     >>> losses = MarginLosses(y, np.ones(2), HingeLoss(10.0), 2.0, 2.0, intercept=True)
     >>> shards = LocalEngine(1, Event()).scatter([Shard(LinearFeatures(StoredRows(X)), losses)])
@@ -124,8 +125,8 @@ class CoordinateDescent(LinearDualSolver[State]):
         rho = self.intercept * float(squares.mean() or 1.0) * min(1.0, 200 / n)
         state = State(
             **facts, rows=stored.core, n_values=int(stored.X.size), squares=squares + rho, rho=rho,
-            active=np.ones((q, n), dtype=np.uint8), slack=np.full((q, 2), np.inf), sums=np.zeros((2, q)), gaps=np.full(q, np.inf),
-            factors=np.ones(q), rng=np.random.default_rng(self.random_state),
+            active=np.ones((q, n), dtype=np.uint8), slack=np.full((q, 2), np.inf), sums=np.zeros((2, q)),
+            gaps=np.full(q, np.inf), factors=np.ones(q), rng=np.random.default_rng(self.random_state),
         )  # fmt: skip
         return self.start(state, start)
 
