@@ -238,7 +238,7 @@ def test_a_splitter_deals_rows_without_weight_too(moons):
         (
             {"estimator": dm.CoreSetSVMClassifier()},
             TypeError,
-            "estimator must be an ODMClassifier, an SVMClassifier or",
+            "estimator must be an ODMClassifier, an SVMClassifier, a LinearODMClassifier or",
         ),
         ({"estimator": dm.ODMClassifier(kernel="precomputed")}, ValueError, "kernel='precomputed' cannot be tuned"),
         ({"estimator": dm.ODMClassifier(lam=-1)}, ValueError, "lam must be"),
