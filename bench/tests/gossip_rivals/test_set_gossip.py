@@ -349,9 +349,8 @@ def test_rows_leave_only_where_that_is_allowed():
     with pytest.raises(ValueError, match=r"algorithm=SetGossip\(.* set share_rows=True to allow it"):
         GossipSVMClassifier(algorithm=SetGossip()).fit(X, signs)
     machine = GossipSVMClassifier(
-        algorithm=SetGossip(), share_rows=True, n_sites=4, alpha=ALPHA, topology="ring", tol=0.02, random_state=0
+        algorithm=SetGossip(), share_rows=True, n_sites=4, alpha=ALPHA, topology="ring", random_state=0
     ).fit(X, signs)
-    # The optimum has rows on the kink of the hinge, so that rounding decides how good its dual bound is.
     assert machine.status_ == "converged" and machine.duality_gap_ <= machine.tol
     assert_allclose(machine.coef_[0], best(X, signs), atol=1e-5)
     shared = [entry["rows_shared"] for entry in machine.history_]

@@ -7,14 +7,18 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.optimize import Bounds, OptimizeResult, minimize
+from scipy.optimize import OptimizeResult, minimize
 from sklearn.utils import gen_batches
 
 from dimargin.kernels.column_statistics import narrowed
 from dimargin.problems.class_pairs import ClassPairs
 from dimargin.problems.dual import DualProblem
 from dimargin.problems.hinge import HingeRows
+from dimargin.problems.losses import HingeLoss
+from dimargin.problems.margin_losses import MarginLosses
 from dimargin.problems.objectives import ROUNDINGS, Objectives
+from dimargin.solvers import Limits
+from dimargin.strategies import LinearCoordinateDescent, LinearTraining
 from dimargin.strategies.block_pairs import PairSizes
 from dimargin.system.arrays import Floats, Indices
 
@@ -212,11 +216,11 @@ def hinge_objectives(
     """Compute the primal objective of a linear machine, and a dual objective near the optimum.
 
     The primal is ``alpha/2 |w|^2 + mean(loss(y w.x))``. For the hinge, the dual over a in [0, 1] is
-    ``mean(a) - |1/n sum_i a_i y_i x_i|^2 / (2 alpha)``; L-BFGS-B (Byrd, Lu, Nocedal, Zhu, SIAM J.
-    Sci. Comput. 1995) starts from the rows with a margin below one, and takes two passes over the
-    rows per iteration until the relative gap is `tol`. For a smooth loss, it minimises the primal
-    from the given weights; the dual objective of the coefficients that follow from the margins is
-    ``|gradient|^2 / (2 alpha)`` lower, which vanishes at the optimum.
+    ``mean(a) - |1/n sum_i a_i y_i x_i|^2 / (2 alpha)``; dual coordinate descent
+    (`dimargin.solvers.coordinate_descent`) starts from the rows with a margin below one, and ends
+    at half of `tol`. For a smooth loss, L-BFGS-B (Byrd, Lu, Nocedal, Zhu, SIAM J. Sci. Comput.
+    1995) minimises the primal from the given weights; the dual objective of the coefficients that
+    follow from the margins is ``|gradient|^2 / (2 alpha)`` lower, which vanishes at the optimum.
 
     Parameters
     ----------
@@ -246,26 +250,13 @@ def _best_of_hinge(
     rows: HingeRows, dual: Floats, objective: float, alpha: float, tol: float, deadline: float | None
 ) -> float:
     """Maximise the dual objective of the hinge for one output, from coefficients of shape (n,)."""
-    (signs,), n = rows.signs, rows.n_rows
-
-    def pull(dual: Floats) -> Floats:
-        return np.asarray(rows.X.T @ (signs * dual)) / n
-
-    def negative(dual: Floats) -> tuple[float, Floats]:
-        v = pull(dual)
-        return float(n * (v @ v) / (2 * alpha) - dual.sum()), np.asarray(signs * (rows.X @ v) / alpha - 1)
-
-    def is_enough(intermediate_result: OptimizeResult) -> None:
-        is_late = deadline is not None and time.perf_counter() > deadline
-        if is_late or objective + intermediate_result.fun / n <= tol * abs(objective):
-            raise StopIteration
-
-    scale = alpha * dual.mean() / max(float((pull(dual) ** 2).sum()), 1e-300)
-    # A last step without curvature makes scipy's inverse Hessian infinite.
-    options: dict[str, Any] = {"method": "L-BFGS-B", "callback": is_enough, "options": _LBFGS_OPTIONS}
-    with np.errstate(divide="ignore"):
-        found = minimize(negative, dual * min(1.0, scale), jac=True, bounds=Bounds(0, 1), **options).x
-    return float(rows.dual_objective(np.clip(found, 0.0, 1.0)[None], alpha)[0])
+    n, price = rows.n_rows, 1 / (alpha * rows.n_rows)
+    losses = MarginLosses(rows.signs, np.ones(n), HingeLoss(price), float(n), float(n))
+    found = LinearCoordinateDescent().train(
+        LinearTraining.of(rows.X, losses, Limits(0.5 * tol, 1000, deadline), dual=price * dual[None])
+    )
+    assert found.dual is not None
+    return float(rows.dual_objective(np.clip(found.dual / price, 0.0, 1.0), alpha)[0])
 
 
 def _best_of_smooth(

@@ -21,11 +21,9 @@ from dimargin.kernels.column_statistics import SparseColumns
 from dimargin.problems.losses import Loss
 from dimargin.problems.margin_losses import MarginLosses
 from dimargin.shards.keys import order_of_keys
-from dimargin.shards.local_engine import LocalEngine
 from dimargin.solvers import Limits, PrimalSolution
 from dimargin.strategies import LINEAR_SOLVERS, LinearSolver, LinearTraining, Progress
 from dimargin.strategies.linear_coordinate_descent import certificate
-from dimargin.strategies.linear_newton import LinearFacts, linear_shards
 from dimargin.system.arrays import Floats, Indices
 from dimargin.system.memory import check_memory
 from dimargin.system.threads import effective_n_threads, single_threaded_blas
@@ -118,11 +116,9 @@ class LinearLossClassifier(LinearMarginClassifier):
         """Return the training problem of a solver."""
         total = float(data.weights.sum())
         losses = MarginLosses(data.labels, data.weights, self._loss(), total, total, bool(self.fit_intercept))
-        sizes = {"n_rows": losses.n_rows, "n_features": data.X.shape[1], "n_outputs": len(data.labels)}
-        facts = LinearFacts(**sizes, n_values=data.X.size, mass=total, intercept=losses.intercept)
         order = order_of_keys(data.X, data.y, data.row_weights, seed) if deals_rows else None
-        engine = LocalEngine(effective_n_threads(self.n_jobs), limits.cancelled)
-        return LinearTraining(facts, engine.scatter(linear_shards(data.X, losses, order)), limits, seed, start)
+        n_threads = effective_n_threads(self.n_jobs)
+        return LinearTraining.of(data.X, losses, limits, n_threads=n_threads, seed=seed, start=start, order=order)
 
     def _start(self, data: TrainingData, columns: Indices | None) -> Floats:
         if not self.warm_start or not hasattr(self, "classes_"):

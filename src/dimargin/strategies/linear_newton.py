@@ -15,6 +15,7 @@ import numpy as np
 from dimargin import solvers
 from dimargin.kernels.row_transform import StoredRows
 from dimargin.problems.margin_losses import MarginLosses
+from dimargin.shards.local_engine import LocalEngine
 from dimargin.shards.shards import Shards
 from dimargin.solvers import Limits, LinearFeatures, PrimalSolution, Shard, solve
 from dimargin.solvers.loop import Solver
@@ -45,6 +46,17 @@ class LinearTraining:
     start: Floats  # Initial weights, of shape (n_outputs, n_features + 1), with the intercept last.
     progress: Progress = field(default_factory=Progress)
     dual: Floats | None = None  # Initial dual coefficients, of shape (n_outputs, n_rows), if they are known.
+
+    @classmethod
+    def of(
+        cls, X: Any, losses: MarginLosses, limits: Limits, *, n_threads: int = 1, seed: int = 0,
+        start: Floats | None = None, dual: Floats | None = None, order: Indices | None = None,
+    ) -> LinearTraining:  # fmt: skip
+        """Return the problem of rows in this process, which are left as stored or taken in an order."""
+        q, width = len(losses.labels), X.shape[1]
+        facts = LinearFacts(losses.n_rows, width, int(X.size), q, losses.mass, losses.intercept)
+        rows = LocalEngine(n_threads, limits.cancelled).scatter(linear_shards(X, losses, order))
+        return cls(facts, rows, limits, seed, np.zeros((q, width + 1)) if start is None else start, dual=dual)
 
     def run(
         self, solver: Solver[Shards[Shard], Any, PrimalSolution], rows: Shards[Shard], n_rows: int, level: int = 0,

@@ -35,7 +35,6 @@ from dimargin.shards.local_engine import LocalEngine
 from dimargin.solvers import ExactSolver, Limits, LinearFeatures, Newton, Shard, solve
 from dimargin.solvers.landmark_features import independent_landmarks
 from dimargin.strategies import LinearCoordinateDescent, LinearTraining
-from dimargin.strategies.linear_newton import LinearFacts, linear_shards
 from dimargin.strategies.pair_training import train_pairs
 from dimargin.system.arrays import Floats, Indices
 
@@ -183,10 +182,7 @@ class LinearTrainer(Trainer):
     def values(self, loss: Loss, limits: Limits) -> Floats:
         """See `Trainer.values`."""
         losses, X = self._sample.losses(loss, self._intercept), self._sample.rows
-        start = np.zeros((len(losses.labels), X.shape[1] + 1))
-        facts = LinearFacts(losses.n_rows, X.shape[1], int(X.size), len(start), losses.mass, losses.intercept)
-        rows = LocalEngine(1, limits.cancelled).scatter(linear_shards(X, losses))
-        solution = LinearCoordinateDescent().train(LinearTraining(facts, rows, limits, 0, start, dual=self._dual))
+        solution = LinearCoordinateDescent().train(LinearTraining.of(X, losses, limits, dual=self._dual))
         self._dual = solution.dual
         return np.asarray((self._sample.queries @ solution.weights.T).T) + solution.objectives.intercept[:, None]
 
