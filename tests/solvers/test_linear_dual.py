@@ -18,6 +18,7 @@ from scipy.sparse import csc_matrix
 from dimargin.problems.losses import HingeLoss, SquaredHingeLoss
 from dimargin.shards.local_engine import LocalEngine
 from dimargin.solvers import CoordinateDescent, Limits, ProximalNewton, solve
+from dimargin.solvers.linear_dual import Best
 from dimargin.strategies.linear_newton import linear_shards
 
 every_loss = pytest.mark.parametrize("loss", LOSSES, ids=name)
@@ -171,3 +172,16 @@ def test_a_solve_that_only_rounding_keeps_from_its_tolerance_says_so():
     X, labels, weights = rows_of(200, 4)
     solution = fit(X, losses_of(labels, weights, HingeLoss(1.0), True), tol=1e-17)
     assert solution.status == "precision" and solution.objectives.worst_gap < 1e-10
+
+
+def test_the_gap_of_two_checks_includes_the_rounding_of_both_bounds_that_are_kept():
+    def best(*values):
+        return Best(np.zeros((1, 2)), *(np.array([value]) for value in values))
+
+    for both in (
+        (best(1.0, 0.0, 0.5, 0.0), best(0.9, 0.3, 0.6, 0.5)),
+        (best(0.9, 0.3, 0.6, 0.5), best(1.0, 0.0, 0.5, 0.0)),
+    ):
+        found = both[0].better(both[1]).objectives  # the primal objective of one, the dual one of the other
+        assert (found.primal[0], found.relative_gap[0]) == (0.9, pytest.approx((0.9 + 0.3 - 0.5) / 0.9))
+        assert found.rounding[0] == pytest.approx(0.3 / 0.9)

@@ -186,7 +186,7 @@ class MarginLosses:
         else:
             reach = errors + UNIT * np.where(margins != 0, np.abs(shifted), 0.0) if self.intercept else errors
             # Terms of the gap are convex in the margins, so they are largest at one of the ends.
-            ends = [(self.values(moved), dual * moved) for moved in _interval_ends(shifted, reach)]
+            ends = [(self.values(moved), dual * moved) for moved in interval_ends(shifted, reach)]
             change = np.maximum(np.maximum(*(loss + product for loss, product in ends)) - (losses + products), 0.0)
             rounded = ROUNDINGS * (losses + conjugate.magnitude(dual) + np.abs(products) + np.abs(half))
             # Terms at the ends may be far larger, and cancel, so their rounding counts as well.
@@ -201,7 +201,7 @@ class MarginLosses:
                 yield own * (sides == sign)
 
 
-def _interval_ends(margins: Floats, reach: Floats) -> tuple[Floats, Floats]:
+def interval_ends(margins: Floats, reach: Floats) -> tuple[Floats, Floats]:
     """Return the ends of intervals around margins, rounded outwards, lest narrow ones vanish."""
     is_exact = reach == 0
     below, above = (np.nextafter(margins + side * reach, side * np.inf) for side in (-1, 1))

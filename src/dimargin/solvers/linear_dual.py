@@ -17,9 +17,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dimargin.problems.margin_losses import MarginLosses
+from dimargin.problems.margin_losses import MarginLosses, interval_ends
 from dimargin.problems.objectives import ROUNDINGS, Objectives
 from dimargin.problems.solution import History, Status
 from dimargin.shards.shards import Shards, Sums
@@ -61,7 +60,7 @@ def primal_at(losses: MarginLosses, norms: Floats, scores: Floats, parameters: F
     chain = UNIT * (weights.shape[1] + 2)
     reach = chain * np.sqrt(squares)[:, None] * norms + UNIT * np.abs(margins)
     values = losses.values(margins)
-    ends = np.maximum(losses.values(margins - reach), losses.values(margins + reach))
+    ends = np.maximum(*(losses.values(moved) for moved in interval_ends(margins, reach)))
     primal = 0.5 * squares + values.sum(axis=1)
     return primal, (ends - values).sum(axis=1) + ROUNDINGS * primal
 
@@ -77,15 +76,45 @@ def _dual_at(losses: MarginLosses, norms: Floats, dual: Floats, weights: Floats,
     length, reach = np.sqrt((weights**2).sum(axis=1)), sizes @ norms
     objective = -0.5 * length**2 - conjugate.value(dual).sum(axis=1)
     error = n_sums * UNIT * reach
-    rounding = (length + 0.5 * error) * error + ROUNDINGS * (length**2 + conjugate.magnitude(dual).sum(axis=1))
+    magnitude = conjugate.magnitude(dual).sum(axis=1)
+    rounding = (length + 0.5 * error) * error + ROUNDINGS * (length**2 + magnitude)
     if losses.intercept:
         excess = np.abs((losses.labels * dual).sum(axis=1)) + ROUNDINGS * sizes.sum(axis=1)
         share = 2 * excess / np.maximum(sizes.sum(axis=1), TINY)
         slopes = (sizes * np.abs(conjugate.slopes(dual))).sum(axis=1)
-        rounding += share * ((length + error) * reach + slopes) + 0.5 * (share * reach) ** 2
+        rounding += share * ((length + error) * reach + slopes) + share**2 * (0.5 * reach**2 + magnitude)
     # No loss is negative, so that zero is a bound as well.
     is_useful = objective > rounding
     return np.where(is_useful, objective, 0.0), np.where(is_useful, rounding, 0.0)
+
+
+@dataclass(frozen=True)
+class Best:
+    """Smallest primal objective of every output, and largest lower bound of the dual one, each with its rounding."""
+
+    parameters: Floats  # Weights and intercepts of the primal objective, of shape (n_outputs, m + 1).
+    primal: Floats
+    of_primal: Floats  # Bound of the rounding of the primal objective.
+    dual: Floats
+    of_dual: Floats  # Bound of the rounding of the dual objective.
+
+    @property
+    def objectives(self) -> Objectives:
+        """The certificate."""
+        gap = np.maximum(self.primal - self.dual, 0.0)
+        return Objectives.of(self.primal, gap, self.parameters[:, -1], self.of_primal + self.of_dual)
+
+    def better(self, other: Best | None) -> Best:
+        """Return the better bounds of two, output by output."""
+        if other is None:
+            return self
+        upper = self.primal < other.primal
+        lower = self.dual - self.of_dual > other.dual - other.of_dual
+        return Best(
+            np.where(upper[:, None], self.parameters, other.parameters),
+            np.where(upper, self.primal, other.primal), np.where(upper, self.of_primal, other.of_primal),
+            np.where(lower, self.dual, other.dual), np.where(lower, self.of_dual, other.of_dual),
+        )  # fmt: skip
 
 
 @dataclass(kw_only=True)
@@ -107,7 +136,7 @@ class DualState:
         1.0  # Width of the envelope of the next proximal step (`dimargin.solvers.proximal_newton`), in margins.
     )
     progress: Progress = field(default_factory=Progress)  # Of checks and primal objectives.
-    best: tuple[Objectives, Floats] | None = None  # Best certificate, and its weights.
+    best: Best | None = None  # Best certificate so far.
 
 
 State = TypeVar("State", bound=DualState)
@@ -151,14 +180,14 @@ class LinearDualSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[Sta
             return None
         if state.passes:
             self.measure(state)
-        objectives, progress = self._best(state)[0], state.progress
+        objectives, progress = self._best(state).objectives, state.progress
         state.checks += 1
         fell = bool((objectives.primal < (1 - 1e-12) * progress.objective).any())
         if progress.note(state.checks, objectives.worst_gap, fell):
             progress.objective = objectives.primal
         return objectives
 
-    def _best(self, state: State) -> tuple[Objectives, Floats]:
+    def _best(self, state: State) -> Best:
         if state.best is None:
             self.measure(state)
         assert state.best is not None
@@ -176,11 +205,9 @@ class LinearDualSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[Sta
         if state.other is not None:
             tried.append((state.other, gathered(state.shards, state.other[:, :-1])))
         for parameters, own in tried:
-            primal, of_primal = primal_at(losses, norms, own, parameters)
-            found = Objectives.of(primal, np.maximum(primal - dual, 0.0), parameters[:, -1], of_primal + of_dual)
-            state.best = _better(state.best, (found, parameters))
+            state.best = Best(parameters, *primal_at(losses, norms, own, parameters), dual, of_dual).better(state.best)
         assert state.best is not None
-        return state.best[0]
+        return state.best.objectives
 
     def verdict(self, state: State, objectives: Objectives) -> Verdict:
         """Return status and reason if the solve converged, stalled or used its passes, else None."""
@@ -205,10 +232,10 @@ class LinearDualSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[Sta
 
     def finish(self, state: State, status: Status, reason: str, history: History) -> PrimalSolution:
         """Return the weights with the smallest primal objective of all checks."""
-        objectives, weights = self._best(state)
+        best = self._best(state)
         return PrimalSolution(
-            weights=weights[:, :-1], objectives=objectives, status=status, reason=reason, passes=state.passes,
-            kernel_evaluations=0, history=history, dual=state.dual,
+            weights=best.parameters[:, :-1], objectives=best.objectives, status=status, reason=reason,
+            passes=state.passes, kernel_evaluations=0, history=history, dual=state.dual,
         )  # fmt: skip
 
 
@@ -227,17 +254,3 @@ def facts_of(problem: Shards[Shard], start: Floats, limits: Limits) -> tuple[Sha
 def gathered(shards: Shards[Shard], weights: Floats) -> Floats:
     """Return the margins of all rows without intercept."""
     return np.concatenate(shards.collect(_margins, weights), axis=1)
-
-
-def _better(one: tuple[Objectives, Floats] | None, other: tuple[Objectives, Floats]) -> tuple[Objectives, Floats]:
-    """Return per output the weights with the smaller primal objective, with the larger dual one."""
-    if one is None:
-        return other
-    (first, weights), (second, others) = one, other
-    lower: NDArray[np.bool_] = first.primal <= second.primal
-    pairs = zip(vars(first).values(), vars(second).values(), strict=True)
-    primal, _, _, intercept, _ = (np.where(lower, mine, theirs) for mine, theirs in pairs)
-    whole = np.maximum(primal - np.maximum(first.dual, second.dual), 0.0)
-    parts = [own.rounding * np.abs(own.primal) for own in (first, second)]
-    rounding = np.minimum(np.where(first.dual >= second.dual, *parts), whole)
-    return Objectives.of(primal, whole - rounding, intercept, rounding), np.where(lower[:, None], weights, others)

@@ -121,7 +121,7 @@ class ProximalNewton(LinearDualSolver[DualState]):
 
     def step(self, state: DualState) -> None:
         """Make one proximal step for every output that has not converged."""
-        limits, gaps = state.limits, np.ones(len(state.dual)) if state.best is None else state.best[0].unrounded
+        limits, gaps = state.limits, np.ones(len(state.dual)) if state.best is None else state.best.objectives.unrounded
         newton = Newton(state.weights.shape[1] - 1, self.intercept, explicit=self.explicit)
         state.other = state.weights.copy()
         for q in np.flatnonzero(gaps > 0.5 * limits.tol):
