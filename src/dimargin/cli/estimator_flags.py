@@ -24,7 +24,7 @@ from dimargin.strategies import LINEAR_SOLVERS, STRATEGIES, Options
 SEED = 0
 """Default of ``--random-state``: a command does the same every time, as LIBSVM's programs do."""
 DEFAULT_LOSS = next(iter(MACHINES))
-LOSSES = "squared_hinge, hinge or odm; linear_ before it: no kernel"
+LOSSES = "squared_hinge, hinge, odm; linear_hinge etc. have no kernel"
 _WITH_OPTIONS: dict[str, type[Options]] = {**STRATEGIES, **LINEAR_SOLVERS}
 _EXCLUDED = {"loss", "verbose", "warm_start"}  # The command line handles these parameters itself.
 

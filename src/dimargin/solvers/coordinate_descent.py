@@ -62,10 +62,8 @@ class CoordinateDescent(LinearDualSolver[State]):
 
     Parameters
     ----------
-    intercept : bool, default=False
-        Whether there is an unregularised intercept, as in the shards' losses.
-    dual : ndarray of shape (n_outputs, n), optional
-        Initial dual coefficients; by default those that answer the margins of the initial weights.
+    intercept, dual
+        See `LinearDualSolver`.
     n_threads : int, default=1
         Number of threads for the outputs. The result does not depend on it.
     random_state : int, default=0

@@ -23,9 +23,9 @@ from dimargin.problems.objectives import ROUNDINGS, Objectives
 from dimargin.problems.solution import History, Status
 from dimargin.shards.shards import Shards, Sums
 from dimargin.solvers.linear_features import LinearFeatures
-from dimargin.solvers.loop import Limits, Solver, Verdict, converged
+from dimargin.solvers.loop import Limits, Solver, Verdict
 from dimargin.solvers.primal import PrimalSolution, Shard
-from dimargin.solvers.progress import Progress, rounding_verdict
+from dimargin.solvers.progress import Progress, gap_verdict
 from dimargin.system.arrays import TINY, UNIT, Floats
 
 
@@ -180,11 +180,9 @@ class LinearDualSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[Sta
             return None
         if state.passes:
             self.measure(state)
-        objectives, progress = self._best(state).objectives, state.progress
+        objectives = self._best(state).objectives
         state.checks += 1
-        fell = bool((objectives.primal < (1 - 1e-12) * progress.objective).any())
-        if progress.note(state.checks, objectives.worst_gap, fell):
-            progress.objective = objectives.primal
+        state.progress.note_objectives(state.checks, objectives)
         return objectives
 
     def _best(self, state: State) -> Best:
@@ -211,16 +209,10 @@ class LinearDualSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[Sta
 
     def verdict(self, state: State, objectives: Objectives) -> Verdict:
         """Return status and reason if the solve converged, stalled or used its passes, else None."""
-        tol, gap = state.limits.tol, objectives.worst_gap
-        if gap <= tol:
-            return converged(gap, tol)
-        if objectives.met(tol).all():
-            return rounding_verdict(objectives, tol)
-        if state.progress.has_stalled(state.checks, self.patience):
-            return rounding_verdict(objectives, tol, has_stalled=True)
-        if state.passes >= state.limits.max_iter:
+        ended = gap_verdict(objectives, state.limits.tol, state.progress.has_stalled(state.checks, self.patience))
+        if ended is None and state.passes >= state.limits.max_iter:
             return "max_iter", f"max_iter={state.limits.max_iter} passes were made"
-        return None
+        return ended
 
     def evaluations(self, state: State) -> int:
         """Return zero, since no kernel values are computed."""

@@ -35,8 +35,8 @@ from dimargin.problems.margin_losses import MarginLosses
 from dimargin.problems.objectives import ROUNDINGS, Objectives
 from dimargin.problems.solution import History, SolveResult, Status
 from dimargin.shards.shards import Shards, Sums
-from dimargin.solvers.loop import Limits, Solver, Verdict, converged
-from dimargin.solvers.progress import Progress, rounding_verdict
+from dimargin.solvers.loop import Limits, Solver, Verdict
+from dimargin.solvers.progress import Progress, gap_verdict
 from dimargin.system.arrays import UNIT, Floats, Indices
 
 # Coefficients of shape (n_outputs, m) and intercepts of shape (n_outputs,).
@@ -235,26 +235,17 @@ class PrimalSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[State])
 
     def check(self, state: State) -> Objectives | None:
         """Return the objectives of the iterate, and record progress since the last check."""
-        objectives, progress = self.evaluate(state), state.progress
+        objectives = self.evaluate(state)
         state.checks += 1
-        # A smaller decrease may be rounding.
-        fell = bool((objectives.primal < (1 - 1e-12) * progress.objective).any())
-        if progress.note(state.checks, objectives.worst_gap, fell):
-            progress.objective = objectives.primal
+        state.progress.note_objectives(state.checks, objectives)
         return objectives
 
     def verdict(self, state: State, objectives: Objectives) -> Verdict:
         """Return status and reason if the solve converged, stalled or used its steps, else None."""
-        tol, gap = state.limits.tol, objectives.worst_gap
-        if gap <= tol:
-            return converged(gap, tol)
-        if objectives.met(tol).all():
-            return rounding_verdict(objectives, tol)
-        if state.progress.has_stalled(state.checks, self.patience):
-            return rounding_verdict(objectives, tol, has_stalled=True)
-        if state.steps >= state.limits.max_iter:
+        ended = gap_verdict(objectives, state.limits.tol, state.progress.has_stalled(state.checks, self.patience))
+        if ended is None and state.steps >= state.limits.max_iter:
             return "max_iter", f"max_iter={state.limits.max_iter} steps were done"
-        return None
+        return ended
 
     def finish(self, state: State, status: Status, reason: str, history: History) -> PrimalSolution:
         """Return the last iterate, which is the best, because the primal objective never rises."""

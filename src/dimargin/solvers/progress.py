@@ -8,6 +8,7 @@ import numpy as np
 
 from dimargin.problems.objectives import Objectives
 from dimargin.problems.solution import Status
+from dimargin.solvers.loop import Verdict, converged
 from dimargin.system.arrays import Floats
 
 
@@ -39,9 +40,24 @@ class Progress:
         self.done, self.gap = work, gap
         return True
 
+    def note_objectives(self, checks: int, objectives: Objectives) -> None:
+        """Record the objectives of a check; a decrease of the primal one that may be rounding is no progress."""
+        fell = bool((objectives.primal < (1 - 1e-12) * self.objective).any())
+        if self.note(checks, objectives.worst_gap, fell):
+            self.objective = objectives.primal
+
     def has_stalled(self, work: float, patience: float) -> bool:
         """Return whether more than `patience` work was done since the last progress."""
         return work - self.done > patience
+
+
+def gap_verdict(objectives: Objectives, tol: float, has_stalled: bool) -> Verdict:
+    """Return status and reason of a solve that converged, or that only rounding keeps from its tolerance, else None."""
+    if objectives.worst_gap <= tol:
+        return converged(objectives.worst_gap, tol)
+    if objectives.met(tol).all():
+        return rounding_verdict(objectives, tol)
+    return rounding_verdict(objectives, tol, has_stalled=True) if has_stalled else None
 
 
 def rounding_verdict(objectives: Objectives, tol: float, has_stalled: bool = False) -> tuple[Status, str]:

@@ -76,10 +76,8 @@ class ProximalNewton(LinearDualSolver[DualState]):
 
     Parameters
     ----------
-    intercept : bool, default=False
-        Whether there is an unregularised intercept, as in the shards' losses.
-    dual : ndarray of shape (n_outputs, n), optional
-        Initial dual coefficients; by default those that answer the margins of the initial weights.
+    intercept, dual
+        See `LinearDualSolver`.
     explicit : bool, default=True
         Whether Newton forms the Hessian, see `dimargin.solvers.newton.Newton`.
 
