@@ -110,7 +110,7 @@ template <class Begin> void in_turns(int64_t problems, int n_threads, Begin begi
     Turns turns{problems};
     std::exception_ptr failure;
     std::mutex failing;
-    in_parallel(n_threads, [&] {
+    in_parallel(int(std::min<int64_t>(n_threads, problems)), [&] {
         try {
             auto work = begin();
             for (int64_t k; (k = turns.take()) >= 0;) work(k);
@@ -336,6 +336,27 @@ template <class T> void bind_descend(nb::module_& m) {
           nb::arg("sums").noconvert(), nb::arg("n_threads"), "A pass of dual coordinate descent.");
 }
 
+void run(const RowsView<float>& rows, const double* coefficients, int64_t n, bool intercept, double* matrix) {
+    chosen.linear->add_squares_f32(rows, coefficients, n, intercept, matrix);
+}
+void run(const RowsView<double>& rows, const double* coefficients, int64_t n, bool intercept, double* matrix) {
+    chosen.linear->add_squares_f64(rows, coefficients, n, intercept, matrix);
+}
+
+template <class T> void bind_add_squares(nb::module_& m) {
+    m.def("add_squares",
+          [](const Rows<T>& x, In<double, 1> coefficients, Out<double, 2> matrix) {
+              const int64_t width = int64_t(matrix.shape(0));
+              if (!x.offsets || int64_t(coefficients.shape(0)) != x.n_rows || int64_t(matrix.shape(1)) != width ||
+                  (width != x.n_features && width != x.n_features + 1))
+                  throw std::invalid_argument("arrays of a sum of squares do not fit together");
+              nb::gil_scoped_release release;
+              run(x.view(nullptr, 0), coefficients.data(), x.n_rows, width > x.n_features, matrix.data());
+          },
+          nb::arg("x"), nb::arg("coefficients"), nb::arg("matrix").noconvert(),
+          "Add squares of sparse rows to a lower triangle.");
+}
+
 template <class T> void bind_svrg(nb::module_& m) {
     m.def("svrg_pass",
           [](const Rows<T>& x, const Index& rows, const Index& places, In<double, 2> labels,
@@ -386,6 +407,8 @@ void bind_solvers(nb::module_& m) {
     bind_svrg<double>(m);
     bind_descend<float>(m);
     bind_descend<double>(m);
+    bind_add_squares<float>(m);
+    bind_add_squares<double>(m);
 }
 
 }  // namespace dimargin

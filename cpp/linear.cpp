@@ -237,9 +237,26 @@ template <class T> void descend(CoordinatePass<T>& pass) {
     }
 }
 
+template <class T>
+void add_squares(const RowsView<T>& rows, const double* coefficients, int64_t n, bool intercept, double* matrix) {
+    const int64_t d = rows.n_features, width = d + intercept;
+    for (int64_t i = 0; i < n; ++i) {
+        if (coefficients[i] == 0) continue;
+        const int64_t first = rows.offsets[i], last = rows.offsets[i + 1];
+        for (int64_t p = first; p < last; ++p) {
+            const double times = coefficients[i] * double(rows.values[p]);
+            double* const to = matrix + int64_t(rows.columns[p]) * width;
+            for (int64_t r = first; r <= p; ++r) to[rows.columns[r]] += times * double(rows.values[r]);
+            if (intercept) matrix[d * width + rows.columns[p]] += times;
+        }
+        if (intercept) matrix[d * width + d] += coefficients[i];
+    }
+}
+
 }  // namespace
 
-extern const LinearTable linear = {respond, svrg<float>, svrg<double>, descend<float>, descend<double>};
+extern const LinearTable linear = {respond,         svrg<float>,        svrg<double>,       descend<float>,
+                                   descend<double>, add_squares<float>, add_squares<double>};
 
 }  // namespace DIMARGIN_ARCH
 }  // namespace dimargin

@@ -60,6 +60,10 @@ struct LinearTable {
     void (*svrg_f64)(const SvrgPass<double>&);
     void (*descend_f32)(CoordinatePass<float>&);
     void (*descend_f64)(CoordinatePass<double>&);
+    // Adds  sum_i coefficients[i] x_i x_i'  of n sparse rows, whose columns are sorted, to the lower triangle of a
+    // matrix; with an intercept x_i ends with a one.
+    void (*add_squares_f32)(const RowsView<float>&, const double* coefficients, int64_t n, bool intercept, double* matrix);
+    void (*add_squares_f64)(const RowsView<double>&, const double* coefficients, int64_t n, bool intercept, double* matrix);
 };
 
 namespace baseline { extern const LinearTable linear; }

@@ -430,3 +430,15 @@ def instruction_set() -> str:
 
 def use_instruction_set(name: str) -> None:
     """Choose an instruction set, for the whole process: for tests and benchmarks."""
+
+def add_squares(x: _Rows, coefficients: _Float64, matrix: _Float64) -> None:
+    """Add ``sum_i coefficients[i] x_i x_i'`` to the lower triangle of a matrix.
+
+    Parameters
+    ----------
+    x : Rows32 or Rows64
+        Sparse rows, whose columns are sorted.
+    coefficients : array of shape (n,)
+    matrix : array of shape (n_features, n_features), or one larger
+        Sums, which are updated. A larger one is that of rows that end with a one.
+    """

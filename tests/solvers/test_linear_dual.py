@@ -113,6 +113,16 @@ def test_rows_of_very_different_columns_take_newton_steps(intercept):
     assert solution.status == scaled.status == "converged" and solution.passes < 500
 
 
+@both
+@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
+def test_one_envelope_of_the_hinge_is_enough(C, intercept):
+    X, labels, weights = rows_of(3000, 10, density=0.5)
+    rows, losses = sp.csr_array(X), losses_of(labels, weights, HingeLoss(C), intercept)
+    solution, exact = fit(rows, losses, "newton", 1e-3), fit(rows, losses, tol=1e-7)
+    assert solution.status == "converged" and len(solution.history) == 1 and solution.passes <= 20
+    assert exact.objectives.primal <= solution.objectives.primal <= (1 + 1e-3) * exact.objectives.primal
+
+
 @every_loss
 def test_a_row_given_twice_is_one_of_twice_the_weight_and_rows_may_be_empty(loss):
     X, labels, weights = rows_of(50, 4, density=0.5)

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from helpers import ODM
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dimargin.kernels.row_transform import StoredRows
@@ -29,6 +31,26 @@ def test_sums_are_those_of_numpy(monkeypatch, index, dtype, sparse):
     assert_allclose(features.combine(coefficients), coefficients @ rows, rtol=1e-12)
     assert_allclose(features.combine_squares(coefficients), coefficients @ rows**2, rtol=1e-12)
     assert_array_equal(features.rows(np.array([2, 0])), rows[[2, 0]])
+
+
+@given(
+    seed=st.integers(0, 2**16), n=st.integers(0, 30), d=st.integers(1, 12), density=st.floats(0, 1),
+    dtype=st.sampled_from([np.float32, np.float64]), intercept=st.booleans(),
+)  # fmt: skip
+def test_squares_of_sparse_rows_are_those_of_numpy(seed, n, d, density, dtype, intercept):
+    rng = np.random.default_rng(seed)
+    X = (rng.normal(size=(n, d)) * (rng.random((n, d)) < density)).astype(dtype)
+    coefficients = rng.normal(size=n) * (rng.random(n) < 0.7)
+    found = LinearFeatures(StoredRows(sp.csr_array(X))).sum_of_squares(coefficients, intercept)
+    rows = np.c_[X, np.ones((n, int(intercept)))].astype(float)
+    assert_allclose(found, np.tril(rows.T * coefficients @ rows), rtol=1e-12, atol=1e-12)
+
+
+def test_squares_of_sparse_rows_are_summed_only_where_that_is_faster():
+    X = np.eye(10)
+    stored, dense = StoredRows(sp.csr_array(X)), StoredRows(sp.csr_array(np.ones((10, 10))))
+    assert LinearFeatures(stored).adds_squares and not LinearFeatures(dense).adds_squares
+    assert not LinearFeatures(StoredRows(X)).adds_squares and not LinearFeatures(stored, np.arange(3)).adds_squares
 
 
 @pytest.mark.parametrize("sparse", [False, True])

@@ -7,6 +7,7 @@ from threading import Event
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from helpers import LOSSES, ODM, SQUARED_HINGE, name
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,6 +20,7 @@ from dimargin.problems.losses import Loss, ODMLoss, PiecewiseConjugate, SquaredH
 from dimargin.shards.local_engine import LocalEngine
 from dimargin.solvers import Limits, LinearFeatures, Newton, Shard, newton, solve
 from dimargin.solvers.line_search import next_steps, step_to_minimum
+from dimargin.strategies.linear_newton import linear_shards
 
 
 @dataclass(frozen=True)
@@ -144,6 +146,21 @@ def test_shards_and_threads_change_no_bit_and_little(loss, intercept):
     one, two = (fit(X, losses, n_shards=7, n_threads=k) for k in (1, 2))
     assert_array_equal(one.weights, two.weights)
     assert_allclose(fit(X, losses).weights, one.weights, rtol=1e-9, atol=1e-12)
+
+
+@every_smooth_loss
+@both
+def test_sparse_rows_take_the_steps_of_dense_ones(loss, intercept):
+    X, labels, weights = rows_of(800, 20, n_outputs=3, density=0.2)
+    losses = losses_of(labels, weights, loss, intercept)
+
+    def solution_of(rows):
+        shards = LocalEngine(1, Event()).scatter(linear_shards(rows, losses))
+        return solve(shards, Newton(20, intercept), np.zeros((3, 21)), Limits(tol=1e-10))
+
+    dense, sparse = solution_of(X), solution_of(sp.csr_array(X))
+    assert sparse.status == "converged" and sparse.passes == dense.passes
+    assert_allclose(sparse.parameters, dense.parameters, rtol=1e-7, atol=1e-9)
 
 
 @both

@@ -52,7 +52,7 @@ class State(DualState):
     factors: Floats  # Gaps of the last check in relation to their estimates, of shape (n_outputs,), at least one.
     rng: np.random.Generator
     is_slow: bool = False  # Whether proximal Newton steps have taken over.
-    last: tuple[int, float] = (0, np.inf)  # Passes and worst gap of the last check.
+    last: tuple[float, float] = (0.0, 1.0)  # Visits and worst gap of the last check.
     next_check: int = 8  # Number of passes after which a check is due at the latest.
 
 
@@ -70,16 +70,16 @@ class CoordinateDescent(LinearDualSolver[State]):
         Seed of the orders of the rows.
     newton : ProximalNewton, optional
         Solver whose steps take over where coordinate descent is slow.
+    max_forecast : int, default=2000
+        Passes over all rows that the solve may need, forecast from the gaps of two checks; with more,
+        `newton` takes over. They cost about as much as the steps of Newton's method (digits).
 
     Attributes
     ----------
-    max_forecast : int
-        Passes that the solve may need, forecast from the gaps of two checks; with more, `newton`
-        takes over. They cost about as much as the steps of Newton's method (a9a, digits).
     max_wait : int
         Largest number of passes between checks.
     min_passes : int
-        Passes before a forecast is relied on.
+        Passes before a forecast is relied on, or a third of `max_forecast` if that is less.
     rows_per_block : int
     values_per_call : int
         Number of values that are visited before the limits are looked at.
@@ -108,7 +108,7 @@ class CoordinateDescent(LinearDualSolver[State]):
     n_threads: int = 1
     random_state: int = 0
     newton: ProximalNewton | None = None
-    max_forecast: ClassVar[int] = 2000
+    max_forecast: int = 2000
     max_wait: ClassVar[int] = 256
     min_passes: ClassVar[int] = 32
     rows_per_block: ClassVar[int] = 8
@@ -177,10 +177,10 @@ class CoordinateDescent(LinearDualSolver[State]):
         state.sums = np.array(
             [losses.conjugate.value(state.dual).sum(axis=1), (losses.labels * state.dual).sum(axis=1)]
         )
-        passes, gap = state.last
-        state.last = state.passes, float(objectives.unrounded.max())
-        if state.passes >= self.min_passes and not met.all():
-            rate = np.log(max(gap / state.last[1], 1.0)) / max(state.passes - passes, 1)
+        visits, gap = state.last
+        state.last = state.visits, float(objectives.unrounded.max())
+        if state.passes >= min(self.min_passes, self.max_forecast // 3) and not met.all():
+            rate = np.log(max(gap / state.last[1], 1.0)) / max(state.visits - visits, TINY)
             needed = np.log(state.last[1] / state.limits.tol) if state.limits.tol else np.inf
-            state.is_slow |= bool(needed > rate * (self.max_forecast - state.passes))
+            state.is_slow |= bool(needed > rate * (self.max_forecast - state.visits))
         return objectives

@@ -132,9 +132,7 @@ class DualState:
     passes: int = 0
     checks: int = 0
     visits: float = 0.0  # Number of passes over all rows so far.
-    width: float = (
-        1.0  # Width of the envelope of the next proximal step (`dimargin.solvers.proximal_newton`), in margins.
-    )
+    width: float = np.inf  # Width of the next envelope (`dimargin.solvers.proximal_newton`); infinite before the first.
     progress: Progress = field(default_factory=Progress)  # Of checks and primal objectives.
     best: Best | None = None  # Best certificate so far.
 

@@ -21,6 +21,7 @@ class LinearFeatures:
     """Rows as their own features: see `dimargin.solvers.primal.Features`."""
 
     chunk_values: ClassVar[int] = 2**17  # Values copied at a time, where rows must be copied.
+    largest_density: ClassVar[float] = 0.6  # Below this density squares of sparse rows are summed value by value.
     stored: StoredRows
     index: Indices | None = None  # Indices of the rows among the stored ones; all by default.
 
@@ -79,6 +80,22 @@ class LinearFeatures:
         for part, rows in self._parts():
             total += coefficients[:, part] @ (rows.multiply(rows) if sp.issparse(rows) else rows * rows)
         return total
+
+    @property
+    def adds_squares(self) -> bool:
+        """Whether `sum_of_squares` is faster than a product of the dense rows."""
+        X = self.stored.X
+        return self.index is None and sp.issparse(X) and X.size < self.largest_density * X.shape[0] * X.shape[1]
+
+    def sum_of_squares(self, coefficients: Floats, intercept: bool) -> Floats:
+        """Return the lower triangle of ``sum_i coefficients[i] phi_i phi_i'``, of shape (m, m).
+
+        With an intercept, one is appended to phi_i.
+        """
+        width = self.stored.X.shape[1] + intercept
+        sums = np.zeros((width, width))
+        _core.add_squares(self.stored.core, coefficients, sums)
+        return sums
 
     def rows(self, index: Indices | slice) -> Floats:
         """See `Features`."""

@@ -89,6 +89,11 @@ def _evaluate_with_hessian(shard: Shard, task: tuple[Parameters, Parameters | No
     (q, width), counted = parameters[0].shape, features.evaluations()
     weights = parameters[0] if before is None else np.concatenate([parameters[0], before[0]])
     shifts = parameters[1] if before is None else np.concatenate([parameters[1], before[1]])
+    if factor is None and getattr(features, "adds_squares", False):
+        margins = np.tile(losses.labels, (len(weights) // q, 1)) * (features.scores(weights) + shifts[:, None])
+        found, change = sums_of(conjugate, losses, margins[:q], features.combine)
+        change = change if before is None else change - conjugate.response(margins[q:])[1]
+        return *found, np.zeros(1), *_sparse_squares(shard, change, limits)
     step = chunk_rows(width)
     hessian = _Hessian(q, width + losses.intercept, step, limits)
     sums: Sums | None = None
@@ -104,6 +109,17 @@ def _evaluate_with_hessian(shard: Shard, task: tuple[Parameters, Parameters | No
         hessian.add_rows(phi, change if before is None else change - own.response(margins[q:])[1])
     evaluations, change = np.array([features.evaluations() - counted], dtype=float), hessian.packed()
     return *(sums or evaluate_at(shard, parameters)[:-1]), evaluations, change, np.full(1, float(hessian.given_up))
+
+
+def _sparse_squares(shard: Shard, change: Floats, limits: Limits) -> Sums:
+    """Return sums of ``c_i phi_i phi_i'`` over sparse rows as packed triangles, and whether a limit ended them."""
+    width = shard.features.stored.X.shape[1] + shard.losses.intercept
+    packed = np.zeros((len(change), width * (width + 1) // 2))
+    for own, one in zip(packed, change, strict=True):
+        if limits.reached:
+            return packed, np.ones(1)
+        own[:] = dtrttp(shard.features.sum_of_squares(one, shard.losses.intercept).T)[0]
+    return packed, np.zeros(1)
 
 
 class _Hessian:

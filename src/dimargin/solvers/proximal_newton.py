@@ -14,6 +14,12 @@ efficient augmented Lagrangian method for support vector machine", 2019, arXiv:1
 width of the envelope in margins is halved from step to step; with a faster fall Newton's method has
 many steps to make. For a loss with a derivative the envelope is the loss, and one step is enough.
 
+In the first step g^k is the middle of the interval. Its envelope differs from the loss, but for a
+constant, only at margins within half the width of the kink. The relative gap is therefore of the
+order of the square of the width, for the hinge about 0.05 times (a9a, phishing, ijcnn1), and one
+step often suffices. The step starts at minima of wider envelopes, which Newton's method finds in few
+steps of its own.
+
 The weights of the rounded g differ from Newton's, by much where columns have very different scales.
 A check therefore compares the primal objectives of both.
 """
@@ -88,6 +94,10 @@ class ProximalNewton(LinearDualSolver[DualState]):
     inner_tol : float
         Relative gap of Newton's solution of a step, in relation to the gap before the step. With a
         larger one the weights of the dual coefficients are far from Newton's.
+    first_width : float
+        Least width of the first step, in margins.
+    wider : tuple of float
+        Widths of the envelopes before it, in relation to its own.
 
     Examples
     --------
@@ -111,6 +121,8 @@ class ProximalNewton(LinearDualSolver[DualState]):
     explicit: bool = True
     shrinkage: ClassVar[float] = 0.5
     inner_tol: ClassVar[float] = 1e-6
+    first_width: ClassVar[float] = 0.125
+    wider: ClassVar[tuple[float, ...]] = (8.0, 3.0)
 
     def init(self, problem: Shards[Shard], start: Floats, limits: Limits) -> DualState:
         """Return the state at weights of shape (n_outputs, m + 1), and with their coefficients."""
@@ -119,19 +131,39 @@ class ProximalNewton(LinearDualSolver[DualState]):
 
     def step(self, state: DualState) -> None:
         """Make one proximal step for every output that has not converged."""
-        limits, gaps = state.limits, np.ones(len(state.dual)) if state.best is None else state.best.objectives.unrounded
-        newton = Newton(state.weights.shape[1] - 1, self.intercept, explicit=self.explicit)
+        limits, is_first = state.limits, np.isinf(state.width)
+        gaps = np.ones(len(state.dual)) if state.best is None else state.best.objectives.unrounded
+        if is_first:
+            state.width = float(np.clip(4 * np.sqrt(limits.tol), self.first_width, 1.0))
         state.other = state.weights.copy()
-        for q in np.flatnonzero(gaps > 0.5 * limits.tol):
-            shards = state.shards.map(_smoothed, (q, state.dual, state.width), cheap=True)
-            within = replace(limits, tol=max(1e-13, self.inner_tol * min(1.0, float(gaps[q]))), max_iter=60)
-            within = replace(within, stop_requested=lambda entry: False)
-            solution = solve(shards, newton, state.weights[q : q + 1], within)
-            parameters = solution.weights, solution.objectives.intercept
-            state.other[q] = solution.parameters[0]
+        for q in np.flatnonzero(gaps > 0.5 * limits.tol).tolist():
+            if is_first:
+                self._center(state, q)
+            inner = 0.1 * limits.tol if is_first else self.inner_tol * min(1.0, float(gaps[q]))
+            shards = self._minimise_envelope(state, q, state.width, max(1e-13, inner))
+            parameters = state.other[q : q + 1, :-1], state.other[q : q + 1, -1]
             state.dual[q] = np.concatenate(shards.collect(_answered, parameters), axis=1)[0]
-            state.passes += solution.passes
-            state.visits += solution.history[-1]["epochs"] / len(state.dual)
             if limits.reached:
                 break
         state.width *= self.shrinkage
+
+    def _center(self, state: DualState, q: int) -> None:
+        """Set coefficients to the middle of their intervals, and weights to the minimum of wider envelopes."""
+        if state.losses.loss.smooth:  # Then the envelope is the loss.
+            state.dual[q] = 0.0
+            return
+        state.dual[q] = 0.5 * (state.losses.conjugate.lower + state.losses.conjugate.upper)
+        for factor in self.wider:
+            self._minimise_envelope(state, q, factor * state.width, 0.1)
+
+    def _minimise_envelope(self, state: DualState, q: int, width: float, tol: float) -> Shards[Shard]:
+        """Set weights of an output to the minimum of an envelope, and return the shards with its loss."""
+        assert state.other is not None
+        shards = state.shards.map(_smoothed, (q, state.dual, width), cheap=True)
+        newton = Newton(state.weights.shape[1] - 1, self.intercept, explicit=self.explicit)
+        within = replace(state.limits, tol=tol, max_iter=60, stop_requested=lambda entry: False)
+        solution = solve(shards, newton, state.other[q : q + 1], within)
+        state.other[q] = solution.parameters[0]
+        state.passes += solution.passes
+        state.visits += solution.history[-1]["epochs"] / len(state.dual)
+        return shards

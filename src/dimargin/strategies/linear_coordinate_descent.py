@@ -11,7 +11,7 @@ from dimargin import solvers
 from dimargin.problems.objectives import Objectives
 from dimargin.solvers import Limits, PrimalSolution, solve
 from dimargin.solvers.linear_dual import facts_of, gathered, primal_at
-from dimargin.strategies.linear_newton import LinearNewton, LinearSolver, LinearTraining
+from dimargin.strategies.linear_newton import LinearNewton, LinearSolver, LinearTraining, forms_hessian
 
 
 @dataclass(eq=False, repr=False)
@@ -47,7 +47,9 @@ def _solver_of(training: LinearTraining) -> solvers.CoordinateDescent:
     explicit = facts.n_features <= 1024
     newton = solvers.ProximalNewton(facts.intercept, explicit=explicit) if explicit or smooth else None
     n_threads = training.rows.n_threads * training.rows.n_together
-    return solvers.CoordinateDescent(facts.intercept, training.dual, n_threads, training.random_state, newton)
+    # Where the Hessian is cheap, Newton's method costs as much as about 25 passes (a9a, phishing, ijcnn1).
+    passes = 25 if forms_hessian(facts.n_rows, facts.n_features, facts.n_values) else 2000
+    return solvers.CoordinateDescent(facts.intercept, training.dual, n_threads, training.random_state, newton, passes)
 
 
 def certificate(training: LinearTraining, solver: LinearSolver, max_time: float | None = None) -> Objectives:
