@@ -154,6 +154,16 @@ def test_another_seed_takes_another_way_to_the_same_optimum():
     assert_allclose(one.objectives.primal, other.objectives.primal, rtol=1e-5)
 
 
+@both
+def test_a_check_leaves_out_the_rows_that_stay_at_their_bounds(intercept):
+    X, labels, weights = rows_of(4000, 20)
+    losses = losses_of(labels, weights, HingeLoss(0.1), intercept)
+    first = fit(X, losses, "passes", 1e-3)
+    further = fit(X, losses, "passes", 1e-5, dual=first.dual, max_iter=1)
+    assert 0 < further.history[-1]["epochs"] < 0.5
+    assert fit(X, losses, "passes", 1e-7).objectives.primal == pytest.approx(further.objectives.primal, rel=1e-3)
+
+
 @every_solver
 def test_a_warm_start_continues(solver):
     X, labels, weights = rows_of(300, 8)

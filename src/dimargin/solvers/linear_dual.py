@@ -128,6 +128,7 @@ class DualState:
     longest_sum: int  # Longest chain of additions in a margin or a weight.
     dual: Floats  # Dual coefficients, of shape (n_outputs, n).
     weights: Floats  # Weights and intercepts, of shape (n_outputs, m + 1).
+    margins: Floats  # Margins at the last check, of shape (n_outputs, n).
     other: Floats | None = None  # Other weights and intercepts, which may have a smaller primal objective.
     passes: int = 0
     checks: int = 0
@@ -197,6 +198,7 @@ class LinearDualSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[Sta
         dual, of_dual = _dual_at(losses, norms, state.dual, weights, state.longest_sum)
         scores = gathered(state.shards, weights)
         state.weights = np.column_stack([weights, losses.intercepts(scores)])
+        state.margins = losses.shifted(scores, state.weights[:, -1])
         tried = [(state.weights.copy(), scores)]  # Passes change the weights.
         if state.other is not None:
             tried.append((state.other, gathered(state.shards, state.other[:, :-1])))
@@ -237,7 +239,7 @@ def facts_of(problem: Shards[Shard], start: Floats, limits: Limits) -> tuple[Sha
     return whole, {
         "limits": limits, "shards": problem, "losses": whole.losses, "norms": np.sqrt(whole.features.squares()),
         "longest_sum": longest + len(shards), "dual": np.zeros(whole.losses.labels.shape),
-        "weights": np.zeros_like(start),
+        "weights": np.zeros_like(start), "margins": np.zeros(whole.losses.labels.shape),
     }  # fmt: skip
 
 
