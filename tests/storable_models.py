@@ -109,6 +109,14 @@ MODELS = {
         ),
         "dense",
     ),
+    "LinearSVMClassifierCV": (
+        lambda: make_pipeline(
+            StandardScaler(),
+            dm.LinearSVMClassifierCV(np.array([0.1, 1.0]), 2, "roc_auc", store_path=True, random_state=0),
+        ),
+        "dense",
+    ),
+    "LinearODMClassifierCV": (lambda: dm.LinearODMClassifierCV([1e2, 1e4], cv=2, random_state=0), "sparse"),
     "GridSearchCV": (searched, "dense"),
     "RandomizedSearchCV": (
         lambda: RandomizedSearchCV(

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from dimargin.estimators import SVMClassifier as SVMClassifier
     from dimargin.estimators import minimum_enclosing_ball as minimum_enclosing_ball
     from dimargin.estimators.callbacks import LevelScores as LevelScores
+    from dimargin.estimators.search import LinearODMClassifierCV as LinearODMClassifierCV
+    from dimargin.estimators.search import LinearSVMClassifierCV as LinearSVMClassifierCV
     from dimargin.estimators.search import ODMClassifierCV as ODMClassifierCV
     from dimargin.estimators.search import SVMClassifierCV as SVMClassifierCV
     from dimargin.io.libsvm import from_libsvm as from_libsvm

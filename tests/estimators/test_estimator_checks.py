@@ -29,6 +29,8 @@ BEGIN = {
     dm.GossipSVMClassifier: {"n_sites": 3, "alpha": 1e-2, "max_iter": 100},
     dm.ODMClassifierCV: {"param_grid": {"lam": [1e3, 1e5]}, "cv": 2},
     dm.SVMClassifierCV: {"param_grid": {"C": [1.0, 10.0]}, "cv": 2},
+    dm.LinearSVMClassifierCV: {"Cs": [1.0, 10.0], "cv": 2},
+    dm.LinearODMClassifierCV: {"lams": [1e3, 1e5], "cv": 2},
 }
 
 # what a choice needs for the rows of the checks
@@ -133,7 +135,8 @@ def expected_failures(estimator):
     no_intercept = not parameters.get("fit_intercept", True)
     if no_intercept and (kernel in ("linear", "own") or isinstance(estimator, dm.LinearODMClassifier)):
         found["check_class_weight_classifiers"] = NO_LINE
-    has_hinge = isinstance(estimator, dm.LinearSVMClassifier) and estimator.loss == "hinge"
+    linear = dm.LinearSVMClassifier, dm.LinearSVMClassifierCV
+    has_hinge = isinstance(estimator, linear) and estimator.loss == "hinge"
     if has_hinge or parameters.get("solver") == "cd":
         found |= dict.fromkeys(WEIGHTS, VISITS_ROWS)
     if parameters.get("solver") in STOCHASTIC:

@@ -28,6 +28,8 @@ QUICK = {
     dm.GossipSVMClassifier: {"n_sites": 3, "alpha": 1e-2, "max_iter": 20},
     dm.ODMClassifierCV: {"param_grid": {"lam": [1e3, 1e5]}, "cv": 2},
     dm.SVMClassifierCV: {"param_grid": {"C": [1.0, 10.0]}, "cv": 2},
+    dm.LinearSVMClassifierCV: {"Cs": [1.0, 10.0], "cv": 2},
+    dm.LinearODMClassifierCV: {"lams": [1e3, 1e5], "cv": 2},
 }
 FAULTS = Conditions(
     LinkFaults(loss=0.1),

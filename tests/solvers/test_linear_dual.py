@@ -16,6 +16,7 @@ from qpsolvers import solve_qp
 from scipy.sparse import csc_matrix
 
 from dimargin.problems.losses import HingeLoss, SquaredHingeLoss
+from dimargin.problems.margin_losses import MarginLosses
 from dimargin.shards.local_engine import LocalEngine
 from dimargin.solvers import CoordinateDescent, Limits, ProximalNewton, solve
 from dimargin.solvers.linear_dual import Best
@@ -205,3 +206,38 @@ def test_the_gap_of_two_checks_includes_the_rounding_of_both_bounds_that_are_kep
         found = both[0].better(both[1]).objectives  # the primal objective of one, the dual one of the other
         assert (found.primal[0], found.relative_gap[0]) == (0.9, pytest.approx((0.9 + 0.3 - 0.5) / 0.9))
         assert found.rounding[0] == pytest.approx(0.3 / 0.9)
+
+
+@pytest.mark.parametrize("loss", [HingeLoss, SquaredHingeLoss])
+@both
+def test_coefficients_of_another_c_are_a_start(loss, intercept):
+    X, losses = noisy_rows(loss(1.0), intercept)
+    before = fit(X, losses, tol=1e-6)
+    more = replace(losses, loss=loss(10.0))
+    start = fit(X, more, max_iter=0, dual=before.dual).objectives
+    best = max(
+        fit(X, more, max_iter=0, dual=factor * before.dual).objectives.dual.item() for factor in np.linspace(1, 10, 19)
+    )
+    unscaled = before.dual.sum() - 0.5 * (before.weights**2).sum()
+    unscaled -= (before.dual**2).sum() / (4 * 10.0) if loss is SquaredHingeLoss else 0.0
+    assert start.dual.item() >= best - 1e-9 * abs(best) and start.dual.item() > 2 * unscaled
+    # The weights hardly depend on C here: with them, the start is nearly certified.
+    known = fit(X, more, max_iter=0, dual=before.dual, start=before.parameters).objectives
+    assert known.worst_gap < 0.5 * start.worst_gap
+    assert fit(X, more, dual=before.dual).objectives.primal == pytest.approx(fit(X, more).objectives.primal, rel=1e-8)
+
+
+def test_coefficients_of_a_larger_c_are_clipped():
+    X, losses = noisy_rows(HingeLoss(10.0), True)
+    before = fit(X, losses, tol=1e-6)
+    less = replace(losses, loss=HingeLoss(0.1))
+    solution = fit(X, less, dual=before.dual)
+    assert solution.status == "converged" and (solution.dual <= 0.1).all()
+    assert solution.objectives.primal == pytest.approx(fit(X, less).objectives.primal, rel=1e-8)
+
+
+def noisy_rows(loss, intercept):
+    """Rows whose labels are mostly noise."""
+    rng = np.random.default_rng(0)
+    X, labels = rng.normal(size=(300, 3)), np.sign(rng.normal(size=(1, 300)))
+    return X, MarginLosses(labels, np.ones(300), loss, 300.0, 300.0, intercept)

@@ -323,3 +323,15 @@ def test_rows_far_from_zero_end_with_a_certificate(seed):
     losses = losses_of(labels, weights, ODMLoss(lam=lam, upsilon=1.0, theta=0.2), bool(seed % 2))
     solution = fit(X, losses, tol=1e-12)
     assert solution.status == "precision" and np.isfinite(solution.objectives.worst_gap)
+
+
+def test_a_start_that_suffices_needs_no_hessian(monkeypatch):
+    X, labels, weights = rows_of(50, 4)
+    shards = shards_of(X, losses_of(labels, weights, SQUARED_HINGE, False), [np.arange(20), np.arange(20, 50)])
+    found = solve(shards, Newton(4), np.zeros((1, 5)), Limits(tol=1e-6))
+    again = solve(shards, Newton(4, start_may_suffice=True), found.parameters, Limits(tol=1e-3))
+    assert again.status == "converged" and again.passes == 1 and again.objectives.worst_gap <= 1e-3
+    other = solve(shards, Newton(4, start_may_suffice=True), 0.1 * found.parameters, Limits(tol=1e-6))
+    assert_allclose(other.weights, found.weights, rtol=1e-5, atol=1e-8)
+    monkeypatch.setattr(newton, "_evaluate_with_hessian", None)
+    solve(shards, Newton(4, start_may_suffice=True), found.parameters, Limits(tol=1e-3))

@@ -85,6 +85,12 @@ class TrainingData:
         """Labels +1 or -1 of shape (n_outputs, n), with one output if there are two classes."""
         return labels_of(self.y, len(self.classes))
 
+    def take(self, rows: Indices) -> TrainingData:
+        """Return the data of some rows, which are not merged ones."""
+        return replace(
+            self, **{name: getattr(self, name)[rows] for name in ("X", "y", "weights", "row_weights", "kept")}
+        )
+
     def sums(self, indices: Indices, values: Floats) -> Floats:
         """Sum values over the rows merged into each row, to shape (n_outputs, n).
 

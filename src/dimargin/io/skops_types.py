@@ -7,7 +7,12 @@ import scipy.sparse as sp
 from dimargin.estimators import MACHINES, CoreSetSVDD, CoreSetSVMClassifier, GossipSVMClassifier, OneClassCoreSetSVM
 from dimargin.estimators.callbacks import LevelScores
 from dimargin.estimators.preprocessing import CalendarFeatures, CategoryEncoder, FourierFeatures, SparseScaler
-from dimargin.estimators.search import ODMClassifierCV, SVMClassifierCV
+from dimargin.estimators.search import (
+    LinearODMClassifierCV,
+    LinearSVMClassifierCV,
+    ODMClassifierCV,
+    SVMClassifierCV,
+)
 from dimargin.gossip.simulation.conditions import Conditions, LinkFaults, NetworkSplit, Outage
 from dimargin.io.models.algorithms import algorithm_homes
 from dimargin.kernels.column_statistics import SparseColumns
@@ -20,9 +25,9 @@ from dimargin.strategies import LINEAR_SOLVERS, STRATEGIES, Committee, Router
 
 def _trusted_types() -> tuple[str, ...]:
     estimators = (
-        *MACHINES.values(), ODMClassifierCV, SVMClassifierCV, CoreSetSVMClassifier, CoreSetSVDD,
-        OneClassCoreSetSVM, GossipSVMClassifier, CalendarFeatures, CategoryEncoder, FourierFeatures,
-        SparseScaler,
+        *MACHINES.values(), ODMClassifierCV, SVMClassifierCV, LinearODMClassifierCV, LinearSVMClassifierCV,
+        CoreSetSVMClassifier, CoreSetSVDD, OneClassCoreSetSVM, GossipSVMClassifier, CalendarFeatures,
+        CategoryEncoder, FourierFeatures, SparseScaler,
     )  # fmt: skip
     parameters = (
         *STRATEGIES.values(), *LINEAR_SOLVERS.values(), LevelScores, Conditions, LinkFaults, Outage, NetworkSplit,

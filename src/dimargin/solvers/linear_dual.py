@@ -150,7 +150,8 @@ class LinearDualSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[Sta
     intercept : bool, default=False
         Whether there is an unregularised intercept, as in the shards' losses.
     dual : ndarray of shape (n_outputs, n), optional
-        Initial dual coefficients; by default those that answer the margins of the initial weights.
+        Initial dual coefficients, also those of a loss of another weight, see `_stretched`; by
+        default those that answer the margins of the initial weights.
 
     Attributes
     ----------
@@ -163,14 +164,19 @@ class LinearDualSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[Sta
     patience: ClassVar[int] = 4
 
     def start(self, state: State, weights: Floats) -> State:
-        """Return the state with initial coefficients, measured unless they are all zero."""
+        """Return the state with initial coefficients, measured unless they are all zero.
+
+        With initial coefficients, the initial weights are another candidate for the primal objective.
+        """
         if self.dual is not None:
-            state.dual = self.dual.copy()
+            state.dual = _stretched(state, self.dual)
+            state.other = weights.copy() if weights.any() else None
         elif weights.any():
             margins = gathered(state.shards, weights[:, :-1]) + state.losses.labels * weights[:, -1:]
             state.dual = state.losses.conjugate.response(margins)[0]
         if state.dual.any():
             self.measure(state)
+            state.other = None
         return state
 
     def check(self, state: State) -> Objectives | None:
@@ -241,6 +247,24 @@ def facts_of(problem: Shards[Shard], start: Floats, limits: Limits) -> tuple[Sha
         "longest_sum": longest + len(shards), "dual": np.zeros(whole.losses.labels.shape),
         "weights": np.zeros_like(start), "margins": np.zeros(whole.losses.labels.shape),
     }  # fmt: skip
+
+
+def _stretched(state: DualState, dual: Floats) -> Floats:
+    """Return the multiple of coefficients whose dual objective is largest.
+
+    The multiple keeps the sum of signed coefficients zero, and those within the box there, unless it
+    is smaller than one. If the weight of the loss, such as C, has grown by a factor, the multiple is
+    this factor where the old losses are large in relation to ``|w|^2``, and near one where they are
+    small, as the coefficients of separable rows hardly depend on C.
+    """
+    conjugate = state.losses.conjugate
+    weights = state.shards.aggregate(_combined, dual)[0]
+    slope, curvature = conjugate.piece(dual)
+    square = (weights**2).sum(axis=1) + (curvature * dual**2).sum(axis=1)
+    best = -(slope * dual).sum(axis=1) / np.maximum(square, TINY)
+    ends = np.where(dual < 0, conjugate.lower, conjugate.upper)
+    room = np.divide(ends, dual, out=np.full(dual.shape, np.inf), where=dual != 0).min(axis=1)
+    return np.asarray(np.clip(best, 0.0, np.maximum(room, 1.0))[:, None] * dual)
 
 
 def gathered(shards: Shards[Shard], weights: Floats) -> Floats:

@@ -219,6 +219,8 @@ class Newton(PrimalSolver[State]):
     explicit : bool, default=True
         Form the Hessian. Otherwise directions are found by conjugate gradients, which take no
         `factor`.
+    start_may_suffice : bool, default=False
+        Evaluate the start in a pass of its own, without the Hessian, because it is often good enough.
 
     Attributes
     ----------
@@ -250,6 +252,7 @@ class Newton(PrimalSolver[State]):
     max_line_passes: ClassVar[int] = 15
     intercept_ridge: ClassVar[float] = 1e-10
     explicit: bool = True
+    start_may_suffice: bool = False
 
     def init(self, problem: Shards[Shard], start: Floats, limits: Limits) -> State:
         """Return the state at weights of shape (n_outputs, m + 1), the intercept last."""
@@ -258,8 +261,8 @@ class Newton(PrimalSolver[State]):
         return State(limits=limits, shards=problem, iterate=start, hessian=hessian)
 
     def measured(self, state: PrimalState) -> Objectives:
-        """See `PrimalSolver`; the Hessian is formed in the same pass."""
-        if not self.explicit or not isinstance(state, State):
+        """See `PrimalSolver`; the Hessian is formed in the same pass, except at a start that may suffice."""
+        if not self.explicit or not isinstance(state, State) or (self.start_may_suffice and not state.checks):
             return super().measured(state)
         parameters = self.parameters(state)
         *sums, change, given_up = state.shards.aggregate(

@@ -160,8 +160,9 @@ class LinearNewton(LinearSolver):
         facts, history, stopped = training.facts, list[dict[str, Any]](), False
         cheap = forms_hessian(facts.n_rows, facts.n_features, facts.n_values)
         formed = cheap if self.hessian == "auto" else self.hessian == "explicit"
-        newton = solvers.Newton(facts.n_features, facts.intercept, explicit=formed)
-        if self.n_levels(facts.n_rows) and not training.start.any():
+        is_warm = bool(training.start.any())
+        newton = solvers.Newton(facts.n_features, facts.intercept, explicit=formed, start_may_suffice=is_warm)
+        if self.n_levels(facts.n_rows) and not is_warm:
             share = max(1 / 32, self.min_sample_rows / facts.n_rows)
             rows = training.rows.map(_sampled, (training.random_state, share, share * facts.mass))
             coarse = training.run(newton, rows, round(share * facts.n_rows), level=1)

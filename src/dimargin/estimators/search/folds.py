@@ -32,7 +32,7 @@ from dimargin.problems.margin_losses import MarginLosses
 from dimargin.problems.one_vs_one import PAIR_SCORES, pair_numbers, sums_of_pairs
 from dimargin.problems.one_vs_rest import codes_of
 from dimargin.shards.local_engine import LocalEngine
-from dimargin.solvers import ExactSolver, Limits, LinearFeatures, Newton, Shard, solve
+from dimargin.solvers import ExactSolver, Limits, LinearFeatures, Newton, PrimalSolution, Shard, solve
 from dimargin.solvers.landmark_features import independent_landmarks
 from dimargin.strategies import LinearCoordinateDescent, LinearTraining
 from dimargin.strategies.pair_training import train_pairs
@@ -81,9 +81,7 @@ class Sample:
 
         With `may_merge`, equal training rows are merged, see `merged`.
         """
-        few = fold.train[:n_rows]
-        rows = {name: getattr(data, name)[few] for name in ("X", "y", "weights", "row_weights", "kept")}
-        training = replace(data, **rows)
+        training = data.take(fold.train[:n_rows])
         return cls(data, merged(training) if may_merge else training, fold.test[: max(4000, n_rows)])
 
     @property
@@ -172,19 +170,26 @@ class ExactTrainer(Trainer):
         return self._test_kernel.multiply(*problem.support(solution.dual)) + solution.objectives.intercept[:, None]
 
 
+def decision_values(X: Any, solution: PrimalSolution) -> Floats:
+    """Return the decision values of a linear machine, of shape (n_outputs, n), for rows X."""
+    return np.asarray((X @ solution.weights.T).T) + solution.objectives.intercept[:, None]
+
+
 class LinearTrainer(Trainer):
     """Trainer of linear machines by dual coordinate descent."""
 
     def __init__(self, sample: Sample, intercept: bool) -> None:
         self._sample, self._intercept = sample, intercept
+        self._start: Floats | None = None
         self._dual: Floats | None = None
 
     def values(self, loss: Loss, limits: Limits) -> Floats:
         """See `Trainer.values`."""
         losses, X = self._sample.losses(loss, self._intercept), self._sample.rows
-        solution = LinearCoordinateDescent().train(LinearTraining.of(X, losses, limits, dual=self._dual))
-        self._dual = solution.dual
-        return np.asarray((self._sample.queries @ solution.weights.T).T) + solution.objectives.intercept[:, None]
+        training = LinearTraining.of(X, losses, limits, start=self._start, dual=self._dual)
+        solution = LinearCoordinateDescent().train(training)
+        self._start, self._dual = solution.parameters, solution.dual
+        return decision_values(self._sample.queries, solution)
 
 
 class PairTrainer(Trainer):
@@ -229,7 +234,7 @@ class SpaceTrainer(Trainer):
     ) -> None:
         self._sample, self._intercept = sample, intercept
         self._train, self._test = LinearFeatures(StoredRows(train)), LinearFeatures(StoredRows(test))
-        self._newton = Newton(train.shape[1], intercept, factor, explicit)
+        self._newton = Newton(train.shape[1], intercept, factor, explicit, start_may_suffice=True)
         self._start = np.zeros((len(sample.data.labels), train.shape[1] + 1))
 
     @classmethod

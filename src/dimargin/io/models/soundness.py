@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.metrics import get_scorer_names
 
 from dimargin.estimators import CoreSetSVDD, MulticlassKernelClassifier
 from dimargin.estimators.preprocessing import CalendarFeatures, FourierFeatures, SparseScaler
@@ -133,6 +134,30 @@ def check_linear_machine(machine: Any) -> None:
         and _fits_partial(vars(machine).get("_partial"), coefficients)
     )
     _require(sound, "its arrays do not fit together")
+
+
+def check_path(machine: Any) -> None:
+    """Raise ValueError for arrays of a linear machine with a path of values that do not fit together."""
+    check_linear_machine(machine)
+    name = machine.parameter
+    value, values, path = getattr(machine, f"{name}_"), getattr(machine, f"{name}s_"), kept_of(machine, "path_", None)
+    sound = (
+        _is_real(values)
+        and values.ndim == 1
+        and _is_number(value, machine.best_score_)
+        and value in values
+        and all(
+            isinstance(own, np.ndarray) and own.dtype.kind == "f" and own.ndim == 2 and own.shape[1:] == values.shape
+            for own in (machine.scores_, machine.duality_gaps_)
+        )
+        and machine.scores_.shape == machine.duality_gaps_.shape
+    )
+    _require(sound, f"its {name}_, {name}s_, scores_ or duality_gaps_ do not fit together")
+    shape = (*machine.scores_.shape, _n_outputs(machine.classes_), machine.n_features_in_ + 1)
+    stored = getattr(path, "values", path)  # A cut-off path has NaN.
+    _require(path is None or (path.shape == shape and stored.dtype.kind == "f"), "its path_ does not fit")
+    if machine.scoring is not None and machine.scoring not in get_scorer_names():
+        raise ValueError(f"scoring must be None or the name of a scorer of scikit-learn, got {machine.scoring!r}")
 
 
 def _fits_partial(partial: Any, coefficients: Any) -> bool:

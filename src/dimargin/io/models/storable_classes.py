@@ -39,7 +39,12 @@ from dimargin.estimators import (
 )
 from dimargin.estimators.nested_steps import flat_steps
 from dimargin.estimators.preprocessing import CalendarFeatures, FourierFeatures, SparseScaler
-from dimargin.estimators.search import ODMClassifierCV, SVMClassifierCV
+from dimargin.estimators.search import (
+    LinearODMClassifierCV,
+    LinearSVMClassifierCV,
+    ODMClassifierCV,
+    SVMClassifierCV,
+)
 from dimargin.io.models import calibrated_steps, search_steps, soundness, table_steps, text_steps
 from dimargin.io.models.declared_values import Array, Declared
 from dimargin.io.models.named_values import ELEMENTWISE, SCORE_FUNCTIONS, load_registrations
@@ -127,6 +132,7 @@ _KERNEL_ATTRS = _unchecked(
     "_transform", "_router", "_n_given",
 )  # fmt: skip
 _LINEAR_ATTRS = _unchecked("classes_", "coef_", "intercept_", *_CERTIFICATE_ATTRS, "_partial")
+_PATH_ATTRS = _unchecked("best_score_", "scores_", "duality_gaps_", "path_")
 _GOSSIP_ATTRS = _unchecked(
     "classes_", "coef_", "intercept_", "site_coef_", "site_average_coef_", "site_intercept_",
     "site_average_intercept_", "site_of_rows_", *_CERTIFICATE_ATTRS,
@@ -148,6 +154,10 @@ def _machines() -> list[Storable]:
             if issubclass(kind, KernelMarginClassifier)
             else _machine(kind, _LINEAR_ATTRS, linear)
             for kind in MACHINES.values()
+        ),
+        *(
+            _machine(kind, _LINEAR_ATTRS | _PATH_ATTRS | _unchecked(f"{name}_", f"{name}s_"), soundness.check_path)
+            for kind, name in ((LinearSVMClassifierCV, "C"), (LinearODMClassifierCV, "lam"))
         ),
         _machine(CoreSetSVMClassifier, _KERNEL_ATTRS, kernel),
         _machine(GossipSVMClassifier, _GOSSIP_ATTRS, linear),
