@@ -47,6 +47,8 @@ COMMANDS = {
     "svm-scale": [("svm-scale -s ranges train.libsvm", None)],
     "svm-train": [("svm-train -c 4 -g 2 train.libsvm", None), ("svm-train -v 3 -q train.libsvm", None)],
     "svm-predict": [("svm-predict train.libsvm train.libsvm.model svm-labels.txt", None)],
+    "liblinear-train": [("liblinear-train -B 1 train.libsvm linear.model", None)],
+    "liblinear-predict": [("liblinear-predict train.libsvm linear.model linear-labels.txt", None)],
     "export": [("export libsvm.dimargin exported.model", None)],
     "simulate gossip": [("simulate gossip train.csv --label class", "peers")],
     "simulate coreset": [("simulate coreset", "peers")],

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from dimargin.estimators.search import LinearSVMClassifierCV as LinearSVMClassifierCV
     from dimargin.estimators.search import ODMClassifierCV as ODMClassifierCV
     from dimargin.estimators.search import SVMClassifierCV as SVMClassifierCV
+    from dimargin.io.libsvm import from_liblinear as from_liblinear
     from dimargin.io.libsvm import from_libsvm as from_libsvm
+    from dimargin.io.libsvm import to_liblinear as to_liblinear
     from dimargin.io.libsvm import to_libsvm as to_libsvm
     from dimargin.io.models import load as load
     from dimargin.io.models import save as save

@@ -56,6 +56,8 @@ COMMANDS = {
     "report": ("report", "MODEL", "DATA", "--output", "DATA"),
     "svm-train": ("svm-train", "LIBSVM", "LIBSVM"),
     "svm-predict": ("svm-predict", "LIBSVM", "MODEL", "LIBSVM"),
+    "liblinear-train": ("liblinear-train", "LIBSVM", "LIBSVM"),
+    "liblinear-predict": ("liblinear-predict", "LIBSVM", "MODEL", "LIBSVM"),
     "export": ("export", "MODEL", "MODEL"),
 }
 

@@ -55,6 +55,8 @@ _COMMANDS = {
     "export": ["MODEL", "OUT"],
     "svm-train": ["DATA", "OUT", "-s", "-t", "-d", "-g", "-r", "-c", "-e", "-m", "-v", "-w1", "-q", "-b", "-n", "-h"],
     "svm-predict": ["DATA", "TEXT", "OUT", "-q", "-b"],
+    "liblinear-train": ["DATA", "OUT", "-s", "-c", "-e", "-B", "-R", "-v", "-w1", "-q", "-C", "-p", "-n"],
+    "liblinear-predict": ["DATA", "TEXT", "OUT", "-q"],
     "svm-scale": ["DATA", "-l", "-u", "-y", "-s", "OUT", "-r", "RANGES"],
 }
 _VALUES = [

@@ -11,7 +11,7 @@ import pytest
 from sklearn.datasets import make_moons
 
 import dimargin as dm
-from dimargin.io.libsvm.train_c_svc import OneVsOne
+from dimargin.io.libsvm.text_model_training import OneVsOne
 from dimargin.system.progress_lines import log_progress, print_progress
 
 FULL = Path("/dev/full")

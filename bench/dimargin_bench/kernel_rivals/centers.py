@@ -85,13 +85,9 @@ class CenterClassifier(Rival):
 
     def _machine(self, seed: int) -> Any:
         """Return the linear machine, which one thread trains."""
-        options = {
-            "C": self.C,
-            "fit_intercept": False,
-            "tol": self.tol,
-            "max_iter": self.max_iter,
-            "random_state": seed,
-        }
+        options: dict[str, Any] = {
+            "C": self.C, "fit_intercept": False, "tol": self.tol, "max_iter": self.max_iter, "random_state": seed
+        }  # fmt: skip
         if self.loss == "hinge":
             return LinearSVC(loss="hinge", **options)
         return LinearSVMClassifier(loss=self.loss, solver=LinearNewton("explicit"), n_jobs=1, **options)

@@ -40,7 +40,16 @@ COMMANDS = {
         "dimargin.cli.svm_commands", "Predict with a LIBSVM text model and compare with the labels of FILE."
     ),
     "svm-scale": Command("dimargin.cli.svm_commands", "Scale LIBSVM text and write it to standard output."),
-    "export": Command("dimargin.cli.svm_commands", "Write a kernel model, whatever its loss, as a LIBSVM text model."),
+    "liblinear-train": Command(
+        "dimargin.cli.liblinear_commands",
+        "Train LIBLINEAR's support vector classification and write LIBLINEAR's text model.",
+    ),
+    "liblinear-predict": Command(
+        "dimargin.cli.liblinear_commands", "Predict with a LIBLINEAR text model and compare with the labels of FILE."
+    ),
+    "export": Command(
+        "dimargin.cli.svm_commands", "Write a model, whatever its loss, as a text model of LIBSVM or LIBLINEAR."
+    ),
     "doctor": Command(
         "dimargin.cli.doctor", "Print versions, processor, threads, memory, extras and Java, for a bug report."
     ),

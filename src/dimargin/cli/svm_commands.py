@@ -21,6 +21,7 @@ from dimargin.cli.flags import existing_file, usage_checked
 from dimargin.cli.open_model import OpenModel
 from dimargin.cli.shared import check_output
 from dimargin.estimators import SVMClassifier
+from dimargin.estimators.linear_margin_classifier import LinearMarginClassifier
 from dimargin.io.data import DataFileError
 from dimargin.io.data.chunks import check_classes
 from dimargin.io.data.libsvm import DENSE, read_weights
@@ -28,10 +29,11 @@ from dimargin.io.data.opening import DataFile, FileOptions
 from dimargin.io.data.whole_file import read_file
 from dimargin.io.libsvm import from_libsvm
 from dimargin.io.libsvm.export import libsvm_model
+from dimargin.io.libsvm.liblinear_model import liblinear_model, write_liblinear_model
 from dimargin.io.libsvm.libsvm_model import widened
 from dimargin.io.libsvm.ranges import FeatureRanges
 from dimargin.io.libsvm.text_model import write_libsvm_model
-from dimargin.io.libsvm.train_c_svc import OneVsOne
+from dimargin.io.libsvm.text_model_training import OneVsOne
 from dimargin.system.writing import write_file
 
 _KERNELS = {0: "linear", 1: "poly", 2: "rbf", 4: "precomputed"}
@@ -43,8 +45,8 @@ _REFUSED_TYPES = {
 }
 
 
-def _refused(flag: str, reason: str, accepted: str | None = None) -> Any:
-    """Make a flag of LIBSVM that is refused; the message says what to do instead."""
+def refused_flag(flag: str, reason: str, accepted: str | None = None) -> Any:
+    """Make a flag of LIBSVM or LIBLINEAR that is refused; the message says what to do instead."""
 
     def check(value: str | None) -> None:
         if value not in (None, accepted):
@@ -54,7 +56,9 @@ def _refused(flag: str, reason: str, accepted: str | None = None) -> Any:
     return typer.Option(flag, callback=check, help=text, rich_help_panel="Refused, and what to do instead")
 
 
-def _one_of(known: Collection[int], refused: dict[int, str]) -> Callable[[int], int]:
+def one_of(known: Collection[int], refused: dict[int, str]) -> Callable[[int], int]:
+    """Return a check that a number is known; some others have a reason of their own."""
+
     def check(value: int) -> int:
         if value in refused:
             raise typer.BadParameter(refused[value])
@@ -65,7 +69,8 @@ def _one_of(known: Collection[int], refused: dict[int, str]) -> Callable[[int], 
     return check
 
 
-def _above_zero(value: float | None) -> float | None:
+def above_zero(value: float | None) -> float | None:
+    """Raise BadParameter unless a number is finite and above zero, or not given."""
     if value is not None and not 0 < value < math.inf:
         raise typer.BadParameter(f"must be a finite number above 0, got {value:g}")
     return value
@@ -77,7 +82,7 @@ InputArgument = Annotated[
 QuietOption = Annotated[bool, typer.Option("-q", help="Quiet mode (no outputs).")]
 ProbabilityOption = Annotated[
     str | None,
-    _refused(
+    refused_flag(
         "-b",
         "probability estimates are not supported; dimargin train --probabilities and dimargin predict "
         "--probabilities are calibrated",
@@ -99,7 +104,7 @@ class SvmTrainCommand(TyperCommand):
         return super().parse_args(ctx, written)
 
 
-def _read(path: Path, zero_based: bool = True, trains: bool = False) -> tuple[Any, NDArray[Any]]:
+def read_rows(path: Path, zero_based: bool = True, trains: bool = False) -> tuple[Any, NDArray[Any]]:
     """Read rows and labels.
 
     If `zero_based`, column j is feature j, so that column 0 is empty in most files. `trains` says
@@ -117,7 +122,8 @@ def _read(path: Path, zero_based: bool = True, trains: bool = False) -> tuple[An
     return data.X, np.asarray(data.y)
 
 
-def _weights(given: list[str]) -> dict[int, float]:
+def label_weights(given: list[str]) -> dict[int, float]:
+    """Return the weights of labels for values of ``-w``; raises BadParameter."""
     weights: dict[int, float] = {}
     for text in given:
         label, _, weight = text.partition("=")
@@ -140,7 +146,7 @@ def svm_train(
         typer.Argument(dir_okay=False, metavar="MODEL", help="File for the model.", show_default="FILE.model"),
     ] = None,
     svm_type: Annotated[
-        int, typer.Option("-s", metavar="TYPE", help="0: C-SVC.", callback=_one_of({0}, _REFUSED_TYPES))
+        int, typer.Option("-s", metavar="TYPE", help="0: C-SVC.", callback=one_of({0}, _REFUSED_TYPES))
     ] = 0,
     kernel: Annotated[
         int,
@@ -148,7 +154,7 @@ def svm_train(
             "-t",
             metavar="KERNEL",
             help="0: u'v, 1: (gamma u'v + coef0)^degree, 2: exp(-gamma |u-v|^2), 4: values in the file.",
-            callback=_one_of(
+            callback=one_of(
                 _KERNELS,
                 {
                     3: "the sigmoid kernel is not supported: it is not positive semi-definite, so that no gap could "
@@ -170,12 +176,12 @@ def svm_train(
             "-e",
             metavar="EPSILON",
             help="Tolerance; training ends at a relative duality gap of EPSILON/1000.",
-            callback=_above_zero,
+            callback=above_zero,
         ),
     ] = 1e-3,
     cache: Annotated[
         float | None,
-        typer.Option("-m", metavar="MB", help="Memory for kernel rows.", show_default="2048", callback=_above_zero),
+        typer.Option("-m", metavar="MB", help="Memory for kernel rows.", show_default="2048", callback=above_zero),
     ] = None,
     folds: Annotated[
         int | None, typer.Option("-v", metavar="N", min=2, help="N-fold cross validation instead of a model.")
@@ -189,12 +195,12 @@ def svm_train(
         existing_file("-W", metavar="WEIGHTS", help="File of row weights, one per line, which multiply C."),
     ] = None,
     quiet: QuietOption = False,
-    nu: Annotated[str | None, _refused("-n", "nu belongs to nu-SVC, which is not supported; use -c")] = None,
+    nu: Annotated[str | None, refused_flag("-n", "nu belongs to nu-SVC, which is not supported; use -c")] = None,
     tube: Annotated[
-        str | None, _refused("-p", "this belongs to epsilon-SVR, which is not supported; use sklearn.svm.SVR")
+        str | None, refused_flag("-p", "this belongs to epsilon-SVR, which is not supported; use sklearn.svm.SVR")
     ] = None,
     shrinking: Annotated[
-        str | None, _refused("-h", "shrinking is always on and undone before the certificate; omit the flag")
+        str | None, refused_flag("-h", "shrinking is always on and undone before the certificate; omit the flag")
     ] = None,
     probability: ProbabilityOption = None,
 ) -> None:
@@ -202,7 +208,7 @@ def svm_train(
 
     Example: dimargin svm-train -c 32 -g 2 train.libsvm
     """
-    weights = _weights(weight or [])
+    weights = label_weights(weight or [])
     if model is None:
         model = Path(f"{data.name}.model")
     # LIBSVM's -e bounds the violation of the optimality conditions, which a relative duality gap
@@ -216,7 +222,7 @@ def svm_train(
         if folds is None:
             check_output("MODEL", model, data)
         machine.fit_plan()
-    X, y = _read(data, trains=True)
+    X, y = read_rows(data, trains=True)
     given = None if row_weights is None else read_weights(row_weights, len(y))
     machine.set_params(gamma=gamma or 1 / max(1, X.shape[1] - 1))
     trainer = OneVsOne(machine, weights, None if cache is None else int(min(cache * 2.0**20, 2.0**62)))
@@ -240,9 +246,9 @@ def svm_predict(
     """
     with usage_checked():
         check_output("OUTPUT", output, data, model)
-    machine, (X, y) = from_libsvm(model, zero_based=True), _read(data)
+    machine, (X, y) = from_libsvm(model, zero_based=True), read_rows(data)
     if machine.kernel is not None:
-        X = _at_least(X, machine.n_columns)
+        X = widened_rows(X, machine.n_columns)
     predicted = machine.predict(X)
     write_file(output, "".join(f"{label}\n" for label in predicted.tolist()).encode())
     if not quiet:
@@ -253,7 +259,7 @@ def svm_predict(
         print(f"Accuracy = {share:g}% ({correct}/{len(predicted)}) (classification)")
 
 
-def _at_least(X: Any, width: int) -> Any:
+def widened_rows(X: Any, width: int) -> Any:
     """Return rows with at least `width` columns; LIBSVM text omits zeros at the end."""
     missing = width - X.shape[1]
     if missing <= 0:
@@ -286,7 +292,7 @@ def svm_scale(
     if save and restore:
         raise typer.BadParameter("-s and -r cannot be used together")
     ranges = FeatureRanges.read(restore) if restore else None
-    X, y = _read(data, zero_based=False)
+    X, y = read_rows(data, zero_based=False)
     if ranges is None:
         ranges = FeatureRanges.fit(X, y, lower, upper, labels)
     elif unknown := ranges.unknown(X):
@@ -307,28 +313,37 @@ def svm_scale(
 
 def export(
     model: Annotated[Path, typer.Argument(exists=True, dir_okay=False, metavar="MODEL", help="A dimargin model file.")],
-    output: Annotated[Path, typer.Argument(dir_okay=False, metavar="OUTPUT", help="File for the LIBSVM text model.")],
+    output: Annotated[Path, typer.Argument(dir_okay=False, metavar="OUTPUT", help="File for the text model.")],
 ) -> None:
-    """Write a kernel model, whatever its loss, as a LIBSVM text model.
+    """Write a model, whatever its loss, as a text model of LIBSVM or LIBLINEAR.
+
+    A kernel machine becomes a model of LIBSVM, a linear one a model of LIBLINEAR.
 
     Example: dimargin export spam.dimargin spam.model
     """
     with usage_checked():
         check_output("OUTPUT", output, model)
     trained = OpenModel.load(model)
-    trained.refuse_detector("cannot be written as a LIBSVM classifier")
+    is_linear = isinstance(trained.machine, LinearMarginClassifier)
+    program = "LIBLINEAR" if is_linear else "LIBSVM"
+    trained.refuse_detector(f"cannot be written as a {program} classifier")
     if trained.has_probabilities:
         raise ValueError(
-            f"{model} predicts by calibrated probabilities, which a LIBSVM model of dimargin cannot hold: train it "
+            f"{model} predicts by calibrated probabilities, which a {program} model of dimargin cannot hold: train it "
             "without --probabilities"
         )
     if trained.scalers:
         raise ValueError(
-            f"{model} scales rows or encodes columns, which a LIBSVM model cannot: train it with --scale none and "
+            f"{model} scales rows or encodes columns, which a {program} model cannot: train it with --scale none and "
             "without flags for columns; scale the rows by svm-scale instead"
         )
     zero_based = bool(trained.notes.get("zero_based"))
-    write_libsvm_model(replace(libsvm_model(trained.machine), zero_based=zero_based), output)
+    if not is_linear:
+        write_libsvm_model(replace(libsvm_model(trained.machine), zero_based=zero_based), output)
+    elif zero_based:
+        raise ValueError(f"{model} counts features from 0, and LIBLINEAR from 1: count those of the data from 1")
+    else:
+        write_liblinear_model(liblinear_model(trained.machine), output)
 
 
 def register(app: typer.Typer) -> None:

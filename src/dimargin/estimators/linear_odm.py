@@ -16,7 +16,7 @@ from dimargin.estimators.linear_loss_classifier import LinearLossClassifier
 from dimargin.estimators.margin_classifier import history_attribute, unchanged_on_failure
 from dimargin.estimators.odm import odm_loss
 from dimargin.estimators.training_data import on_stored_columns, training_data
-from dimargin.estimators.wide_attributes import set_attributes
+from dimargin.estimators.wide_attributes import in_float32, nonzero_columns, set_attributes
 from dimargin.problems.losses import ODMLoss
 from dimargin.solvers import Limits, PrimalSolution
 from dimargin.strategies import LinearSolver, LinearSVRG
@@ -79,8 +79,9 @@ class LinearODMClassifier(LinearLossClassifier):
     ----------
     %(classes_, n_features_in_, feature_names_in_)s
     %(coef_, intercept_, objective_, duality_gap_)s
-    certificate_ : {"global", "partitioned"}
+    certificate_ : {"global", "partitioned", "before_rounding"}
         Problem of the gap: the whole one or, after `partial_fit`, that of the last rows.
+        "before_rounding": the gap is that of the machine before `to_float32`.
     %(status_)s
     n_iter_ : int
         Number of steps and evaluations of starting points.
@@ -171,7 +172,7 @@ class LinearODMClassifier(LinearLossClassifier):
             data = training_data(self, X, y, sample_weight, classes=self._known_classes(classes, first), linear=True)
             data, columns = on_stored_columns(data, None if first else self._kept_columns)
             nothing = np.zeros((len(data.labels), data.X.shape[1] + 1)), 0.0
-            iterate, seen = nothing if first else (self._on(self._partial[0], columns), self._partial[1])
+            iterate, seen = nothing if first else (self._on(self._partial[0], columns).astype(float), self._partial[1])
             calls = 0 if first else self.n_iter_
             seed = seed_of(self.random_state) + calls
             stage = self._training(data, iterate, Limits(tol=0.0, max_iter=1), seed)
@@ -219,3 +220,26 @@ class LinearODMClassifier(LinearLossClassifier):
         """Return the fitted attributes for these columns (None: all) and rows of weight `total`."""
         partial = self._kept(solution.parameters, columns), total
         return super().fitted_attributes(solution, classes, total, columns) | {"_partial": partial}
+
+    def to_float32(self) -> Self:  # noqa: D102
+        super().to_float32()
+        if self._iterate is not None:
+            self._partial = in_float32(self._iterate), self._partial[1]
+        return self
+
+    @property
+    def _iterate(self) -> Any:
+        """Parameters from which `partial_fit` continues; None in models of other writers."""
+        return vars(self).get("_partial", (None,))[0]
+
+    def _nonzero_columns(self) -> Indices:
+        columns = super()._nonzero_columns()
+        if self._iterate is None:
+            return columns
+        columns = np.union1d(columns, nonzero_columns(self._iterate))
+        return np.asarray(columns[columns < self.n_features_in_])
+
+    def _keep_on(self, columns: Indices | None) -> None:
+        super()._keep_on(columns)
+        if self._iterate is not None:
+            self._partial = self._kept(self._on(self._iterate, columns), columns), self._partial[1]

@@ -57,8 +57,9 @@ class LinearSVMClassifier(LinearLossClassifier):
     ----------
     %(classes_, n_features_in_, feature_names_in_)s
     %(coef_, intercept_, objective_, duality_gap_)s
-    certificate_ : {"global"}
-        Problem of the gap: the whole one.
+    certificate_ : {"global", "before_rounding"}
+        Problem of the gap: the whole one. "before_rounding": the gap is that of the machine before
+        `to_float32`.
     %(status_)s
     n_iter_ : int
         Number of passes of "cd", or of steps and evaluations of starting points of "newton".

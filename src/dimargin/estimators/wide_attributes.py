@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from dimargin.system.arrays import Floats, Indices
 class WideArray:
     """Attribute that is set to an array or `SparseColumns`, and read as an array.
 
-    The array for `SparseColumns` is created on access, and read-only. If it does not fit into
+    The array for `SparseColumns` is created on access, and read-only; it is a CSR array if they say
+    so. If it does not fit into
     memory, the attribute raises AttributeError, because code that looks at all attributes, such as
     diagrams in notebooks, would fail with other errors.
     """
@@ -26,7 +28,9 @@ class WideArray:
             return self
         kept = kept_of(estimator, self._name)
         try:
-            return kept.dense() if isinstance(kept, SparseColumns) else kept
+            if not isinstance(kept, SparseColumns):
+                return kept
+            return kept.csr() if kept.is_csr else kept.dense()
         except MemoryError as error:
             raise AttributeError(str(error), name=self._name, obj=estimator) from error
 
@@ -70,3 +74,22 @@ def on(value: Any, columns: Indices | None) -> Floats:
     if isinstance(value, SparseColumns):
         return value.dense() if columns is None else value.on(columns)
     return np.asarray(value if columns is None else value[..., columns])
+
+
+def nonzero_columns(value: Any) -> Indices:
+    """Return the columns of a result of `kept_of` in which a number is not zero, ascending."""
+    if isinstance(value, SparseColumns):
+        return value.columns[value.values.any(axis=0)]
+    return np.flatnonzero(value.any(axis=0))
+
+
+def in_float32(value: Any) -> Any:
+    """Return a result of `kept_of` in float32, itself if it is; raises ValueError for one too large."""
+    numbers = value.values if isinstance(value, SparseColumns) else value
+    if numbers.dtype == np.float32:
+        return value
+    with np.errstate(over="ignore"):
+        rounded: Any = numbers.astype(np.float32)
+    if not np.isfinite(rounded).all():
+        raise ValueError(f"coef_ has a number too large for float32: {np.abs(numbers).max():.3g}")
+    return replace(value, values=rounded) if isinstance(value, SparseColumns) else rounded

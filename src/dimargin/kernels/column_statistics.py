@@ -145,6 +145,7 @@ class SparseColumns:
     values: Floats  # stored numbers, of shape (..., n_stored)
     columns: Indices  # their columns, ascending, of shape (n_stored,)
     width: int  # number of all columns
+    is_csr: bool = False  # Whether an estimator shows an array of two dimensions as a CSR array.
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -153,11 +154,18 @@ class SparseColumns:
 
     def dense(self) -> Floats:
         """Return the whole array, read-only; raises MemoryError if it does not fit into memory."""
-        check_memory(8 * math.prod(self.shape), None, f"an array of shape {self.shape}")
-        found = np.zeros(self.shape)
+        kind = self.values.dtype
+        check_memory(kind.itemsize * math.prod(self.shape), None, f"an array of shape {self.shape}")
+        found = np.zeros(self.shape, dtype=kind)
         found[..., self.columns] = self.values
         found.flags.writeable = False
         return found
+
+    def csr(self) -> Any:
+        """Return the whole array of two dimensions as a CSR array, without stored zeros."""
+        found = sp.csr_array(self.values)
+        found.eliminate_zeros()
+        return sp.csr_array((found.data, self.columns[found.indices], found.indptr), shape=self.shape)
 
     def on(self, columns: Indices) -> Floats:
         """Return the numbers of these columns, of shape (..., len(columns))."""

@@ -289,6 +289,7 @@ OF_CLASSES = {
         "coefficients that are no number": array_of("coef_.values", lambda a: a * np.nan),
         "one coefficient": array_of("coef_.values", lambda a: a[0, 0]),
         "no columns": kept("coef_", sparse_columns={}),
+        "a CSR array by a text": kept("coef_", is_csr="yes"),
         "another width of parameters": kept("_partial", width=10**7),
         "other columns of parameters": array_of("_partial.0.columns", lambda a: a - (np.arange(len(a)) == 0)),
         "dense parameters": lambda h, a: h["steps"][0]["attributes"]["_partial"]["tuple"].__setitem__(0, 3.0),
@@ -296,6 +297,7 @@ OF_CLASSES = {
     "wide ball": {
         "another width": kept("center_", width=10**7 - 1),
         "a middle that is no number": array_of("center_.values", lambda a: a * np.inf),
+        "a CSR array of one dimension": kept("center_", is_csr=True),
         "two middles": array_of("center_.values", lambda a: np.stack([a, a])),
     },
     "sparse": OF_STEPS

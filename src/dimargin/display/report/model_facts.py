@@ -35,6 +35,9 @@ _SCOPE_MEANINGS = {
     "partitioned": "The training rows were split into parts with a model each. In the worst part, the optimal "
     "objective is at most {gap} below the objective of its model. This does not bound the gap on all rows together; "
     "dimargin info --certify, given the training rows, computes it.",
+    "before_rounding": "Before the coefficients were rounded to float32, the optimal objective was at most {gap} below "
+    "the objective of the model. This does not bound the gap of the rounded model; dimargin info --certify, given the "
+    "training rows, computes it.",
     "estimated": "When the site wrote the file, it estimated that the optimal objective on the rows of all sites is "
     "about {gap} below the objective of this model. It is only an estimate because no site knows all rows; dimargin "
     "info --certify, given the rows of all sites, computes a bound.",

@@ -9,11 +9,13 @@ from __future__ import annotations
 import io
 import math
 import os
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from dimargin.io.data.chunks import CHUNK, Chunks, DataFileError, short
 from dimargin.io.data.libsvm import LibsvmRows
@@ -32,6 +34,10 @@ _UNSUPPORTED_KINDS = {
     "epsilon_svr": "it is a regression",
     "nu_svr": "it is a regression",
 }
+_KEYWORDS = {
+    "svm_type", "kernel_type", "degree", "gamma", "coef0", "nr_class", "total_sv", "rho", "label", "probA", "probB",
+    "prob_density_marks", "nr_sv",
+}  # fmt: skip
 _MAX_HEADER_BYTES = 2**24  # The words of the header need up to fifty times as much memory.
 
 
@@ -43,13 +49,17 @@ def write_libsvm_model(model: LibsvmModel, path: str | os.PathLike[str]) -> None
     kernel, name = model.kernel, None if model.kernel is None else model.kernel.name
     header = ["svm_type c_svc", f"kernel_type {next(text for text, known in _KERNEL_NAMES.items() if known == name)}"]
     if kernel is not None and kernel.name == "poly":
-        header += [f"degree {kernel.degree}", f"gamma {_text(kernel.gamma)}", f"coef0 {_text(kernel.coef0)}"]
+        header += [
+            f"degree {kernel.degree}",
+            f"gamma {number_text(kernel.gamma)}",
+            f"coef0 {number_text(kernel.coef0)}",
+        ]
     if kernel is not None and kernel.name == "rbf":
-        header += [f"gamma {_text(kernel.gamma)}"]
+        header += [f"gamma {number_text(kernel.gamma)}"]
     header += [
         f"nr_class {len(model.labels)}",
         f"total_sv {model.support_vectors.shape[0]}",
-        " ".join(["rho", *map(_text, model.rho.tolist())]),
+        " ".join(["rho", *map(number_text, model.rho.tolist())]),
         " ".join(["label", *map(str, model.labels)]),
         " ".join(["nr_sv", *map(str, model.n_support)]),
         "SV",
@@ -57,19 +67,20 @@ def write_libsvm_model(model: LibsvmModel, path: str | os.PathLike[str]) -> None
     write_file(path, "".join(f"{line}\n" for line in [*header, *_vector_lines(model)]).encode(), private=True)
 
 
-def _text(number: float) -> str:
+def number_text(number: float) -> str:
+    """Return the text with the fewest digits that preserves a number."""
     return repr(float(number) + 0.0).removesuffix(".0")  # The sum turns minus zero into zero.
 
 
 def _vector_lines(model: LibsvmModel) -> list[str]:
     X = model.support_vectors
     features = (X.indices + (0 if model.zero_based else 1)).tolist()
-    values, coefficients = list(map(_text, X.data.tolist())), model.coefficients.T.tolist()
+    values, coefficients = list(map(number_text, X.data.tolist())), model.coefficients.T.tolist()
     lines = []
     for k, own in enumerate(coefficients):
         part = slice(X.indptr[k], X.indptr[k + 1])
         pairs = map("{}:{}".format, features[part], values[part])
-        lines.append(" ".join([*map(_text, own), *pairs, ""]))  # LIBSVM's lines end with a space.
+        lines.append(" ".join([*map(number_text, own), *pairs, ""]))  # LIBSVM's lines end with a space.
     return lines
 
 
@@ -112,16 +123,12 @@ def from_libsvm(path: str | os.PathLike[str], zero_based: bool | None = None) ->
 
 
 def _read(path: Path, stream: io.BufferedReader, zero_based: bool | None) -> LibsvmModel:
-    if is_model_file(stream.peek()):
-        raise ModelFileError(f"{path} is not a LIBSVM text model, but a dimargin model file, for `dimargin predict`")
-    header = _Header(path, stream)
+    header = Header(path, stream, "LIBSVM", _KEYWORDS, "SV")
     if (kind := header.word("svm_type")) not in ("c_svc", "nu_svc"):
         header.fail("svm_type", _UNSUPPORTED_KINDS.get(kind, "expected c_svc or nu_svc"))
     kernel = _kernel(header)
     n_classes, n_vectors = header.integer("nr_class", 1), header.integer("total_sv", 0)
-    labels = np.array(header.integers("label", n_classes), dtype=np.int64)
-    if len(set(labels.tolist())) < n_classes:
-        header.fail("label", "a label occurs twice")
+    labels = header.labels(n_classes)
     n_support = header.integers("nr_sv", n_classes)
     if min(n_support) < 0 or sum(n_support) != n_vectors:
         header.fail("nr_sv", f"expected counts of 0 or more with the sum total_sv, {n_vectors}")
@@ -141,7 +148,7 @@ def _are_indices(vectors: Any, zero_based: bool) -> bool:
     return bool(alone and (numbers == np.floor(numbers)).all() and ((numbers > 0) & (numbers < 2**31)).all())
 
 
-def _kernel(header: _Header) -> Kernel | None:
+def _kernel(header: Header) -> Kernel | None:
     name = header.word("kernel_type")
     if name not in _KERNEL_NAMES:
         header.fail("kernel_type", _UNSUPPORTED_KINDS.get(name, f"expected one of {', '.join(_KERNEL_NAMES)}"))
@@ -159,7 +166,7 @@ def _kernel(header: _Header) -> Kernel | None:
 
 
 def _vectors(
-    header: _Header, stream: BinaryIO, n_own: int, expected: int, zero_based: bool | None
+    header: Header, stream: BinaryIO, n_own: int, expected: int, zero_based: bool | None
 ) -> tuple[Floats, Any, bool]:
     """Return coefficients of shape (n_own, n_vectors), support vectors, and `zero_based`."""
     lines = _VectorLines(header, n_own)
@@ -190,7 +197,7 @@ class _VectorLines:
     lines; the last one becomes the label. `is_cut` says whether the last line has no line break.
     """
 
-    def __init__(self, header: _Header, n_own: int) -> None:
+    def __init__(self, header: Header, n_own: int) -> None:
         self.n_vectors, self.is_cut, self.coefficients = 0, False, list[Floats]()
         self._path, self._line, self._n_own = header.path, header.length + 1, n_own
 
@@ -200,7 +207,7 @@ class _VectorLines:
         self.is_cut = bool(lines[-1])
         for k, line in enumerate(lines):
             words = line.split(None, n_ahead)
-            numbers = list(map(_number, words[:n_ahead]))
+            numbers = list(map(number_of, words[:n_ahead]))
             # The accepted characters exclude nan, inf and comments.
             has_others = line.translate(None, b"0123456789+-.eE: \t\r\n")
             if words and (len(words) <= n_ahead or has_others or not all(map(math.isfinite, numbers))):
@@ -218,7 +225,7 @@ class _VectorLines:
         return b"\n".join(lines)
 
 
-def _number(word: str | bytes) -> float:
+def number_of(word: str | bytes) -> float:
     """Parse a number; return NaN for other texts, including non-ASCII digits and underscores."""
     text = word if isinstance(word, str) else word.decode(errors="replace")
     try:
@@ -232,18 +239,22 @@ class _Entry(NamedTuple):
     words: list[str]
 
 
-class _Header:
+class Header:
     """Header of a text model: the line number and the words after every keyword.
 
-    `length` is the number of its lines, including the line 'SV', after which the stream is left.
+    Only the known keywords may occur, each once, and the line `end` ends the header. `length` is the
+    number of its lines, including the last one, after which the stream is left. `program` names the
+    format in messages.
     """
 
-    def __init__(self, path: Path, stream: BinaryIO) -> None:
-        self.path, self.entries, self.length = path, dict[str, _Entry](), 0
-        known = {
-            "svm_type", "kernel_type", "degree", "gamma", "coef0", "nr_class", "total_sv", "rho", "label", "probA",
-            "probB", "prob_density_marks", "nr_sv",
-        }  # fmt: skip
+    def __init__(
+        self, path: Path, stream: io.BufferedReader, program: str, keywords: Collection[str], end: str
+    ) -> None:
+        self.path, self.program, self.entries, self.length = path, program, dict[str, _Entry](), 0
+        if is_model_file(stream.peek()):
+            raise ModelFileError(
+                f"{path} is not a {program} text model, but a dimargin model file, for `dimargin predict`"
+            )
         room = _MAX_HEADER_BYTES
         while True:
             line = stream.readline(room + 1)
@@ -252,14 +263,14 @@ class _Header:
             room -= len(line)
             if room < 0:
                 raise ModelFileError(
-                    f"{path}, line {self.length}: more than {_MAX_HEADER_BYTES} bytes before a line 'SV'"
+                    f"{path}, line {self.length}: more than {_MAX_HEADER_BYTES} bytes before a line {end!r}"
                 )
-            if words == ["SV"] and is_whole:
+            if words == [end] and is_whole:
                 return
-            if not words or words[0] not in known or words[0] in self.entries or not is_whole:
+            if not words or words[0] not in keywords or words[0] in self.entries or not is_whole:
                 raise ModelFileError(
-                    f"{path}, line {self.length}: {short(' '.join(words))!r} does not belong to a LIBSVM text model; "
-                    "expected each of its keywords once, then a line 'SV'"
+                    f"{path}, line {self.length}: {short(' '.join(words))!r} does not belong to a {program} text "
+                    f"model; expected each of its keywords once, then a line {end!r}"
                 )
             self.entries[words[0]] = _Entry(self.length, words[1:])
 
@@ -270,7 +281,9 @@ class _Header:
 
     def _words(self, keyword: str, count: int) -> list[str]:
         if keyword not in self.entries:
-            raise ModelFileError(f"{self.path} is not a LIBSVM text model, or damaged: it has no line {keyword!r}")
+            raise ModelFileError(
+                f"{self.path} is not a {self.program} text model, or damaged: it has no line {keyword!r}"
+            )
         words = self.entries[keyword].words
         if len(words) != count:
             self.fail(keyword, f"expected {count} value{'' if count == 1 else 's'}, got {len(words)}")
@@ -282,7 +295,7 @@ class _Header:
 
     def numbers(self, keyword: str, count: int) -> list[float]:
         """Return the numbers after a keyword, which must be `count` finite ones."""
-        numbers = list(map(_number, self._words(keyword, count)))
+        numbers = list(map(number_of, self._words(keyword, count)))
         if not all(map(math.isfinite, numbers)):
             self.fail(keyword, "expected finite numbers")
         return numbers
@@ -302,3 +315,10 @@ class _Header:
         if number > high:
             self.fail(keyword, f"expected {high} or less")
         return number
+
+    def labels(self, count: int) -> NDArray[np.int64]:
+        """Return the labels, which must be `count` different integers of 32 bits."""
+        labels = self.integers("label", count)
+        if len(set(labels)) < count:
+            self.fail("label", "a label occurs twice")
+        return np.array(labels, dtype=np.int64)

@@ -271,7 +271,8 @@ def _encode_other(value: Any, where: str, arrays: Arrays) -> Any:
         return {"precomputed_kernel": True}
     if isinstance(value, SparseColumns):
         own = {"values": value.values, "columns": value.columns}
-        return {"sparse_columns": _encode_parts(own, where, arrays), "width": value.width}
+        shown = {"is_csr": True} if value.is_csr else {}
+        return {"sparse_columns": _encode_parts(own, where, arrays), "width": value.width, **shown}
     if isinstance(value, Router):
         parts = {"transform": value.rule.transform, "splits": value.rule.splits, **vars(value)}
         del parts["rule"]
@@ -305,7 +306,8 @@ def _decode_other(value: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) 
     if "precomputed_kernel" in value:
         return UserKernel(None)
     if "sparse_columns" in value:
-        return _sparse_columns(**_decode_parts(value["sparse_columns"], arrays), width=value["width"])
+        own = _decode_parts(value["sparse_columns"], arrays)
+        return _sparse_columns(**own, width=value["width"], is_csr=value.get("is_csr", False))
     if "router" in value:
         parts = _decode_parts(value["router"], arrays)
         rule = KernelClusters(parts.pop("transform"), parts.pop("splits"))
@@ -341,17 +343,18 @@ def _unfitted(name: str, parameters: dict[str, Any]) -> BaseEstimator:
     return made
 
 
-def _sparse_columns(values: Any, columns: Any, width: Any) -> SparseColumns:
+def _sparse_columns(values: Any, columns: Any, width: Any, is_csr: Any) -> SparseColumns:
     sound = (
         isinstance(width, int)
         and columns.dtype == np.int64
         and columns.ndim == 1
         and bool((np.diff(columns, prepend=-1, append=width) > 0).all())
         and values.shape[-1:] == columns.shape
+        and (is_csr is False or (is_csr is True and values.ndim == 2))
     )
     if not sound:
         raise ValueError("the columns of a sparse array are invalid, or do not match its values")
-    return SparseColumns(values, columns, width)
+    return SparseColumns(values, columns, width, is_csr)
 
 
 def _algorithm(name: str, parameters: dict[str, Any]) -> Any:
