@@ -149,6 +149,16 @@ def test_few_values_are_one_solve_in_one_task(frame, rows, machine, monkeypatch)
     assert found.history_[-1]["objective"] == pytest.approx(found.objective_)
 
 
+@pytest.mark.parametrize("fit_intercept", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_the_hinge_of_many_values_is_trained_by_cocoa(frame, rows, fit_intercept):
+    X, y, weights = rows
+    machine = clone(LINEAR_SVM).set_params(C=0.01, tol=1e-2, fit_intercept=fit_intercept)
+    there, here = train(machine, frame, COLUMNS), clone(machine).set_params(tol=1e-6).fit(X, y, weights)
+    assert there.status_ == "converged" and there.duality_gap_ <= 1e-2
+    assert there.dual_objective_ <= here.objective_ <= there.objective_ * (1 + 1e-6)
+    assert (there.predict(X) == here.predict(X)).mean() > 0.97
+
+
 def test_a_solver_of_one_machine_is_refused_for_many_values(frame):
     with pytest.raises(ValueError, match="solver='cd' trains in one task, on at most 0 values, and the rows have 4500"):
         train(clone(LINEAR_SVM).set_params(solver="cd"), frame, COLUMNS)

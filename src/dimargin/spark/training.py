@@ -35,7 +35,16 @@ from dimargin.spark.checkpoints import Checkpoints
 from dimargin.spark.columns import Columns
 from dimargin.spark.engine.spark import SparkEngine
 from dimargin.spark.source import KeyedRows, Measures, Source, Survey, extent_of, furthest_column
-from dimargin.strategies import Facts, LinearSolver, LinearTraining, Progress, Resumption, Training, TreeShape
+from dimargin.strategies import (
+    Facts,
+    LinearCoCoA,
+    LinearSolver,
+    LinearTraining,
+    Progress,
+    Resumption,
+    Training,
+    TreeShape,
+)
 from dimargin.strategies.linear_newton import LinearFacts
 from dimargin.system.arrays import Floats, Indices
 from dimargin.system.threads import single_threaded_blas
@@ -175,7 +184,7 @@ class _LinearRun(_Run):
     def trained(self, source: Source) -> tuple[dict[str, Any], str]:
         """See `_Run`."""
         training = self.training(source)  # This holds the only handle on the rows.
-        solution = self.train_in_one_task(training) if self.is_of_one_task else self.plan.strategy.train(training)
+        solution = self.train_in_one_task(training) if self.is_of_one_task else self.strategy.train(training)
         attributes = self.machine.fitted_attributes(solution, self.survey.classes, training.facts.mass)
         return attributes, solution.reason
 
@@ -184,17 +193,24 @@ class _LinearRun(_Run):
         """Whether one task trains on all rows, because jobs would take longer than their passes."""
         return self.survey.n_values <= MAX_VALUES_OF_TASK
 
+    @property
+    def strategy(self) -> LinearSolver:
+        """The solver; "auto" is CoCoA+ if it would be one of one machine that needs too large a task."""
+        chosen: LinearSolver = self.plan.strategy
+        is_too_large = self.machine.solver == "auto" and not (self.is_of_one_task or chosen.is_distributed)
+        return LinearCoCoA() if is_too_large else chosen
+
     def train_in_one_task(self, training: LinearTraining) -> PrimalSolution:
         """Train on the only shard, in one job; progress is reported at its end."""
         self.progress.level_begin(0, 1)
-        value = self.plan.strategy, self.limits, self.random_state, training.rows.n_threads
+        value = self.strategy, self.limits, self.random_state, training.rows.n_threads
         solution: PrimalSolution = training.rows.collect(_trained, value)[0]
         self.progress.level_end(solution.history[-1], lambda: solution.parameters)
         return solution
 
     def training(self, source: Source) -> LinearTraining:
         """Return the training problem, with rows as shards of the primal problem."""
-        if not (self.is_of_one_task or self.plan.strategy.is_distributed):
+        if not (self.is_of_one_task or self.strategy.is_distributed):
             raise ValueError(
                 f"solver={self.plan.name!r} trains in one task, on at most {MAX_VALUES_OF_TASK} values, and the rows "
                 f"have {self.survey.n_values}: choose another, such as 'newton'"
