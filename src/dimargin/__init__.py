@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from dimargin.strategies import DivideAndConquer as DivideAndConquer
     from dimargin.strategies import Exact as Exact
     from dimargin.strategies import Landmark as Landmark
+    from dimargin.strategies import LinearCoCoA as LinearCoCoA
     from dimargin.strategies import LinearCoordinateDescent as LinearCoordinateDescent
     from dimargin.strategies import LinearCoreSetSVRG as LinearCoreSetSVRG
     from dimargin.strategies import LinearDSVRG as LinearDSVRG

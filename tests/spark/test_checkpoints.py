@@ -25,7 +25,7 @@ from sklearn.datasets import make_classification
 import dimargin as dm
 from dimargin.problems import losses
 from dimargin.shards import parts
-from dimargin.spark import ODMClassifier, checkpoints
+from dimargin.spark import ODMClassifier, checkpoints, training
 from dimargin.spark.columns import Columns
 from dimargin.spark.engine import spark_folder
 from dimargin.spark.engine.jobs import Jobs
@@ -56,6 +56,7 @@ class Killed(BaseException):
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch):
     monkeypatch.setattr(parts, "_ROWS_OF_SHARD", 200)
+    monkeypatch.setattr(training, "MAX_VALUES_OF_TASK", 0)
     monkeypatch.setattr(checkpoints.Checkpoints, "save_interval", 0.0)  # after every step
 
 

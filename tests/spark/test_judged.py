@@ -40,6 +40,7 @@ def indices_in(X, vectors):
 @pytest.fixture(autouse=True)
 def several_shards(monkeypatch):
     monkeypatch.setattr(parts, "_ROWS_OF_SHARD", 20)
+    monkeypatch.setattr("dimargin.spark.training.MAX_VALUES_OF_TASK", 0)
 
 
 MACHINES = [

@@ -14,9 +14,9 @@ from pyspark.ml.param.shared import HasWeightCol
 from pyspark.ml.tuning import ParamGridBuilder
 
 import dimargin as dm
-from dimargin.spark import LinearODMClassifier, ODMClassifier, SVMClassifier
+from dimargin.spark import LinearODMClassifier, LinearSVMClassifier, ODMClassifier, SVMClassifier
 
-ESTIMATORS = [ODMClassifier, SVMClassifier, LinearODMClassifier]
+ESTIMATORS = [ODMClassifier, SVMClassifier, LinearODMClassifier, LinearSVMClassifier]
 COLUMNS = {"featuresCol", "featuresCols", "labelCol", "predictionCol", "rawPredictionCol", "weightCol", "idCol"}
 DOCS = Path(__file__).parents[2] / "docs" / "spark.md"
 
@@ -160,7 +160,7 @@ def test_the_documentation_lists_every_param_with_its_defaults():
     rows = {}
     for line in DOCS.read_text(encoding="utf-8").splitlines():
         cells = [cell.strip().replace("`", "") for cell in line.strip("|").split("|")]
-        if line.startswith("| `") and len(cells) == 5:
+        if line.startswith("| `") and len(cells) == 1 + 1 + len(ESTIMATORS):
             rows[cells[0]] = cells[1:]
     expected = {}
     for column, estimator in enumerate(ESTIMATORS):
@@ -168,5 +168,5 @@ def test_the_documentation_lists_every_param_with_its_defaults():
             if name not in ("n_jobs", "verbose", "warm_start", "multi_class", "pair_scores"):
                 default = parameter.default
                 param = "seed" if name == "random_state" else re.sub("_(.)", lambda m: m[1].upper(), name)
-                expected.setdefault(param, [name, "", "", ""])[column + 1] = repr(default).replace("'", '"')
+                expected.setdefault(param, [name, "", "", "", ""])[column + 1] = repr(default).replace("'", '"')
     assert {name: [cells[0], *cells[1:]] for name, cells in rows.items()} == expected

@@ -24,6 +24,7 @@ from dimargin.io.models import ModelFileError
 from dimargin.spark import (
     LinearODMClassificationModel,
     LinearODMClassifier,
+    LinearSVMClassificationModel,
     ODMClassificationModel,
     ODMClassifier,
     SVMClassificationModel,
@@ -35,6 +36,7 @@ MACHINES = [
     (ODMClassificationModel, dm.ODMClassifier(lam=100.0, strategy=dm.DivideAndConquer(), n_levels=1, stop_level=1)),
     (SVMClassificationModel, dm.SVMClassifier(C=3.0, class_weight={0: 2.0, 1: 1.0}, random_state=3)),
     (LinearODMClassificationModel, dm.LinearODMClassifier(solver=dm.LinearSVRG(), random_state=0)),
+    (LinearSVMClassificationModel, dm.LinearSVMClassifier(C=3.0, random_state=0)),
 ]
 
 

@@ -21,11 +21,14 @@ from dimargin import (
     LinearDSVRG,
     LinearNewton,
     LinearODMClassifier,
+    LinearSVMClassifier,
     ODMClassifier,
     SVMClassifier,
 )
 from dimargin.shards import parts
+from dimargin.spark import training
 from dimargin.spark.columns import Columns
+from dimargin.spark.engine.jobs import Jobs
 from dimargin.spark.engine.stored import Stored
 from dimargin.spark.training import train
 from dimargin.strategies import across
@@ -34,6 +37,7 @@ from dimargin.strategies import strategy as strategy_module
 COLUMNS = Columns("features", "label", "weight")
 ODM = ODMClassifier(lam=100.0, gamma=0.3, tol=1e-6, random_state=0)
 SVM = SVMClassifier(C=2.0, gamma=0.3, tol=1e-6, random_state=0)
+LINEAR_SVM = LinearSVMClassifier(C=2.0, tol=1e-6, random_state=0)
 LINEAR = LinearODMClassifier(lam=100.0, tol=1e-6, random_state=0)
 TREE = {"branching": 2, "n_levels": 2}
 ACROSS = Exact(across_shards=True, working_set=150)
@@ -55,6 +59,7 @@ def frame_of(spark, X, y, weights, n_partitions=3):
 @pytest.fixture(autouse=True)
 def several_shards(monkeypatch):
     monkeypatch.setattr(parts, "_ROWS_OF_SHARD", 200)
+    monkeypatch.setattr(training, "MAX_VALUES_OF_TASK", 0)
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +94,7 @@ def same(machine, X, y, weights, frame):
         clone(ODM).set_params(strategy="landmark", n_landmarks=60),
         clone(SVM).set_params(strategy=DivideAndConquer(sample_size=100), **TREE),
         LINEAR,
+        clone(LINEAR_SVM).set_params(loss="squared_hinge"),
         clone(LINEAR).set_params(solver=LinearDSVRG(n_partitions=2), lam=10.0, tol=1e-2),
     ],
     ids=lambda machine: f"{type(machine).__name__}-{getattr(machine, 'strategy', getattr(machine, 'solver', ''))}",
@@ -123,6 +129,39 @@ def test_every_other_machine_is_too(frame, rows, machine):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a cascade of two rounds says that it has not converged
         same(machine, *rows, frame)
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        LINEAR_SVM,
+        clone(LINEAR_SVM).set_params(loss="squared_hinge", solver="cd", max_time=60.0),
+        clone(LINEAR).set_params(solver="svrg", tol=1e-3),
+    ],
+    ids=lambda machine: f"{type(machine).__name__}-{machine.solver}",
+)
+def test_few_values_are_one_solve_in_one_task(frame, rows, machine, monkeypatch):
+    monkeypatch.setattr(training, "MAX_VALUES_OF_TASK", N * 5)
+    names, act = [], Jobs.act
+    monkeypatch.setattr(Jobs, "act", lambda self, action, name: names.append(name) or act(self, action, name))
+    found = same(machine, *rows, frame)
+    assert [name for name in names if name != "check"] == ["collect 1 shards"] * 2  # sums over the rows, and the solve
+    assert found.history_[-1]["objective"] == pytest.approx(found.objective_)
+
+
+@pytest.mark.parametrize("fit_intercept", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_the_hinge_of_many_values_is_trained_by_cocoa(frame, rows, fit_intercept):
+    X, y, weights = rows
+    machine = clone(LINEAR_SVM).set_params(C=0.01, tol=1e-2, fit_intercept=fit_intercept)
+    there, here = train(machine, frame, COLUMNS), clone(machine).set_params(tol=1e-6).fit(X, y, weights)
+    assert there.status_ == "converged" and there.duality_gap_ <= 1e-2
+    assert there.dual_objective_ <= here.objective_ <= there.objective_ * (1 + 1e-6)
+    assert (there.predict(X) == here.predict(X)).mean() > 0.97
+
+
+def test_a_solver_of_one_machine_is_refused_for_many_values(frame):
+    with pytest.raises(ValueError, match="solver='cd' trains in one task, on at most 0 values, and the rows have 4500"):
+        train(clone(LINEAR_SVM).set_params(solver="cd"), frame, COLUMNS)
 
 
 @pytest.mark.slow

@@ -38,13 +38,15 @@ class LinearSVMClassifier(LinearLossClassifier):
     C : float, default=1.0
         Weight of the loss of each row; larger is less regularised.
     loss : {"hinge", "squared_hinge"}, default="hinge"
-    solver : {"auto", "cd", "newton"} or solver object, default="auto"
+    solver : {"auto", "cd", "newton", "dsvrg", "cocoa"} or solver object, default="auto"
         Algorithm. "cd" is dual coordinate descent, fast for sparse rows with many columns. Where it
         would be slow, as with few columns or such of very different scales, steps of a proximal
         Newton method take over, for the hinge with at most 1,024 features. "newton" takes a few passes over the
         rows, for the squared hinge only. "auto" is "newton" for the squared hinge if its Hessian is
         cheap, which takes at most 1,024 features and at most 64 plus ten times the average number of
-        stored values of a row; else "cd".
+        stored values of a row; else "cd". "dsvrg" (squared hinge) and "cocoa" are for Spark, as for
+        `LinearODMClassifier`; there, "cd" trains in one task, and where "auto" would need too large a
+        one, it is "cocoa".
     %(fit_intercept, tol)s
     max_iter : int, default=10000
         Maximum number of passes of "cd", or of Newton steps.
@@ -103,7 +105,7 @@ class LinearSVMClassifier(LinearLossClassifier):
     random_state: Any = None
     verbose: int = 0
 
-    solvers: ClassVar[tuple[str, ...]] = ("cd", "newton")
+    solvers: ClassVar[tuple[str, ...]] = ("cd", "newton", "dsvrg", "cocoa")
 
     def _loss(self) -> Loss:
         return svm_loss(self)

@@ -1,6 +1,7 @@
 """Solvers, each of which takes one problem and returns its solution."""
 
 from dimargin.solvers.block_coordinate_descent import BlockCoordinateDescent as BlockCoordinateDescent
+from dimargin.solvers.cocoa import CoCoA as CoCoA
 from dimargin.solvers.coordinate_descent import CoordinateDescent as CoordinateDescent
 from dimargin.solvers.core_set_svrg import CoreSetSVRG as CoreSetSVRG
 from dimargin.solvers.dual_solver import CACHE as CACHE

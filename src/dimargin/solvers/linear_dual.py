@@ -12,6 +12,7 @@ solvers therefore need not be accurate themselves.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
@@ -55,33 +56,51 @@ def primal_at(losses: MarginLosses, norms: Floats, scores: Floats, parameters: F
 
     The margins without intercept are `scores`, and `norms` are those of the rows.
     """
+    return primal_of(loss_sums(losses, norms, scores, parameters), parameters)
+
+
+def loss_sums(losses: MarginLosses, norms: Floats, scores: Floats, parameters: Floats) -> Sums:
+    """Return the sums of `primal_of` over rows: their losses, and bounds of the rounding of these."""
     weights, intercepts = parameters[:, :-1], parameters[:, -1]
-    margins, squares = losses.shifted(scores, intercepts), (weights**2).sum(axis=1)
+    margins = losses.shifted(scores, intercepts)
     chain = UNIT * (weights.shape[1] + 2)
-    reach = chain * np.sqrt(squares)[:, None] * norms + UNIT * np.abs(margins)
+    reach = chain * np.linalg.norm(weights, axis=1)[:, None] * norms + UNIT * np.abs(margins)
     values = losses.values(margins)
     ends = np.maximum(*(losses.values(moved) for moved in interval_ends(margins, reach)))
-    primal = 0.5 * squares + values.sum(axis=1)
-    return primal, (ends - values).sum(axis=1) + ROUNDINGS * primal
+    return values.sum(axis=1), (ends - values).sum(axis=1)
 
 
-def _dual_at(losses: MarginLosses, norms: Floats, dual: Floats, weights: Floats, n_sums: int) -> tuple[Floats, Floats]:
+def primal_of(sums: Sums, parameters: Floats) -> tuple[Floats, Floats]:
+    """Return primal objectives and bounds of their rounding from sums over all rows."""
+    losses, rounding = sums
+    primal = 0.5 * (parameters[:, :-1] ** 2).sum(axis=1) + losses
+    return primal, rounding + ROUNDINGS * primal
+
+
+def dual_sums(losses: MarginLosses, norms: Floats, dual: Floats) -> Sums:
+    """Return the sums of `dual_of` over rows."""
+    conjugate, sizes = losses.conjugate, np.abs(dual)
+    return (
+        conjugate.value(dual).sum(axis=1), conjugate.magnitude(dual).sum(axis=1), sizes @ norms, sizes.sum(axis=1),
+        (losses.labels * dual).sum(axis=1), (sizes * np.abs(conjugate.slopes(dual))).sum(axis=1),
+    )  # fmt: skip
+
+
+def dual_of(sums: Sums, weights: Floats, n_sums: int, intercept: bool) -> tuple[Floats, Floats]:
     """Return dual objectives at feasible coefficients and their computed weights, and bounds of their rounding.
 
     The weights err by at most the `n_sums` roundings of their sums. The sum of the signed
     coefficients may differ from zero by rounding: what is certified are coefficients whose heavier
     side (`MarginLosses.sides`) is smaller by a share that makes it zero.
     """
-    conjugate, sizes = losses.conjugate, np.abs(dual)
-    length, reach = np.sqrt((weights**2).sum(axis=1)), sizes @ norms
-    objective = -0.5 * length**2 - conjugate.value(dual).sum(axis=1)
+    value, magnitude, reach, size, signed, slopes = sums
+    length = np.sqrt((weights**2).sum(axis=1))
+    objective = -0.5 * length**2 - value
     error = n_sums * UNIT * reach
-    magnitude = conjugate.magnitude(dual).sum(axis=1)
     rounding = (length + 0.5 * error) * error + ROUNDINGS * (length**2 + magnitude)
-    if losses.intercept:
-        excess = np.abs((losses.labels * dual).sum(axis=1)) + ROUNDINGS * sizes.sum(axis=1)
-        share = 2 * excess / np.maximum(sizes.sum(axis=1), TINY)
-        slopes = (sizes * np.abs(conjugate.slopes(dual))).sum(axis=1)
+    if intercept:
+        excess = np.abs(signed) + ROUNDINGS * size
+        share = 2 * excess / np.maximum(size, TINY)
         rounding += share * ((length + error) * reach + slopes) + share**2 * (0.5 * reach**2 + magnitude)
     # No loss is negative, so that zero is a bound as well.
     is_useful = objective > rounding
@@ -118,40 +137,44 @@ class Best:
 
 
 @dataclass(kw_only=True)
-class DualState:
-    """State of a solve; an output is one of the machine's decision functions."""
+class BestState:
+    """State of a solve that keeps the best bounds of the optimum."""
 
     limits: Limits
-    shards: Shards[Shard]
-    losses: MarginLosses  # Those of all rows.
-    norms: Floats  # Norms of the rows, of shape (n,).
+    shards: Shards[Any]
     longest_sum: int  # Longest chain of additions in a margin or a weight.
-    dual: Floats  # Dual coefficients, of shape (n_outputs, n).
-    weights: Floats  # Weights and intercepts, of shape (n_outputs, m + 1).
-    margins: Floats  # Margins at the last check, of shape (n_outputs, n).
-    other: Floats | None = None  # Other weights and intercepts, which may have a smaller primal objective.
     passes: int = 0
     checks: int = 0
     visits: float = 0.0  # Number of passes over all rows so far.
-    width: float = np.inf  # Width of the next envelope (`dimargin.solvers.proximal_newton`); infinite before the first.
     progress: Progress = field(default_factory=Progress)  # Of checks and primal objectives.
     best: Best | None = None  # Best certificate so far.
 
 
+@dataclass(kw_only=True)
+class DualState(BestState):
+    """State of a solve on one machine; an output is one of the machine's decision functions."""
+
+    losses: MarginLosses  # Those of all rows.
+    norms: Floats  # Norms of the rows, of shape (n,).
+    dual: Floats  # Dual coefficients, of shape (n_outputs, n).
+    weights: Floats  # Weights and intercepts, of shape (n_outputs, m + 1).
+    margins: Floats  # Margins at the last check, of shape (n_outputs, n).
+    other: Floats | None = None  # Other weights and intercepts, which may have a smaller primal objective.
+    width: float = np.inf  # Width of the next envelope (`dimargin.solvers.proximal_newton`); infinite before the first.
+
+
+AnyState = TypeVar("AnyState", bound=BestState)
 State = TypeVar("State", bound=DualState)
 
 
 @dataclass(frozen=True)
-class LinearDualSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[State]):
-    """Base of the solvers, over shards of `LinearFeatures` in this process.
+class BestSolver(Solver[Shards[Shard], AnyState, PrimalSolution], Generic[AnyState]):
+    """Base of the solvers that keep the best bounds of the optimum.
 
     Parameters
     ----------
     intercept : bool, default=False
         Whether there is an unregularised intercept, as in the shards' losses.
-    dual : ndarray of shape (n_outputs, n), optional
-        Initial dual coefficients, also those of a loss of another weight, see `_stretched`; by
-        default those that answer the margins of the initial weights.
 
     Attributes
     ----------
@@ -160,8 +183,67 @@ class LinearDualSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[Sta
     """
 
     intercept: bool = False
-    dual: Floats | None = None
     patience: ClassVar[int] = 4
+
+    @abstractmethod
+    def measure(self, state: AnyState) -> Objectives:
+        """Compute the objectives of the iterate, and return the best."""
+
+    def check(self, state: AnyState) -> Objectives | None:
+        """Return the best certificate so far, or None before the first pass from zero."""
+        if state.passes == 0 and state.limits.max_iter > 0 and state.best is None:
+            return None
+        if state.passes:
+            self.measure(state)
+        objectives = self._best(state).objectives
+        state.checks += 1
+        state.progress.note_objectives(state.checks, objectives)
+        return objectives
+
+    def _best(self, state: AnyState) -> Best:
+        if state.best is None:
+            self.measure(state)
+        assert state.best is not None
+        return state.best
+
+    def verdict(self, state: AnyState, objectives: Objectives) -> Verdict:
+        """Return status and reason if the solve converged, stalled or used its passes, else None."""
+        ended = gap_verdict(objectives, state.limits.tol, state.progress.has_stalled(state.checks, self.patience))
+        if ended is None and state.passes >= state.limits.max_iter:
+            return "max_iter", f"max_iter={state.limits.max_iter} passes were made"
+        return ended
+
+    def evaluations(self, state: AnyState) -> int:
+        """Return zero, since no kernel values are computed."""
+        return 0
+
+    def facts(self, state: AnyState) -> dict[str, Any]:
+        """Return the number of passes over all rows so far."""
+        return {"epochs": state.visits}
+
+    def finish(self, state: AnyState, status: Status, reason: str, history: History) -> PrimalSolution:
+        """Return the weights with the smallest primal objective of all checks."""
+        best = self._best(state)
+        return PrimalSolution(
+            weights=best.parameters[:, :-1], objectives=best.objectives, status=status, reason=reason,
+            passes=state.passes, kernel_evaluations=0, history=history, dual=getattr(state, "dual", None),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class LinearDualSolver(BestSolver[State], Generic[State]):
+    """Base of the solvers, over shards of `LinearFeatures` in this process.
+
+    Parameters
+    ----------
+    intercept
+        See `BestSolver`.
+    dual : ndarray of shape (n_outputs, n), optional
+        Initial dual coefficients, also those of a loss of another weight, see `_stretched`; by
+        default those that answer the margins of the initial weights.
+    """
+
+    dual: Floats | None = None
 
     def start(self, state: State, weights: Floats) -> State:
         """Return the state with initial coefficients, measured unless they are all zero.
@@ -179,29 +261,13 @@ class LinearDualSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[Sta
             state.other = None
         return state
 
-    def check(self, state: State) -> Objectives | None:
-        """Return the best certificate so far, or None before the first pass from zero."""
-        if state.passes == 0 and state.limits.max_iter > 0 and state.best is None:
-            return None
-        if state.passes:
-            self.measure(state)
-        objectives = self._best(state).objectives
-        state.checks += 1
-        state.progress.note_objectives(state.checks, objectives)
-        return objectives
-
-    def _best(self, state: State) -> Best:
-        if state.best is None:
-            self.measure(state)
-        assert state.best is not None
-        return state.best
-
     def measure(self, state: State) -> Objectives:
         """Make the coefficients feasible, compute weights and objectives from them, and keep the best."""
         losses, norms = state.losses, state.norms
         state.dual = losses.feasible(state.dual)
         weights = state.shards.aggregate(_combined, state.dual)[0]
-        dual, of_dual = _dual_at(losses, norms, state.dual, weights, state.longest_sum)
+        sums = dual_sums(losses, norms, state.dual)
+        dual, of_dual = dual_of(sums, weights, state.longest_sum, losses.intercept)
         scores = gathered(state.shards, weights)
         state.weights = np.column_stack([weights, losses.intercepts(scores)])
         state.margins = losses.shifted(scores, state.weights[:, -1])
@@ -212,29 +278,6 @@ class LinearDualSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[Sta
             state.best = Best(parameters, *primal_at(losses, norms, own, parameters), dual, of_dual).better(state.best)
         assert state.best is not None
         return state.best.objectives
-
-    def verdict(self, state: State, objectives: Objectives) -> Verdict:
-        """Return status and reason if the solve converged, stalled or used its passes, else None."""
-        ended = gap_verdict(objectives, state.limits.tol, state.progress.has_stalled(state.checks, self.patience))
-        if ended is None and state.passes >= state.limits.max_iter:
-            return "max_iter", f"max_iter={state.limits.max_iter} passes were made"
-        return ended
-
-    def evaluations(self, state: State) -> int:
-        """Return zero, since no kernel values are computed."""
-        return 0
-
-    def facts(self, state: State) -> dict[str, Any]:
-        """Return the number of passes over all rows so far."""
-        return {"epochs": state.visits}
-
-    def finish(self, state: State, status: Status, reason: str, history: History) -> PrimalSolution:
-        """Return the weights with the smallest primal objective of all checks."""
-        best = self._best(state)
-        return PrimalSolution(
-            weights=best.parameters[:, :-1], objectives=best.objectives, status=status, reason=reason,
-            passes=state.passes, kernel_evaluations=0, history=history, dual=state.dual,
-        )  # fmt: skip
 
 
 def facts_of(problem: Shards[Shard], start: Floats, limits: Limits) -> tuple[Shard, dict[str, Any]]:

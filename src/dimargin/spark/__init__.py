@@ -11,6 +11,8 @@ if find_spec("pyspark") is None:
 if TYPE_CHECKING:
     from dimargin.spark.classifiers import LinearODMClassificationModel as LinearODMClassificationModel
     from dimargin.spark.classifiers import LinearODMClassifier as LinearODMClassifier
+    from dimargin.spark.classifiers import LinearSVMClassificationModel as LinearSVMClassificationModel
+    from dimargin.spark.classifiers import LinearSVMClassifier as LinearSVMClassifier
     from dimargin.spark.classifiers import ODMClassificationModel as ODMClassificationModel
     from dimargin.spark.classifiers import ODMClassifier as ODMClassifier
     from dimargin.spark.classifiers import SVMClassificationModel as SVMClassificationModel

@@ -103,8 +103,8 @@ class SVMClassifier(MarginEstimator, machine=machines.SVMClassifier):
     model = SVMClassificationModel
 
 
-class LinearODMClassificationModel(MarginModel, machine=machines.LinearODMClassifier):
-    """Model of `LinearODMClassifier`; see `ODMClassificationModel`."""
+class _LinearModel(MarginModel):
+    """Base class of the models with a coefficient for every feature."""
 
     @property
     def coefficientMatrix(self) -> DenseMatrix:
@@ -133,6 +133,10 @@ class LinearODMClassificationModel(MarginModel, machine=machines.LinearODMClassi
         return values[0]
 
 
+class LinearODMClassificationModel(_LinearModel, machine=machines.LinearODMClassifier):
+    """Model of `LinearODMClassifier`; see `ODMClassificationModel`."""
+
+
 class LinearODMClassifier(MarginEstimator, machine=machines.LinearODMClassifier):
     """Linear Optimal margin Distribution Machine: `dimargin.LinearODMClassifier` on a DataFrame.
 
@@ -151,9 +155,31 @@ class LinearODMClassifier(MarginEstimator, machine=machines.LinearODMClassifier)
     model = LinearODMClassificationModel
 
 
+class LinearSVMClassificationModel(_LinearModel, machine=machines.LinearSVMClassifier):
+    """Model of `LinearSVMClassifier`; see `ODMClassificationModel`."""
+
+
+class LinearSVMClassifier(MarginEstimator, machine=machines.LinearSVMClassifier):
+    """Linear support vector machine: `dimargin.LinearSVMClassifier` on a DataFrame.
+
+    Parameters
+    ----------
+    C, loss, solver, fitIntercept, ... :
+        The parameters of `dimargin.LinearSVMClassifier`, and columns, as in `ODMClassifier`.
+
+    Examples
+    --------
+    >>> from dimargin.spark import LinearSVMClassifier
+    >>> LinearSVMClassifier(C=10.0, loss="squared_hinge").getLoss()
+    'squared_hinge'
+    """
+
+    model = LinearSVMClassificationModel
+
+
 # Saved stages refer to their classes by these names, so they must not depend on this module's name.
 for _class in (
     ODMClassificationModel, ODMClassifier, SVMClassificationModel, SVMClassifier, LinearODMClassificationModel,
-    LinearODMClassifier,
+    LinearODMClassifier, LinearSVMClassificationModel, LinearSVMClassifier,
 ):  # fmt: skip
     _class.__module__ = "dimargin.spark"

@@ -129,13 +129,16 @@ class Source:
         weights = {row[LABEL]: row["weight"] for row in known}
         return Survey(labels, weights, n_given, n_features, n_values if vectors else n_given * n_features)
 
-    def scattered(self, survey: Survey, random_state: int, kernel: Kernel | None) -> tuple[Shards[KeyedRows], Measures]:
+    def scattered(
+        self, survey: Survey, random_state: int, kernel: Kernel | None, n_shards: int | None = None
+    ) -> tuple[Shards[KeyedRows], Measures]:
         """Return the rows as consecutive shards in the order of their keys, and sums over them.
 
-        Every shard has at least half of the mean number of rows. Only for a kernel machine,
-        distances of rows are measured, by its kernel with any gamma.
+        There are `n_shards`, by default as many as the number of rows asks for. Every shard has at
+        least half of the mean number of rows. Only for a kernel machine, distances of rows are
+        measured, by its kernel with any gamma.
         """
-        n_shards = n_shards_for(survey.n_rows)
+        n_shards = n_shards or n_shards_for(survey.n_rows)
         sparse = survey.n_values * 1.5 < survey.n_rows * survey.n_features
         columns = replace(self.columns, n_features=survey.n_features)
         scatter = _Scatter(columns, sparse, survey.classes, random_state, n_shards)

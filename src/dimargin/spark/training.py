@@ -14,9 +14,9 @@ import numpy as np
 from pyspark.sql import DataFrame
 from sklearn.base import clone
 
-from dimargin.estimators import LinearODMClassifier
 from dimargin.estimators.fit_plan import FitPlan
 from dimargin.estimators.input_checks import seed_of
+from dimargin.estimators.linear_loss_classifier import LinearLossClassifier
 from dimargin.estimators.margin_classifier import MarginClassifier, warn_unless_converged
 from dimargin.estimators.training_data import Origin, class_factors, gamma_of
 from dimargin.estimators.wide_attributes import set_attributes
@@ -30,14 +30,30 @@ from dimargin.problems.one_vs_rest import labels_of
 from dimargin.shards.parts import Part
 from dimargin.shards.shards import Shards
 from dimargin.solvers import CACHE, Limits, LinearFeatures, Shard
+from dimargin.solvers.primal import PrimalSolution
 from dimargin.spark.checkpoints import Checkpoints
 from dimargin.spark.columns import Columns
 from dimargin.spark.engine.spark import SparkEngine
 from dimargin.spark.source import KeyedRows, Measures, Source, Survey, extent_of, furthest_column
-from dimargin.strategies import Facts, LinearTraining, Progress, Resumption, Training, TreeShape
+from dimargin.strategies import (
+    Facts,
+    LinearCoCoA,
+    LinearSolver,
+    LinearTraining,
+    Progress,
+    Resumption,
+    Training,
+    TreeShape,
+)
 from dimargin.strategies.linear_newton import LinearFacts
 from dimargin.system.arrays import Floats, Indices
 from dimargin.system.threads import single_threaded_blas
+
+MAX_VALUES_OF_TASK = 2**24
+"""Linear machines on at most this many stored values are trained in one task of one core.
+
+A pass over them takes about as long as a job, and they take some 600 MB in their three forms.
+"""
 
 
 class JobProgress(Progress):
@@ -108,7 +124,7 @@ def train(
             tol=machine.tol, max_iter=machine.max_iter,
             deadline=None if machine.max_time is None else began + machine.max_time,
         )  # fmt: skip
-        how = _LinearRun if isinstance(machine, LinearODMClassifier) else _KernelRun
+        how = _LinearRun if isinstance(machine, LinearLossClassifier) else _KernelRun
         run = how(machine, survey, seed, limits, JobProgress(engine, report or Progress(), checkpoints), checkpoints)
         attributes, reason = run.trained(source)
         if checkpoints is not None:
@@ -153,10 +169,12 @@ class _Run(ABC):
         total = float(measures.weights @ factors)
         return _Losses(self.plan.loss, total, self.plan.fit_intercept, factors, self.n_outputs)
 
-    def scattered(self, source: Source, kernel: Kernel | None) -> tuple[Shards[KeyedRows], Measures]:
+    def scattered(
+        self, source: Source, kernel: Kernel | None, n_shards: int | None = None
+    ) -> tuple[Shards[KeyedRows], Measures]:
         """Scatter the rows, begin the checkpoints, and return the shards and the sums over them."""
         with source.engine.describe("deal rows to shards"):
-            rows, measures = source.scattered(self.survey, self.random_state, kernel)
+            rows, measures = source.scattered(self.survey, self.random_state, kernel, n_shards)
         if self.checkpoints is not None:
             self.checkpoints.begin(self.machine, self.random_state, measures.n_rows, measures.fingerprint)
         return rows, measures
@@ -166,15 +184,38 @@ class _LinearRun(_Run):
     def trained(self, source: Source) -> tuple[dict[str, Any], str]:
         """See `_Run`."""
         training = self.training(source)  # This holds the only handle on the rows.
-        solution = self.plan.strategy.train(training)
+        solution = self.train_in_one_task(training) if self.is_of_one_task else self.strategy.train(training)
         attributes = self.machine.fitted_attributes(solution, self.survey.classes, training.facts.mass)
         return attributes, solution.reason
 
+    @property
+    def is_of_one_task(self) -> bool:
+        """Whether one task trains on all rows, because jobs would take longer than their passes."""
+        return self.survey.n_values <= MAX_VALUES_OF_TASK
+
+    @property
+    def strategy(self) -> LinearSolver:
+        """The solver; "auto" is CoCoA+ if it would be one of one machine that needs too large a task."""
+        chosen: LinearSolver = self.plan.strategy
+        is_too_large = self.machine.solver == "auto" and not (self.is_of_one_task or chosen.is_distributed)
+        return LinearCoCoA() if is_too_large else chosen
+
+    def train_in_one_task(self, training: LinearTraining) -> PrimalSolution:
+        """Train on the only shard, in one job; progress is reported at its end."""
+        self.progress.level_begin(0, 1)
+        value = self.strategy, self.limits, self.random_state, training.rows.n_threads
+        solution: PrimalSolution = training.rows.collect(_trained, value)[0]
+        self.progress.level_end(solution.history[-1], lambda: solution.parameters)
+        return solution
+
     def training(self, source: Source) -> LinearTraining:
         """Return the training problem, with rows as shards of the primal problem."""
-        if not self.plan.strategy.is_distributed:
-            raise ValueError(f"solver={self.plan.name!r} works on one machine: choose another, such as 'newton'")
-        rows, measures = self.scattered(source, None)
+        if not (self.is_of_one_task or self.strategy.is_distributed):
+            raise ValueError(
+                f"solver={self.plan.name!r} trains in one task, on at most {MAX_VALUES_OF_TASK} values, and the rows "
+                f"have {self.survey.n_values}: choose another, such as 'newton'"
+            )
+        rows, measures = self.scattered(source, None, 1 if self.is_of_one_task else None)
         losses = self.losses(measures)
         facts = LinearFacts(
             n_rows=measures.n_rows, n_features=measures.sums.shape[1], n_values=self.survey.n_values,
@@ -268,6 +309,14 @@ class _Losses:
 def _linear_shard(rows: KeyedRows, value: tuple[_Losses, Indices]) -> Shard:
     losses, sizes = value
     return Shard(LinearFeatures(StoredRows(rows.X)), losses.of(rows), rows.first_index(sizes))
+
+
+def _trained(shard: Shard, value: tuple[LinearSolver, Limits, int, int]) -> PrimalSolution:
+    """Task that trains on the rows of the only shard, as on one computer."""
+    solver, limits, seed, n_threads = value
+    X = shard.features.matrix
+    training = LinearTraining.of(X, shard.losses, limits, n_threads=n_threads, seed=seed)
+    return replace(solver.train(training), dual=None)
 
 
 def _part(rows: KeyedRows, value: tuple[_Losses, RowTransform, Indices]) -> Part:

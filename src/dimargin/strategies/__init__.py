@@ -8,6 +8,7 @@ from dimargin.strategies.dip import DiP as DiP
 from dimargin.strategies.exact import CoreSet as CoreSet
 from dimargin.strategies.exact import Exact as Exact
 from dimargin.strategies.landmark import Landmark as Landmark
+from dimargin.strategies.linear_coordinate_descent import LinearCoCoA as LinearCoCoA
 from dimargin.strategies.linear_coordinate_descent import LinearCoordinateDescent as LinearCoordinateDescent
 from dimargin.strategies.linear_newton import LinearNewton as LinearNewton
 from dimargin.strategies.linear_newton import LinearSolver as LinearSolver
@@ -30,7 +31,7 @@ STRATEGIES: dict[str, type[Strategy]] = {
     "exact": Exact, "diodm": DiODM, "dc": DivideAndConquer, "cascade": Cascade, "dip": DiP, "landmark": Landmark
 }  # fmt: skip
 LINEAR_SOLVERS: dict[str, type[LinearSolver]] = {
-    "newton": LinearNewton, "cd": LinearCoordinateDescent,
+    "newton": LinearNewton, "cd": LinearCoordinateDescent, "cocoa": LinearCoCoA,
     "svrg": LinearSVRG, "csvrg": LinearCoreSetSVRG, "dsvrg": LinearDSVRG,
 }  # fmt: skip
 OPTION_CLASSES: dict[str, type[Options]] = {

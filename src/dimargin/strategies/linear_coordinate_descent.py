@@ -10,7 +10,7 @@ import numpy as np
 from dimargin import solvers
 from dimargin.problems.objectives import Objectives
 from dimargin.solvers import Limits, PrimalSolution, solve
-from dimargin.solvers.linear_dual import facts_of, gathered, primal_at
+from dimargin.solvers.linear_dual import facts_of, gathered, joined_shard, primal_at
 from dimargin.strategies.linear_newton import LinearNewton, LinearSolver, LinearTraining, forms_hessian
 
 
@@ -41,6 +41,51 @@ class LinearCoordinateDescent(LinearSolver):
         return training.run(_solver_of(training), training.rows, training.facts.n_rows)
 
 
+@dataclass(eq=False, repr=False)
+class LinearCoCoA(LinearSolver):
+    """Dual coordinate descent in partitions whose changes are added up (CoCoA+), see `dimargin.solvers.cocoa`.
+
+    Dual coefficients stay with their rows, and a round is one job on a cluster, for any loss. It
+    takes many rounds if rows are dense with few columns. On one machine, partitions copy the rows,
+    and "cd" is faster.
+
+    Parameters
+    ----------
+    n_partitions : int, default=8
+        Largest number of partitions; more have smaller memory and need more rounds.
+    n_passes : int, default=3
+        Passes over the rows of a partition in a round.
+
+    Examples
+    --------
+    >>> from dimargin import LinearCoCoA, LinearSVMClassifier
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> machine = LinearSVMClassifier(solver=LinearCoCoA(), random_state=0).fit(scale(X), y)
+    >>> machine.status_
+    'converged'
+    """
+
+    deals_rows = True
+    needs_smooth_loss = False
+
+    n_partitions: int = 8
+    n_passes: int = 3
+
+    def validate(self) -> None:
+        """Raise ValueError for an option out of its range."""
+        super().validate()
+        self._check_positive("n_partitions")
+        self._check_positive("n_passes")
+
+    def train(self, training: LinearTraining) -> PrimalSolution:
+        """Train on all rows."""
+        rows, facts = training.rows, training.facts
+        rows = rows.merge(joined_shard, -(-rows.n_shards // self.n_partitions))
+        return training.run(solvers.CoCoA(facts.intercept, self.n_passes, training.random_state), rows, facts.n_rows)
+
+
 def _solver_of(training: LinearTraining) -> solvers.CoordinateDescent:
     """Return the solver, with Newton's method where its Hessian can be formed, or the loss has a derivative."""
     facts, smooth = training.facts, training.rows.collect(n_shards=1)[0].losses.loss.smooth
@@ -59,7 +104,7 @@ def certificate(training: LinearTraining, solver: LinearSolver, max_time: float 
     coordinate descent has trained has a better one, which is computed as it was, to a tenth of the
     tolerance or the time limit.
     """
-    if not isinstance(solver, LinearCoordinateDescent):
+    if solver.needs_smooth_loss:
         looking = replace(training, limits=replace(training.limits, max_iter=0))
         return LinearNewton("conjugate_gradients").train(looking).objectives
     deadline = None if max_time is None else time.perf_counter() + max_time
