@@ -67,6 +67,15 @@ def test_it_is_the_kernel_machine_with_a_linear_kernel(rows, loss):
     assert_allclose(machine.decision_function(X), kernel.decision_function(X), atol=2e-3)
 
 
+def test_proximal_steps_that_begin_slowly_go_on():
+    rng = np.random.default_rng(77)
+    X = rng.standard_normal((90, 4)).astype(np.float32) + 1.0
+    y = np.concatenate([np.arange(3), rng.integers(0, 3, 87)])
+    weights = rng.uniform(0.2, 3.0, 90)
+    machine = dm.LinearSVMClassifier(C=0.05, fit_intercept=False, tol=1e-10).fit(X, y, weights)
+    assert machine.status_ == "converged" and machine.duality_gap_ <= 1e-10
+
+
 def test_history_and_plan(rows):
     machine = dm.LinearSVMClassifier(random_state=0).fit(*rows)
     assert {"level", "scope", "seconds", "objective", "relative_gap", "epochs"} <= set(machine.history_[-1])

@@ -209,7 +209,10 @@ class LinearDualSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[Sta
 
     def verdict(self, state: State, objectives: Objectives) -> Verdict:
         """Return status and reason if the solve converged, stalled or used its passes, else None."""
-        ended = gap_verdict(objectives, state.limits.tol, state.progress.has_stalled(state.checks, self.patience))
+        # Proximal steps make little progress until their width is that of the remaining errors of margins.
+        is_narrowing = 2.0**-16 < state.width < 1.0
+        has_stalled = not is_narrowing and state.progress.has_stalled(state.checks, self.patience)
+        ended = gap_verdict(objectives, state.limits.tol, has_stalled)
         if ended is None and state.passes >= state.limits.max_iter:
             return "max_iter", f"max_iter={state.limits.max_iter} passes were made"
         return ended
