@@ -89,6 +89,7 @@ def same(machine, X, y, weights, frame):
         clone(ODM).set_params(strategy="landmark", n_landmarks=60),
         clone(SVM).set_params(strategy=DivideAndConquer(sample_size=100), **TREE),
         LINEAR,
+        clone(LINEAR).set_params(intercept_scaling=0.5),
         clone(LINEAR).set_params(solver=LinearDSVRG(n_partitions=2), lam=10.0, tol=1e-2),
     ],
     ids=lambda machine: f"{type(machine).__name__}-{getattr(machine, 'strategy', getattr(machine, 'solver', ''))}",

@@ -20,6 +20,7 @@ from dimargin.estimators.input_checks import seed_of
 from dimargin.estimators.margin_classifier import MarginClassifier, warn_unless_converged
 from dimargin.estimators.training_data import Origin, class_factors, gamma_of
 from dimargin.estimators.wide_attributes import set_attributes
+from dimargin.kernels.column_statistics import with_constant
 from dimargin.kernels.functions import Kernel
 from dimargin.kernels.matrix import KernelMatrix
 from dimargin.kernels.row_transform import RowTransform, StoredRows
@@ -175,13 +176,15 @@ class _LinearRun(_Run):
         if not self.plan.strategy.is_distributed:
             raise ValueError(f"solver={self.plan.name!r} works on one machine: choose another, such as 'newton'")
         rows, measures = self.scattered(source, None)
-        losses = self.losses(measures)
+        losses, constant = self.losses(measures), self.machine.constant_feature
+        has_constant, n_rows = constant is not None, measures.n_rows
         facts = LinearFacts(
-            n_rows=measures.n_rows, n_features=measures.sums.shape[1], n_values=self.survey.n_values,
+            n_rows=n_rows, n_features=measures.sums.shape[1] + has_constant,
+            n_values=self.survey.n_values + n_rows * has_constant,
             n_outputs=self.n_outputs, mass=losses.total, intercept=losses.intercept,
         )  # fmt: skip
         start = np.zeros((self.n_outputs, facts.n_features + 1))
-        shards = rows.map(_linear_shard, (losses, measures.sizes), cheap=True)
+        shards = rows.map(_linear_shard, (losses, constant, measures.sizes), cheap=True)
         return LinearTraining(facts, shards, self.limits, self.random_state, start, self.progress)
 
 
@@ -265,9 +268,10 @@ class _Losses:
         return MarginLosses(labels, weights, self.loss, self.total, self.total, self.intercept)
 
 
-def _linear_shard(rows: KeyedRows, value: tuple[_Losses, Indices]) -> Shard:
-    losses, sizes = value
-    return Shard(LinearFeatures(StoredRows(rows.X)), losses.of(rows), rows.first_index(sizes))
+def _linear_shard(rows: KeyedRows, value: tuple[_Losses, float | None, Indices]) -> Shard:
+    losses, constant, sizes = value
+    features = LinearFeatures(StoredRows(with_constant(rows.X, constant)))
+    return Shard(features, losses.of(rows), rows.first_index(sizes))
 
 
 def _part(rows: KeyedRows, value: tuple[_Losses, RowTransform, Indices]) -> Part:
