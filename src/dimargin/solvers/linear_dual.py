@@ -97,6 +97,7 @@ class Best:
     of_primal: Floats  # Bound of the rounding of the primal objective.
     dual: Floats
     of_dual: Floats  # Bound of the rounding of the dual objective.
+    coefficients: Floats | None = None  # Dual coefficients, if the parameters have to be those that follow from them.
 
     @property
     def objectives(self) -> Objectives:
@@ -110,11 +111,20 @@ class Best:
             return self
         upper = self.primal < other.primal
         lower = self.dual - self.of_dual > other.dual - other.of_dual
+        coefficients = self.coefficients
+        if coefficients is not None and other.coefficients is not None:
+            upper = lower = self._apart < other._apart
+            coefficients = np.where(upper[:, None], coefficients, other.coefficients)
         return Best(
             np.where(upper[:, None], self.parameters, other.parameters),
             np.where(upper, self.primal, other.primal), np.where(upper, self.of_primal, other.of_primal),
-            np.where(lower, self.dual, other.dual), np.where(lower, self.of_dual, other.of_dual),
+            np.where(lower, self.dual, other.dual), np.where(lower, self.of_dual, other.of_dual), coefficients,
         )  # fmt: skip
+
+    @property
+    def _apart(self) -> Floats:
+        """Gap with rounding."""
+        return np.asarray(self.primal - self.dual + self.of_primal + self.of_dual)
 
 
 @dataclass(kw_only=True)
@@ -152,6 +162,9 @@ class LinearDualSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[Sta
         Whether there is an unregularised intercept, as in the shards' losses.
     dual : ndarray of shape (n_outputs, n), optional
         Initial dual coefficients; by default those that answer the margins of the initial weights.
+    keeps_dual : bool, default=False
+        Whether the weights of the result have to be those that follow from its dual coefficients, as
+        in a kernel machine. By default they are the best of all, and so is the dual objective.
 
     Attributes
     ----------
@@ -161,6 +174,7 @@ class LinearDualSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[Sta
 
     intercept: bool = False
     dual: Floats | None = None
+    keeps_dual: bool = field(default=False, kw_only=True)
     patience: ClassVar[int] = 4
 
     def start(self, state: State, weights: Floats) -> State:
@@ -200,10 +214,12 @@ class LinearDualSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[Sta
         scores = gathered(state.shards, weights)
         state.weights = np.column_stack([weights, losses.intercepts(scores)])
         tried = [(state.weights.copy(), scores)]  # Passes change the weights.
-        if state.other is not None:
+        own = state.dual.copy() if self.keeps_dual else None
+        if state.other is not None and not self.keeps_dual:
             tried.append((state.other, gathered(state.shards, state.other[:, :-1])))
-        for parameters, own in tried:
-            state.best = Best(parameters, *primal_at(losses, norms, own, parameters), dual, of_dual).better(state.best)
+        for parameters, scores in tried:
+            primal = primal_at(losses, norms, scores, parameters)
+            state.best = Best(parameters, *primal, dual, of_dual, own).better(state.best)
         assert state.best is not None
         return state.best.objectives
 
@@ -230,7 +246,8 @@ class LinearDualSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[Sta
         best = self._best(state)
         return PrimalSolution(
             weights=best.parameters[:, :-1], objectives=best.objectives, status=status, reason=reason,
-            passes=state.passes, kernel_evaluations=0, history=history, dual=state.dual,
+            passes=state.passes, kernel_evaluations=0, history=history,
+            dual=state.dual if best.coefficients is None else best.coefficients,
         )  # fmt: skip
 
 

@@ -35,7 +35,7 @@ from dimargin.spark.checkpoints import Checkpoints
 from dimargin.spark.columns import Columns
 from dimargin.spark.engine.spark import SparkEngine
 from dimargin.spark.source import KeyedRows, Measures, Source, Survey, extent_of, furthest_column
-from dimargin.strategies import Facts, LinearTraining, Progress, Resumption, Training, TreeShape
+from dimargin.strategies import Exact, Facts, LinearTraining, Progress, Resumption, Training, TreeShape
 from dimargin.strategies.linear_newton import LinearFacts
 from dimargin.system.arrays import Floats, Indices
 from dimargin.system.threads import single_threaded_blas
@@ -144,8 +144,11 @@ class _Run(ABC):
         machine, survey = clone(self.machine), self.survey
         if "multi_class" in machine.get_params(deep=False):
             machine.set_params(multi_class="one_vs_rest")
-        counts = list(survey.counts.values())
-        plan: FitPlan = machine.fit_plan(survey.n_rows, survey.n_features, survey.n_values, counts)
+        size = survey.n_rows, survey.n_features, survey.n_values, list(survey.counts.values())
+        plan: FitPlan = machine.fit_plan(*size)
+        if isinstance(plan.strategy, Exact) and plan.strategy.by_rows and machine.strategy == "auto":
+            # Coordinate descent needs all rows in one place, even more of them than a solve by blocks.
+            plan = machine.set_params(strategy="exact" if survey.n_rows <= 100_000 else "dc").fit_plan(*size)
         return plan
 
     def losses(self, measures: Measures) -> _Losses:
