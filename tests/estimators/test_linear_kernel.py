@@ -116,3 +116,66 @@ def test_in_searches_and_pipelines():
     assert np.abs(piped[-1].coef_).argmax() == 1 and "coef_" not in vars(piped[-1])
     tuned = dm.ODMClassifierCV(dm.ODMClassifier(kernel="linear"), {"lam": [1e3, 1e4]}, random_state=0).fit(X, TWO)
     assert tuned.coef_.shape == (1, 7)
+
+
+# ---- coordinate descent on sparse rows -------------------------------------------------------------------------------
+
+
+def texts(n=900, d=3000, seed=0):
+    """Sparse rows with few of many columns, and two classes."""
+    rng = np.random.default_rng(seed)
+    rows = sp.csr_array(sp.random_array((n, d), density=0.004, rng=rng, format="csr"))
+    scores = rows @ rng.standard_normal(d)
+    return rows, (scores + 0.3 * scores.std() * rng.standard_normal(n) > 0).astype(int)
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        dm.SVMClassifier(kernel="linear"), dm.SVMClassifier(kernel="linear", loss="squared_hinge"),
+        dm.SVMClassifier(kernel="linear", fit_intercept=False), dm.ODMClassifier(kernel="linear"),
+        dm.ODMClassifier(kernel="linear", fit_intercept=True, lam=1e3),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_auto_descends_on_the_rows_of_texts(machine):
+    rows, y = texts()
+    weights = np.random.default_rng(1).uniform(0.2, 3.0, len(y))
+    machine, other, threads = (
+        clone(machine).set_params(random_state=0, tol=1e-5, **given)
+        for given in ({}, {"strategy": "exact"}, {"n_jobs": 2})
+    )
+    assert (
+        machine.fit_plan(900, 3000, rows.nnz).strategy.by_rows
+        and not other.fit_plan(900, 3000, rows.nnz).strategy.by_rows
+    )
+    for one in (machine, other, threads):
+        one.fit(rows, y, weights)
+    assert machine.history_[-1]["kernel_evaluations"] == 0 < other.history_[-1]["kernel_evaluations"]
+    assert machine.status_ == "converged" and machine.certificate_ == "global"
+    assert_allclose(machine.objective_, other.objective_, rtol=2e-5)
+    np.testing.assert_array_equal(machine.dual_coef_, threads.dual_coef_)
+    # The coefficients of the features follow from the dual coefficients, and `certify` finds the same gap.
+    assert_allclose(machine.coef_, machine.dual_coef_ @ machine.support_vectors_, atol=1e-9)
+    assert_allclose(rows[machine.support_].toarray(), machine.support_vectors_.toarray())
+    objective = machine.objective_
+    assert clone_of(machine).certify(rows, y, weights).objective_ == pytest.approx(objective, rel=1e-8)
+    assert machine.duality_gap_ <= 1e-5
+    again = machine.set_params(warm_start=True).fit(rows, y, weights)
+    assert again.n_iter_ == 0 and again.objective_ == pytest.approx(objective, rel=1e-8)
+
+
+def clone_of(machine):
+    return pickle.loads(pickle.dumps(machine))
+
+
+def test_auto_descends_only_where_it_is_faster():
+    plan = dm.SVMClassifier(kernel="linear").fit_plan
+    assert plan(900, 3000, 10_000).strategy.by_rows and plan(10**6, 10**6, 60 * 10**6).strategy.by_rows
+    assert not plan(900, 3000).strategy.by_rows  # Dense rows.
+    assert not plan(30_000, 123, 30_000 * 14).strategy.by_rows  # As a9a.
+    assert not plan(500, 3000, 10_000).strategy.by_rows  # Few rows are solved up to rounding.
+    for other in ({"kernel": "rbf"}, {"memory_limit": 2**30}, {"strategy": "exact"}):
+        machine = dm.SVMClassifier(**({"kernel": "linear"} | other))
+        assert not getattr(machine.fit_plan(900, 3000, 10_000).strategy, "by_rows", False)
+    assert dm.SVMClassifier(kernel="linear", n_levels=1).fit_plan(900, 3000, 10_000).name == "diodm"

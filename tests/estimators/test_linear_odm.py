@@ -186,6 +186,34 @@ def test_partial_fit_of_the_same_rows_converges(rows):
     assert_allclose(machine.coef_, whole.coef_, atol=0.01)
 
 
+@every_solver
+def test_a_regularised_intercept_is_a_constant_feature(rows, solver):
+    X, y = rows
+    lifted = np.column_stack([X, np.full(len(X), 0.5)])
+    given = {**MILD, "solver": solver, "random_state": 0, "tol": 1e-4}
+    machine = dm.LinearODMClassifier(intercept_scaling=0.5, **given).fit(X, y)
+    other = dm.LinearODMClassifier(fit_intercept=False, **given).fit(lifted, y)
+    assert machine.intercept_[0] != 0 and machine.status_ == other.status_ == "converged"
+    # Solvers that sample rows take them in the order of their keys, which depend on the rows.
+    assert_allclose(machine.coef_, other.coef_[:, :-1], atol=0.02)
+    assert_allclose(machine.intercept_, 0.5 * other.coef_[:, -1], atol=0.02)
+    assert machine.certify(X, y).objective_ == pytest.approx(other.certify(lifted, y).objective_, rel=1e-4)
+
+
+def test_partial_fit_regularises_the_intercept(rows):
+    X, y = rows
+    lifted, given = np.column_stack([X, np.full(len(X), 0.5)]), {**MILD, "random_state": 0}
+    machine, other = (
+        dm.LinearODMClassifier(**kind, **given) for kind in ({"intercept_scaling": 0.5}, {"fit_intercept": False})
+    )
+    for half in (slice(600), slice(600, None), slice(None)):
+        machine.partial_fit(X[half], y[half], classes=[0, 1])
+        other.partial_fit(lifted[half], y[half], classes=[0, 1])
+        assert_allclose(machine.coef_, other.coef_[:, :-1], rtol=1e-9)
+        assert_allclose(machine.intercept_, 0.5 * other.coef_[:, -1], rtol=1e-9)
+        assert machine.objective_ == pytest.approx(other.objective_, rel=1e-12)
+
+
 def test_partial_fit_of_a_class_at_a_time_and_what_it_refuses(rows):
     X, y = rows
     machine = dm.LinearODMClassifier(**MILD, random_state=0)

@@ -5,6 +5,8 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_svmlight_file, make_classification
@@ -65,6 +67,103 @@ def test_it_is_the_kernel_machine_with_a_linear_kernel(rows, loss):
     assert machine.coef_.shape == (3, 8) and machine.intercept_.shape == (3,)
     assert_allclose(machine.objective_, kernel.objective_, rtol=1e-7)
     assert_allclose(machine.decision_function(X), kernel.decision_function(X), atol=2e-3)
+
+
+def test_proximal_steps_that_begin_slowly_go_on():
+    rng = np.random.default_rng(77)
+    X = rng.standard_normal((90, 4)).astype(np.float32) + 1.0
+    y = np.concatenate([np.arange(3), rng.integers(0, 3, 87)])
+    weights = rng.uniform(0.2, 3.0, 90)
+    machine = dm.LinearSVMClassifier(C=0.05, fit_intercept=False, tol=1e-10).fit(X, y, weights)
+    assert machine.status_ == "converged" and machine.duality_gap_ <= 1e-10
+
+
+# ---- a regularised intercept -----------------------------------------------------------------------------------------
+
+
+def lifted(X, value=1.0):
+    """Rows with a constant feature."""
+    return np.column_stack([X, np.full(len(X), value)])
+
+
+@given(
+    seed=st.integers(0, 1000), loss=st.sampled_from(LOSSES), n_classes=st.integers(2, 4),
+    scaling=st.sampled_from([0.1, 1.0, 8.0]), C=st.sampled_from([0.05, 1.0]),
+    store=st.sampled_from([np.asarray, sp.csr_array, lambda X: X.astype(np.float32)]),
+)  # fmt: skip
+@settings(max_examples=25, deadline=None)
+def test_a_regularised_intercept_is_that_of_liblinear(seed, loss, n_classes, scaling, C, store):
+    rng = np.random.default_rng(seed)
+    X = np.float32(rng.standard_normal((90, 4)) + 1).astype(float)
+    y = np.concatenate([np.arange(n_classes), rng.integers(0, n_classes, 90 - n_classes)])
+    weights = rng.uniform(0.2, 3.0, len(y))
+    # With more classes, LIBLINEAR gives the rest the weight one.
+    factors = {0: 2.0} if n_classes == 2 else {}
+    both = {"C": C, "loss": loss, "intercept_scaling": scaling, "class_weight": factors or None}
+    ours = dm.LinearSVMClassifier(**both, tol=1e-10).fit(store(X), y, weights)
+    other = LinearSVC(**both, dual=True, tol=1e-10, max_iter=10**6, random_state=0).fit(X, y, weights)
+    assert ours.status_ == "converged"
+    # Half the squared distance to the optimum is at most the duality gap.
+    apart = np.sqrt(2e-8 * np.max(ours.objective_))
+    assert_allclose(ours.coef_, other.coef_, atol=apart)
+    assert_allclose(ours.intercept_, other.intercept_, atol=apart * scaling)
+    # The objective is that of the problem with a constant feature, for every class against the rest.
+    for q, found in enumerate(np.atleast_1d(ours.objective_)):
+        labels = np.where(y == (q if n_classes > 2 else 1), 1, -1)
+        short = np.maximum(1 - labels * (X @ ours.coef_[q] + ours.intercept_[q]), 0)
+        losses = C * weights * np.where(y == 0, factors.get(0, 1.0), 1.0) * (short if loss == "hinge" else short**2)
+        regulariser = (ours.coef_[q] ** 2).sum() + (ours.intercept_[q] / scaling) ** 2
+        assert found == pytest.approx(0.5 * regulariser + losses.sum(), rel=1e-8)
+
+
+@every_loss
+def test_a_regularised_intercept_is_a_constant_feature_for_every_use(rows, loss):
+    X, y = rows
+    given = {"loss": loss, "random_state": 0, "warm_start": True, "tol": 1e-6}
+    machine = dm.LinearSVMClassifier(intercept_scaling=2.0, **given).fit(X, y)
+    other = dm.LinearSVMClassifier(fit_intercept=False, **given).fit(lifted(X, 2.0), y)
+    for _ in range(2):  # The second time, both start from their model.
+        assert_array_equal(machine.coef_, other.coef_[:, :-1])
+        assert_array_equal(machine.intercept_, 2 * other.coef_[:, -1])
+        assert (machine.objective_, machine.dual_objective_, machine.n_iter_) == (
+            other.objective_, other.dual_objective_, other.n_iter_,
+        )  # fmt: skip
+        machine.fit(X, y), other.fit(lifted(X, 2.0), y)
+    assert machine.n_iter_ <= 1
+    machine.certify(X[:400], y[:400]), other.certify(lifted(X, 2.0)[:400], y[:400])
+    assert (machine.objective_, machine.dual_objective_) == (other.objective_, other.dual_objective_)
+    plan = machine.fit_plan(1000, 100)
+    assert not plan.fit_intercept and plan.memory > other.fit_plan(1000, 100).memory
+
+
+def test_a_regularised_intercept_of_wide_rows_is_saved(tmp_path):
+    rng = np.random.default_rng(0)
+    X = sp.csr_array((np.ones(1000), rng.choice(10**6, 1000), np.arange(0, 1001, 5)), shape=(200, 10**6))
+    y = rng.integers(0, 2, 200)
+    one, two = (dm.LinearSVMClassifier(intercept_scaling=1, random_state=0, n_jobs=n).fit(X, y) for n in (1, 2))
+    assert one.coef_.shape == (1, 10**6) and one.intercept_[0] != 0
+    assert_array_equal(one.decision_function(X), two.decision_function(X))
+    dm.save(one, tmp_path / "model.dimargin")
+    again = dm.load(tmp_path / "model.dimargin")
+    assert again.intercept_scaling == 1
+    assert_array_equal(again.decision_function(X), one.decision_function(X))
+    objective = one.objective_
+    assert again.certify(X, y).objective_ == pytest.approx(objective, rel=1e-9)
+
+
+def test_a_search_regularises_the_intercept(rows):
+    X, y = rows[0] + 1, rows[1]
+    for loss in LOSSES:
+        grid, machine = {"C": [1e-4, 1e-2, 1.0]}, dm.LinearSVMClassifier(loss=loss, fit_intercept=False, random_state=0)
+        searches = [
+            dm.SVMClassifierCV(one, grid, random_state=0).fit(rows, y)
+            for one, rows in (
+                (clone(machine).set_params(fit_intercept=True, intercept_scaling=2.0), X), (machine, lifted(X, 2.0)),
+            )
+        ]  # fmt: skip
+        scores = [search.cv_results_["mean_test_score"] for search in searches]
+        assert_allclose(*scores, atol=1e-12)
+        assert searches[0].best_estimator_.intercept_[0] != 0
 
 
 def test_history_and_plan(rows):
@@ -133,6 +232,8 @@ def test_a_time_limit_leaves_a_model(rows):
         ({"solver": "newton"}, "needs a loss with a derivative, which the hinge has not; use 'cd'"),
         ({"solver": dm.LinearNewton()}, "needs a loss with a derivative"),
         ({"tol": -1}, "tol must be"),
+        ({"intercept_scaling": 0.0}, "intercept_scaling must be"),
+        ({"intercept_scaling": 1.0, "fit_intercept": False}, "regularises the intercept, which fit_intercept=False"),
     ],
 )
 def test_bad_parameters_are_named(rows, wrong, match):

@@ -95,6 +95,7 @@ def same(machine, X, y, weights, frame):
         clone(SVM).set_params(strategy=DivideAndConquer(sample_size=100), **TREE),
         LINEAR,
         clone(LINEAR_SVM).set_params(loss="squared_hinge"),
+        clone(LINEAR).set_params(intercept_scaling=0.5),
         clone(LINEAR).set_params(solver=LinearDSVRG(n_partitions=2), lam=10.0, tol=1e-2),
     ],
     ids=lambda machine: f"{type(machine).__name__}-{getattr(machine, 'strategy', getattr(machine, 'solver', ''))}",

@@ -34,7 +34,7 @@ from dimargin.problems.objectives import Objectives
 from dimargin.problems.one_vs_rest import codes_of_labels
 from dimargin.shards.local_engine import LocalEngine
 from dimargin.shards.parts import Part, n_shards_for
-from dimargin.solvers import CACHE, Limits
+from dimargin.solvers import CACHE, ExactSolver, Limits
 from dimargin.strategies import (
     STRATEGIES,
     Exact,
@@ -64,8 +64,10 @@ class KernelMarginClassifier(KernelPrediction):
         support vectors of random partitions, "dip" those of partitions with the same share of every
         cluster. "landmark" solves the machine in the space of a sample of the rows, for more than a
         million rows. "auto" is "diodm" if `n_levels` or `stop_level` is given; else "exact" up to
-        100,000 rows, and above "dc", or "diodm" with `n_landmarks` or `memory_limit`. In Python, an
-        object has further options, as in ``DivideAndConquer(prediction="naive")``.
+        100,000 rows, and above "dc", or "diodm" with `n_landmarks` or `memory_limit`. For a linear
+        kernel on sparse rows with many columns it is ``Exact(by_rows=True)``, dual coordinate descent
+        as of the linear machines, for any number of rows. In Python, an object has further options,
+        as in ``DivideAndConquer(prediction="naive")``.
     branching : int, default=4
         Number of partitions that are merged into one ("diodm", "cascade", "dip"); with "dc", level
         l has ``branching ** l`` clusters.
@@ -170,7 +172,8 @@ class KernelMarginClassifier(KernelPrediction):
         return CACHE if self.memory_limit is None else min(CACHE, self.memory_limit - plan.memory)
 
     def _plan(self, size: DataSize) -> FitPlan:
-        loss, strategy = self._loss(), self._strategy_for(size.n_rows)
+        loss, by_rows = self._loss(), self._descends_by_rows(size)
+        strategy = Exact(by_rows=True) if by_rows else self._strategy_for(size.n_rows)
         shape = self._check_shape(self._check_strategy())
         if strategy.needs_rows and self.kernel == "precomputed":
             raise ValueError(
@@ -182,6 +185,8 @@ class KernelMarginClassifier(KernelPrediction):
         own = strategy.memory_needed(size.n_rows, shape, size.n_outputs, effective_n_threads(self.n_jobs))
         own += strategy.memory_of_columns(size.n_rows, size.n_features)
         of_solve = self._solve_memory(size.n_rows, size.n_values, size.n_outputs)
+        if isinstance(strategy, Exact) and strategy.by_rows:
+            of_solve += 16 * size.n_values + 8 * size.n_outputs * (15 * size.n_features + 30 * size.n_rows)
         return FitPlan(
             name=next((name for name, known in STRATEGIES.items() if known is type(strategy)), type(strategy).__name__),
             strategy=strategy,
@@ -244,6 +249,20 @@ class KernelMarginClassifier(KernelPrediction):
         # predict better (docs/guide/trees.md).
         strata = self.kernel == "precomputed" or self.memory_limit is not None or self.n_landmarks is not None
         return STRATEGIES["diodm" if tree or strata else "dc"]()
+
+    def _descends_by_rows(self, size: DataSize) -> bool:
+        """Return whether "auto" starts with dual coordinate descent on the rows of a linear kernel.
+
+        It is faster for rows with few of many columns: 0.9 instead of 14 seconds for 12,800 synthetic
+        texts of 60 words (hinge). On dense rows and on one-hot columns, block coordinate descent is
+        about as fast, since coordinate descent needs hundreds of passes.
+        """
+        is_plain = self.kernel == "linear" and self._offset == 0.0 and self.memory_limit is None
+        has_shape = self.n_levels is not None or self.n_landmarks is not None or self.stop_level > 0
+        if self._check_strategy() is not None or not is_plain or has_shape:
+            return False
+        # A smaller problem is solved up to rounding.
+        return size.n_rows > ExactSolver.small and size.n_features > 64 + 10 * size.n_values / size.n_rows
 
     def advice(self) -> str:
         """Suggest landmarks after a fit to many rows with a gap far above the tolerance.

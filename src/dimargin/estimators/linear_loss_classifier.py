@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import replace
-from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,12 +11,12 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from dimargin.estimators.fit_plan import DataSize, FitPlan
-from dimargin.estimators.input_checks import seed_of
+from dimargin.estimators.input_checks import check_magnitude, seed_of
 from dimargin.estimators.linear_margin_classifier import LinearMarginClassifier
 from dimargin.estimators.margin_classifier import PreparedFit
 from dimargin.estimators.training_data import TrainingData, on_stored_columns, training_data
 from dimargin.estimators.wide_attributes import kept_of, on
-from dimargin.kernels.column_statistics import SparseColumns
+from dimargin.kernels.column_statistics import SparseColumns, with_constant
 from dimargin.problems.losses import Loss
 from dimargin.problems.margin_losses import MarginLosses
 from dimargin.shards.keys import order_of_keys
@@ -35,7 +34,12 @@ class LinearLossClassifier(LinearMarginClassifier):
     Parameters
     ----------
     fit_intercept : bool, default=True
-        Whether the decision function has an intercept, which is not regularised.
+        Whether the decision function has an intercept.
+    intercept_scaling : float or None, default=None
+        None does not regularise the intercept, so that features may have any mean. A number
+        regularises it as LinearSVC and LIBLINEAR do: this number is appended to every row as a
+        feature, and `intercept_` is the number times the coefficient of that feature. With a larger
+        number the intercept is less regularised. It needs a copy of the rows.
     tol : float, default=1e-3
         Relative duality gap to reach.
     warm_start : bool, default=False
@@ -55,6 +59,7 @@ class LinearLossClassifier(LinearMarginClassifier):
 
     solver: str | LinearSolver
     fit_intercept: bool
+    intercept_scaling: float | None
     solvers: ClassVar[tuple[str, ...]]  # Names of the solvers that can minimise the loss.
 
     # ---- training ------------------------------------------------------------------------------------------------
@@ -72,6 +77,19 @@ class LinearLossClassifier(LinearMarginClassifier):
         self._loss()
         self._check_solver()
         self._check_limits()
+        if self.intercept_scaling is None:
+            return
+        check_magnitude("intercept_scaling", self.intercept_scaling)
+        if not self.fit_intercept:
+            raise ValueError(
+                f"intercept_scaling={self.intercept_scaling!r} regularises the intercept, which fit_intercept=False "
+                "omits; leave it at None, or set fit_intercept=True"
+            )
+
+    @property
+    def constant_feature(self) -> float | None:
+        """Value of the feature whose coefficient is a regularised intercept; None without such a feature."""
+        return None if self.intercept_scaling is None else float(self.intercept_scaling)
 
     def _check_solver(self) -> None:
         if isinstance(self.solver, LinearSolver):
@@ -93,8 +111,10 @@ class LinearLossClassifier(LinearMarginClassifier):
         solver = self._made(given)
         name = next((name for name, known in LINEAR_SOLVERS.items() if known is type(solver)), type(solver).__name__)
         memory = 8 * size.n_outputs * (15 * size.n_features + solver.numbers_per_row * size.n_rows)
-        n_levels = solver.n_levels(size.n_rows) + 1
-        return FitPlan(name, solver, self._loss(), bool(self.fit_intercept), memory, memory, n_levels)
+        if self.constant_feature is not None:  # A value and a column index take at most 16 bytes in the copy.
+            memory += 16 * (size.n_values + size.n_rows)
+        is_free, n_levels = bool(self.fit_intercept) and self.constant_feature is None, solver.n_levels(size.n_rows) + 1
+        return FitPlan(name, solver, self._loss(), is_free, memory, memory, n_levels)
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any = None) -> PreparedFit:
         data, columns = on_stored_columns(training_data(self, X, y, sample_weight, linear=True))
@@ -108,17 +128,29 @@ class LinearLossClassifier(LinearMarginClassifier):
             solution = solver.train(replace(training, progress=progress, dual=self._known_dual(data)))
             return self.fitted_attributes(solution, data.classes, float(data.weights.sum()), columns), solution.reason
 
-        return PreparedFit(plan.n_levels, partial(self._model_attributes, data.classes, columns=columns), train)
+        def model_attributes(found: Floats) -> dict[str, Any]:
+            return self._model_attributes(data.classes, self._with_intercept(found), columns)
+
+        return PreparedFit(plan.n_levels, model_attributes, train)
 
     def _training(
         self, data: TrainingData, start: Floats, limits: Limits, seed: int = 0, deals_rows: bool = False
     ) -> LinearTraining:
-        """Return the training problem of a solver."""
-        total = float(data.weights.sum())
-        losses = MarginLosses(data.labels, data.weights, self._loss(), total, total, bool(self.fit_intercept))
+        """Return the training problem of a solver, which starts from these coefficients and intercepts."""
+        total, constant = float(data.weights.sum()), self.constant_feature
+        is_free = bool(self.fit_intercept) and constant is None
+        losses = MarginLosses(data.labels, data.weights, self._loss(), total, total, is_free)
         order = order_of_keys(data.X, data.y, data.row_weights, seed) if deals_rows else None
-        n_threads = effective_n_threads(self.n_jobs)
-        return LinearTraining.of(data.X, losses, limits, n_threads=n_threads, seed=seed, start=start, order=order)
+        n_threads, X = effective_n_threads(self.n_jobs), with_constant(data.X, constant)
+        if constant is not None:
+            start = np.column_stack([start[:, :-1], start[:, -1] / constant, np.zeros(len(start))])
+        return LinearTraining.of(X, losses, limits, n_threads=n_threads, seed=seed, start=start, order=order)
+
+    def _with_intercept(self, found: Floats) -> Floats:
+        """Return coefficients and intercepts from the parameters that a solver has found."""
+        if self.constant_feature is None:
+            return found
+        return np.column_stack([found[:, :-2], self.constant_feature * found[:, -2]])
 
     def _start(self, data: TrainingData, columns: Indices | None) -> Floats:
         if not self.warm_start or not hasattr(self, "classes_"):
@@ -159,7 +191,7 @@ class LinearLossClassifier(LinearMarginClassifier):
         self, solution: PrimalSolution, classes: NDArray[Any], total: float, columns: Indices | None = None
     ) -> dict[str, Any]:
         """Return the fitted attributes for these columns (None: all) and rows of weight `total`."""
-        parameters = np.column_stack([solution.weights, solution.objectives.intercept])
+        parameters = self._with_intercept(solution.parameters)
         # Dual coefficients take memory for every row, so that only machines for warm starts keep them.
         model: dict[str, Any] = {"_dual": solution.dual if self.warm_start else None}
         model |= self._model_attributes(classes, parameters, columns)

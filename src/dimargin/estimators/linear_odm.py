@@ -45,7 +45,8 @@ class LinearODMClassifier(LinearLossClassifier):
     over margins :math:`m_i = y_i (w \cdot x_i + b)`, where :math:`\lambda` is `lam`, :math:`s_i` the
     weight of row i, and :math:`W` the sum of the weights (DiODM paper, section 2). The certificate
     is that half the squared gradient is the duality gap. The intercept :math:`b` is not
-    regularised. Besides the data, the fit needs about ten numbers per row and output.
+    regularised, unless `intercept_scaling` is given. Besides the data, the fit needs about ten
+    numbers per row and output.
 
     For K classes, there is ``n_outputs = 1`` binary problem if K = 2, else there are K, one against
     the rest.
@@ -68,7 +69,7 @@ class LinearODMClassifier(LinearLossClassifier):
         "cocoa" (CoCoA+) is dual coordinate descent in partitions whose changes are added up.
         "auto" is "newton". In Python, an object has further options, as in
         ``LinearSVRG(step_size="barzilai_borwein")``.
-    %(fit_intercept, tol)s
+    %(fit_intercept, intercept_scaling, tol)s
     max_iter : int, default=1000
         Maximum number of Newton steps, or of stages of "svrg", "csvrg" and "dsvrg".
     %(max_time, class_weight, warm_start)s
@@ -119,6 +120,7 @@ class LinearODMClassifier(LinearLossClassifier):
     theta: float = 0.8
     solver: str | LinearSolver = "auto"
     fit_intercept: bool = True
+    intercept_scaling: float | None = None
     tol: float = 1e-3
     max_iter: int = 1000
     max_time: float | None = None
@@ -178,7 +180,7 @@ class LinearODMClassifier(LinearLossClassifier):
             seed = seed_of(self.random_state) + calls
             stage = self._training(data, iterate, Limits(tol=0.0, max_iter=1), seed)
             solution = solver.train(stage)
-            iterate = np.column_stack([solution.weights, solution.objectives.intercept])
+            iterate = self._with_intercept(solution.parameters)
             weight = float(data.weights.sum())
             mean = iterate if first else self._parameters_on(columns)
             mean = mean + 2 * weight / (seen + 2 * weight) * (iterate - mean)
@@ -219,7 +221,7 @@ class LinearODMClassifier(LinearLossClassifier):
         self, solution: PrimalSolution, classes: NDArray[Any], total: float, columns: Indices | None = None
     ) -> dict[str, Any]:
         """Return the fitted attributes for these columns (None: all) and rows of weight `total`."""
-        partial = self._kept(solution.parameters, columns), total
+        partial = self._kept(self._with_intercept(solution.parameters), columns), total
         return super().fitted_attributes(solution, classes, total, columns) | {"_partial": partial}
 
     def to_float32(self) -> Self:  # noqa: D102

@@ -26,9 +26,9 @@ class LinearSVMClassifier(LinearLossClassifier):
     over margins :math:`m_i = y_i (w \cdot x_i + b)`, where :math:`s_i` is the weight of row i. With
     ``loss="squared_hinge"`` the last factor is :math:`(1 - m_i)_+^2`. It is the machine of
     ``SVMClassifier(kernel="linear")``, with a weight for every feature in place of support vectors.
-    The intercept :math:`b` is not regularised, unlike that of LinearSVC and LIBLINEAR, so that
-    it need not be scaled. Besides the data, the fit needs about 15 numbers per feature and output,
-    and for "cd" 30 per row.
+    The intercept :math:`b` is not regularised, unless `intercept_scaling` is given: with 1 the
+    machine is that of LinearSVC and LIBLINEAR with their defaults. Besides the data, the fit needs
+    about 15 numbers per feature and output, and for "cd" 30 per row.
 
     For K classes, there is ``n_outputs = 1`` binary problem if K = 2, else there are K, one against
     the rest.
@@ -47,7 +47,7 @@ class LinearSVMClassifier(LinearLossClassifier):
         stored values of a row; else "cd". "dsvrg" (squared hinge) and "cocoa" are for Spark, as for
         `LinearODMClassifier`; there, "cd" trains in one task, and where "auto" would need too large a
         one, it is "cocoa".
-    %(fit_intercept, tol)s
+    %(fit_intercept, intercept_scaling, tol)s
     max_iter : int, default=10000
         Maximum number of passes of "cd", or of Newton steps.
     %(max_time, class_weight, warm_start)s
@@ -96,6 +96,7 @@ class LinearSVMClassifier(LinearLossClassifier):
     loss: str = "hinge"
     solver: str | LinearSolver = "auto"
     fit_intercept: bool = True
+    intercept_scaling: float | None = None
     tol: float = 1e-3
     max_iter: int = 10_000
     max_time: float | None = None

@@ -128,6 +128,25 @@ def rows_on(X: Any, columns: Indices | None) -> Any:
     return on_columns(X, columns) if sp.issparse(X) else X[:, columns]
 
 
+def with_constant(X: Any, value: float | None) -> Any:
+    """Append a column of this value, unless it is None, to dense or CSR rows.
+
+    The result is in float64 if float32 would round the value.
+
+    Examples
+    --------
+    >>> with_constant(np.array([[1.0, 2.0], [3.0, 4.0]]), 0.5).tolist()
+    [[1.0, 2.0, 0.5], [3.0, 4.0, 0.5]]
+    """
+    if value is None:
+        return X
+    dtype = X.dtype if X.dtype.type(value) == value else np.dtype(np.float64)
+    column = np.full((X.shape[0], 1), value, dtype=dtype)
+    if not sp.issparse(X):
+        return np.concatenate([X, column], axis=1, dtype=dtype)
+    return sp.csr_array(sp.hstack([X, sp.csr_array(column)], format="csr", dtype=dtype))
+
+
 @dataclass(frozen=True, eq=False)
 class SparseColumns:
     """Array over all columns that stores the numbers of a few columns; the others are zero.

@@ -15,6 +15,7 @@ from dimargin.solvers.newton import Newton as Newton
 from dimargin.solvers.primal import PrimalSolution as PrimalSolution
 from dimargin.solvers.primal import Shard as Shard
 from dimargin.solvers.proximal_newton import ProximalNewton as ProximalNewton
+from dimargin.solvers.row_descent import RowDescent as RowDescent
 from dimargin.solvers.svrg import SVRG as SVRG
 
 ExactSolver = BlockCoordinateDescent

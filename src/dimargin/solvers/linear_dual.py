@@ -116,6 +116,7 @@ class Best:
     of_primal: Floats  # Bound of the rounding of the primal objective.
     dual: Floats
     of_dual: Floats  # Bound of the rounding of the dual objective.
+    coefficients: Floats | None = None  # Dual coefficients, if the parameters have to be those that follow from them.
 
     @property
     def objectives(self) -> Objectives:
@@ -129,11 +130,20 @@ class Best:
             return self
         upper = self.primal < other.primal
         lower = self.dual - self.of_dual > other.dual - other.of_dual
+        coefficients = self.coefficients
+        if coefficients is not None and other.coefficients is not None:
+            upper = lower = self._apart < other._apart
+            coefficients = np.where(upper[:, None], coefficients, other.coefficients)
         return Best(
             np.where(upper[:, None], self.parameters, other.parameters),
             np.where(upper, self.primal, other.primal), np.where(upper, self.of_primal, other.of_primal),
-            np.where(lower, self.dual, other.dual), np.where(lower, self.of_dual, other.of_dual),
+            np.where(lower, self.dual, other.dual), np.where(lower, self.of_dual, other.of_dual), coefficients,
         )  # fmt: skip
+
+    @property
+    def _apart(self) -> Floats:
+        """Gap with rounding."""
+        return np.asarray(self.primal - self.dual + self.of_primal + self.of_dual)
 
 
 @dataclass(kw_only=True)
@@ -208,10 +218,13 @@ class BestSolver(Solver[Shards[Shard], AnyState, PrimalSolution], Generic[AnySta
 
     def verdict(self, state: AnyState, objectives: Objectives) -> Verdict:
         """Return status and reason if the solve converged, stalled or used its passes, else None."""
-        ended = gap_verdict(objectives, state.limits.tol, state.progress.has_stalled(state.checks, self.patience))
+        ended = gap_verdict(objectives, state.limits.tol, self._has_stalled(state))
         if ended is None and state.passes >= state.limits.max_iter:
             return "max_iter", f"max_iter={state.limits.max_iter} passes were made"
         return ended
+
+    def _has_stalled(self, state: AnyState) -> bool:
+        return state.progress.has_stalled(state.checks, self.patience)
 
     def evaluations(self, state: AnyState) -> int:
         """Return zero, since no kernel values are computed."""
@@ -226,7 +239,8 @@ class BestSolver(Solver[Shards[Shard], AnyState, PrimalSolution], Generic[AnySta
         best = self._best(state)
         return PrimalSolution(
             weights=best.parameters[:, :-1], objectives=best.objectives, status=status, reason=reason,
-            passes=state.passes, kernel_evaluations=0, history=history, dual=getattr(state, "dual", None),
+            passes=state.passes, kernel_evaluations=0, history=history,
+            dual=getattr(state, "dual", None) if best.coefficients is None else best.coefficients,
         )  # fmt: skip
 
 
@@ -241,9 +255,13 @@ class LinearDualSolver(BestSolver[State], Generic[State]):
     dual : ndarray of shape (n_outputs, n), optional
         Initial dual coefficients, also those of a loss of another weight, see `_stretched`; by
         default those that answer the margins of the initial weights.
+    keeps_dual : bool, default=False
+        Whether the weights of the result have to be those that follow from its dual coefficients, as
+        in a kernel machine. By default they are the best of all, and so is the dual objective.
     """
 
     dual: Floats | None = None
+    keeps_dual: bool = field(default=False, kw_only=True)
 
     def start(self, state: State, weights: Floats) -> State:
         """Return the state with initial coefficients, measured unless they are all zero.
@@ -272,12 +290,19 @@ class LinearDualSolver(BestSolver[State], Generic[State]):
         state.weights = np.column_stack([weights, losses.intercepts(scores)])
         state.margins = losses.shifted(scores, state.weights[:, -1])
         tried = [(state.weights.copy(), scores)]  # Passes change the weights.
-        if state.other is not None:
+        own = state.dual.copy() if self.keeps_dual else None
+        if state.other is not None and not self.keeps_dual:
             tried.append((state.other, gathered(state.shards, state.other[:, :-1])))
-        for parameters, own in tried:
-            state.best = Best(parameters, *primal_at(losses, norms, own, parameters), dual, of_dual).better(state.best)
+        for parameters, scores in tried:
+            primal = primal_at(losses, norms, scores, parameters)
+            state.best = Best(parameters, *primal, dual, of_dual, own).better(state.best)
         assert state.best is not None
         return state.best.objectives
+
+    def _has_stalled(self, state: State) -> bool:
+        # Proximal steps make little progress until their width is that of the remaining errors of margins.
+        is_narrowing = 2.0**-16 < state.width < 1.0
+        return not is_narrowing and super()._has_stalled(state)
 
 
 def facts_of(problem: Shards[Shard], start: Floats, limits: Limits) -> tuple[Shard, dict[str, Any]]:

@@ -20,6 +20,7 @@ from dimargin.estimators.linear_loss_classifier import LinearLossClassifier
 from dimargin.estimators.margin_classifier import MarginClassifier, warn_unless_converged
 from dimargin.estimators.training_data import Origin, class_factors, gamma_of
 from dimargin.estimators.wide_attributes import set_attributes
+from dimargin.kernels.column_statistics import with_constant
 from dimargin.kernels.functions import Kernel
 from dimargin.kernels.matrix import KernelMatrix
 from dimargin.kernels.row_transform import RowTransform, StoredRows
@@ -36,6 +37,7 @@ from dimargin.spark.columns import Columns
 from dimargin.spark.engine.spark import SparkEngine
 from dimargin.spark.source import KeyedRows, Measures, Source, Survey, extent_of, furthest_column
 from dimargin.strategies import (
+    Exact,
     Facts,
     LinearCoCoA,
     LinearSolver,
@@ -159,8 +161,11 @@ class _Run(ABC):
         machine, survey = clone(self.machine), self.survey
         if "multi_class" in machine.get_params(deep=False):
             machine.set_params(multi_class="one_vs_rest")
-        counts = list(survey.counts.values())
-        plan: FitPlan = machine.fit_plan(survey.n_rows, survey.n_features, survey.n_values, counts)
+        size = survey.n_rows, survey.n_features, survey.n_values, list(survey.counts.values())
+        plan: FitPlan = machine.fit_plan(*size)
+        if isinstance(plan.strategy, Exact) and plan.strategy.by_rows and machine.strategy == "auto":
+            # Coordinate descent needs all rows in one place, even more of them than a solve by blocks.
+            plan = machine.set_params(strategy="exact" if survey.n_rows <= 100_000 else "dc").fit_plan(*size)
         return plan
 
     def losses(self, measures: Measures) -> _Losses:
@@ -216,13 +221,15 @@ class _LinearRun(_Run):
                 f"have {self.survey.n_values}: choose another, such as 'newton'"
             )
         rows, measures = self.scattered(source, None, 1 if self.is_of_one_task else None)
-        losses = self.losses(measures)
+        losses, constant = self.losses(measures), self.machine.constant_feature
+        has_constant, n_rows = constant is not None, measures.n_rows
         facts = LinearFacts(
-            n_rows=measures.n_rows, n_features=measures.sums.shape[1], n_values=self.survey.n_values,
+            n_rows=n_rows, n_features=measures.sums.shape[1] + has_constant,
+            n_values=self.survey.n_values + n_rows * has_constant,
             n_outputs=self.n_outputs, mass=losses.total, intercept=losses.intercept,
         )  # fmt: skip
         start = np.zeros((self.n_outputs, facts.n_features + 1))
-        shards = rows.map(_linear_shard, (losses, measures.sizes), cheap=True)
+        shards = rows.map(_linear_shard, (losses, constant, measures.sizes), cheap=True)
         return LinearTraining(facts, shards, self.limits, self.random_state, start, self.progress)
 
 
@@ -306,9 +313,10 @@ class _Losses:
         return MarginLosses(labels, weights, self.loss, self.total, self.total, self.intercept)
 
 
-def _linear_shard(rows: KeyedRows, value: tuple[_Losses, Indices]) -> Shard:
-    losses, sizes = value
-    return Shard(LinearFeatures(StoredRows(rows.X)), losses.of(rows), rows.first_index(sizes))
+def _linear_shard(rows: KeyedRows, value: tuple[_Losses, float | None, Indices]) -> Shard:
+    losses, constant, sizes = value
+    features = LinearFeatures(StoredRows(with_constant(rows.X, constant)))
+    return Shard(features, losses.of(rows), rows.first_index(sizes))
 
 
 def _trained(shard: Shard, value: tuple[LinearSolver, Limits, int, int]) -> PrimalSolution:

@@ -8,7 +8,7 @@ from numbers import Integral
 
 from dimargin.shards.parts import Part, n_shards_for, whole_of
 from dimargin.shards.tree import Level
-from dimargin.solvers import GrowingRows
+from dimargin.solvers import GrowingRows, RowDescent
 from dimargin.strategies import levels
 from dimargin.strategies.across import given_start, solve_across, stay_in_shards
 from dimargin.strategies.dc import DivideAndConquer
@@ -68,6 +68,10 @@ class Exact(InOnePlace):
         With about as many as there are support vectors few rounds are needed; with more, rounds
         take long. None means 32,768 for the hinges and 16,384 for the optimal margin distribution
         loss. If given, rounds start from zero for any kernel.
+    by_rows : bool, default=False
+        Whether a solve with ``kernel="linear"`` starts with dual coordinate descent on the rows, as
+        the linear machines do, and continues by block coordinate descent only if that is slow. The
+        strategy "auto" sets it where it is faster.
 
     Examples
     --------
@@ -80,6 +84,10 @@ class Exact(InOnePlace):
 
     across_shards: bool | None = None
     working_set: int | None = None
+    by_rows: bool = False
+
+    def _wrap_solver(self) -> SolverWrapper | None:
+        return RowDescent if self.by_rows else None
 
     def validate(self) -> None:
         """Raise ValueError for an option out of its range."""

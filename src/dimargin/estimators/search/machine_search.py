@@ -44,6 +44,7 @@ from dimargin.estimators.training_data import (
     training_data,
     with_class_weight,
 )
+from dimargin.kernels.column_statistics import with_constant
 from dimargin.shards.local_engine import LocalEngine
 from dimargin.system.arrays import Floats
 from dimargin.system.plain_numbers import PlainNumbers
@@ -174,8 +175,11 @@ class MachineSearch(
             self._check_numbers()
             estimator = self._base()
             data = training_data(estimator, X, y, sample_weight)
-            is_linear = isinstance(estimator, LinearLossClassifier)
-            data = on_stored_columns(data)[0] if is_linear else data if callable(estimator.kernel) else narrow(data)
+            if isinstance(estimator, LinearLossClassifier):
+                data = on_stored_columns(data)[0]
+                data = replace(data, X=with_constant(data.X, estimator.constant_feature))
+            elif not callable(estimator.kernel):
+                data = narrow(data)
             candidates = self._candidates(estimator, data)
             folds = self._folds(data, X, y, self._groups_for_folds(data.n_given, groups))
             n_rows = min(int(self.max_rows), max(len(fold.train) for fold in folds))

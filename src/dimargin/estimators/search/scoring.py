@@ -203,7 +203,7 @@ class Search:
         return thinned(self.data)
 
     def _trainer(self, machine: Any, sample: Sample, plan: FitPlan) -> Trainer:
-        intercept = bool(getattr(machine, "fit_intercept", False))
+        intercept = plan.fit_intercept
         if isinstance(plan.strategy, LinearCoordinateDescent):
             return LinearTrainer(sample, intercept)
         if self.linear:

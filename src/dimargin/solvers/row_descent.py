@@ -1,0 +1,116 @@
+"""Dual coordinate descent on rows for machines with a linear kernel, before block coordinate descent.
+
+A step of dual coordinate descent (`dimargin.solvers.coordinate_descent`) costs the length of a row,
+and one of block coordinate descent a kernel value for every row. The dual coefficients are the same.
+Where coordinate descent is slow, block coordinate descent starts from its coefficients.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from threading import Event
+from typing import Any
+
+import numpy as np
+
+from dimargin.kernels.row_transform import StoredRows
+from dimargin.problems.dual import DualProblem
+from dimargin.problems.objectives import Objectives
+from dimargin.problems.solution import History, Solution, Status
+from dimargin.shards.local_engine import LocalEngine
+from dimargin.solvers.coordinate_descent import CoordinateDescent
+from dimargin.solvers.coordinate_descent import State as RowState
+from dimargin.solvers.dual_solver import DualSolver
+from dimargin.solvers.linear_features import LinearFeatures
+from dimargin.solvers.loop import Limits, Solver, Verdict
+from dimargin.solvers.primal import Shard
+from dimargin.system.arrays import Floats
+
+
+@dataclass
+class _State:
+    problem: DualProblem
+    limits: Limits
+    descent: CoordinateDescent
+    rows: RowState
+    blocks: Any = None  # State of block coordinate descent, once it has taken over.
+
+
+@dataclass(frozen=True)
+class RowDescent(Solver[DualProblem, _State, Solution]):
+    """Dual coordinate descent on the rows of a linear kernel, and then another solver where it is slow.
+
+    Parameters
+    ----------
+    inner : DualSolver
+        Solver that takes over where coordinate descent forecasts too many passes, makes no progress,
+        or has made half of the passes of the limits.
+    """
+
+    inner: DualSolver[Any]
+
+    def init(self, problem: DualProblem, start: Floats | None, limits: Limits) -> _State:
+        """Return the state at zero or at a start."""
+        losses = problem.of_rows(slice(None), problem.mass)
+        rows = problem.kernel.vectors(np.arange(problem.n_rows))
+        shards = LocalEngine(problem.kernel.n_threads, Event()).scatter(
+            [Shard(LinearFeatures(StoredRows(rows)), losses)]
+        )
+        dual = None if start is None else np.array(start, dtype=np.float64)
+        descent = CoordinateDescent(
+            problem.intercept, dual, problem.kernel.n_threads, self.inner.random_state, keeps_dual=True
+        )
+        within = replace(limits, max_iter=limits.max_iter // 2)
+        zero = np.zeros((len(problem.labels), rows.shape[1] + 1))
+        return _State(problem, limits, descent, descent.init(shards, zero, within))
+
+    def step(self, state: _State) -> None:
+        """Make steps of the solver that is in charge."""
+        if state.blocks is None:
+            state.descent.step(state.rows)
+        else:
+            self.inner.step(state.blocks)
+
+    def check(self, state: _State) -> Objectives | None:
+        """Return the objectives of the best coefficients so far."""
+        if state.blocks is not None:
+            return self.inner.check(state.blocks)
+        objectives = state.descent.check(state.rows)
+        if objectives is None or objectives.worst_gap <= state.limits.tol:
+            return objectives
+        rows = state.rows
+        if rows.is_slow or state.descent.verdict(rows, objectives) is not None:
+            limits = replace(state.limits, max_iter=max(state.limits.max_iter - rows.passes, 1))
+            best = rows.best
+            assert best is not None
+            state.blocks = self.inner.init(state.problem, best.coefficients, limits)
+            return self.inner.check(state.blocks) or objectives
+        return objectives
+
+    def verdict(self, state: _State, objectives: Objectives) -> Verdict:
+        """See `Solver`."""
+        if state.blocks is not None:
+            return self.inner.verdict(state.blocks, objectives)
+        return state.descent.verdict(state.rows, objectives)
+
+    def evaluations(self, state: _State) -> int:
+        """Return the number of kernel values computed so far."""
+        return 0 if state.blocks is None else self.inner.evaluations(state.blocks)
+
+    def facts(self, state: _State) -> dict[str, Any]:
+        """Return the facts of `inner`, or that no kernel matrix was factored before it has taken over."""
+        return {"factorizations": 0} if state.blocks is None else self.inner.facts(state.blocks)
+
+    def finish(self, state: _State, status: Status, reason: str, history: History) -> Solution:
+        """Return the best coefficients."""
+        if state.blocks is not None:
+            solution = self.inner.finish(state.blocks, status, reason, history)
+            return replace(solution, passes=solution.passes + state.rows.passes)
+        found = state.descent.finish(state.rows, status, reason, history)
+        assert found.dual is not None
+        margins = state.problem.labels * state.rows.shards.collect(_scores, found.weights)[0]
+        return Solution(**vars(found.bare()), dual=found.dual, margins=margins)
+
+
+def _scores(shard: Shard, weights: Floats) -> Floats:
+    return np.asarray(shard.features.scores(weights))
