@@ -67,6 +67,8 @@ def fits(n_jobs):
         "gossip": (dm.GossipSVMClassifier(random_state=0), *small),
         "search": (dm.ODMClassifierCV(**seed), *small),
         "search, SVM": (dm.SVMClassifierCV(**seed), *small),
+        "path, SVM": (dm.LinearSVMClassifierCV(**seed), *three),
+        "path, ODM": (dm.LinearODMClassifierCV(solver="cd", **seed), *small),
     }
 
 

@@ -239,7 +239,7 @@ def test_partial_fit_of_a_class_at_a_time_and_what_it_refuses(rows):
 @pytest.mark.parametrize(
     ("wrong", "match"),
     [
-        ({"solver": "sgd"}, "solver must be 'auto', 'newton', 'cd', 'cocoa', 'svrg', 'csvrg', 'dsvrg'"),
+        ({"solver": "sgd"}, "solver must be 'auto', 'newton', 'cd', 'svrg', 'csvrg', 'dsvrg'"),
         ({"lam": 0}, "lam must be"),
         ({"theta": 1.0}, "theta must be"),
         ({"upsilon": 2}, "upsilon must be"),

@@ -61,12 +61,11 @@ class LinearODMClassifier(LinearLossClassifier):
         Weight of margins beyond ``1 + theta``, in (0, 1].
     theta : float, default=0.8
         Half width of the band of margins around one without loss, in [0, 1).
-    solver : {"auto", "newton", "cd", "cocoa", "svrg", "csvrg", "dsvrg"} or solver object, default="auto"
+    solver : {"auto", "newton", "cd", "svrg", "csvrg", "dsvrg"} or solver object, default="auto"
         Algorithm. "newton" takes a few passes over the rows for any parameters. "cd" (dual coordinate
         descent) is faster for sparse rows with many columns, on one machine. "svrg" (stochastic
         variance reduced gradient) takes a few more for small `lam`. "dsvrg" is svrg on stratified
         partitions without moving rows (acc-DiODM). "csvrg" is svrg with a core-set, a baseline.
-        "cocoa" (CoCoA+) is dual coordinate descent in partitions whose changes are added up.
         "auto" is "newton". In Python, an object has further options, as in
         ``LinearSVRG(step_size="barzilai_borwein")``.
     %(fit_intercept, intercept_scaling, tol)s
@@ -130,7 +129,7 @@ class LinearODMClassifier(LinearLossClassifier):
     random_state: Any = None
     verbose: int = 0
 
-    solvers: ClassVar[tuple[str, ...]] = ("newton", "cd", "cocoa", "svrg", "csvrg", "dsvrg")
+    solvers: ClassVar[tuple[str, ...]] = ("newton", "cd", "svrg", "csvrg", "dsvrg")
 
     # State of partial_fit: the last iterate, and the total weight of the rows seen.
     _partial: tuple[Floats, float] = field(init=False)

@@ -147,8 +147,10 @@ class CoCoA(BestSolver[State]):
 
     n_passes: int = 3
     random_state: int = 0
-    patience: ClassVar[int] = 100  # Rounds may be slow without being in vain.
     max_chain: ClassVar[int] = 25
+
+    def _has_stalled(self, state: State) -> bool:
+        return False  # Rounds may be slow without being in vain.
 
     def init(self, problem: Shards[Shard], start: Floats, limits: Limits) -> State:
         """Return the state at weights of shape (n_outputs, m + 1), and with their coefficients."""

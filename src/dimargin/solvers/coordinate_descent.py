@@ -179,7 +179,7 @@ class CoordinateDescent(LinearDualSolver[State]):
         met, gaps = objectives.met(tol), objectives.unrounded
         # Rows that were left out may have made an estimate too small.
         missed = ~met & (state.gaps <= self.margin * tol)
-        state.factors = np.where(missed, np.clip(gaps / np.maximum(estimates, TINY), 1.0, 64.0), 1.0)
+        state.factors = np.where(missed, np.clip(gaps / np.maximum(estimates, gaps / 64 + TINY), 1.0, 64.0), 1.0)
         state.gaps = np.where(met, 0.0, np.inf)
         self._activate(state)
         losses = state.losses

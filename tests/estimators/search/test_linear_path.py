@@ -28,6 +28,13 @@ MACHINES = {
         [0.01, 0.3, 3.0],
         {"loss": "squared_hinge", "solver": "cd"},
     ),
+    "constant": (
+        dm.LinearSVMClassifierCV,
+        dm.LinearSVMClassifier,
+        "C",
+        [0.01, 0.3, 3.0],
+        {"loss": "hinge", "intercept_scaling": 2.0},
+    ),
     "odm": (dm.LinearODMClassifierCV, dm.LinearODMClassifier, "lam", [1e1, 1e3, 1e5], {}),
     "odm cd": (dm.LinearODMClassifierCV, dm.LinearODMClassifier, "lam", [1e1, 1e3, 1e5], {"solver": "cd"}),
 }

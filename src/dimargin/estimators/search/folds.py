@@ -32,7 +32,7 @@ from dimargin.problems.margin_losses import MarginLosses
 from dimargin.problems.one_vs_one import PAIR_SCORES, pair_numbers, sums_of_pairs
 from dimargin.problems.one_vs_rest import codes_of
 from dimargin.shards.local_engine import LocalEngine
-from dimargin.solvers import ExactSolver, Limits, LinearFeatures, Newton, PrimalSolution, Shard, solve
+from dimargin.solvers import ExactSolver, Limits, LinearFeatures, Newton, Shard, solve
 from dimargin.solvers.landmark_features import independent_landmarks
 from dimargin.strategies import LinearCoordinateDescent, LinearTraining
 from dimargin.strategies.pair_training import train_pairs
@@ -170,9 +170,12 @@ class ExactTrainer(Trainer):
         return self._test_kernel.multiply(*problem.support(solution.dual)) + solution.objectives.intercept[:, None]
 
 
-def decision_values(X: Any, solution: PrimalSolution) -> Floats:
-    """Return the decision values of a linear machine, of shape (n_outputs, n), for rows X."""
-    return np.asarray((X @ solution.weights.T).T) + solution.objectives.intercept[:, None]
+def decision_values(X: Any, parameters: Floats) -> Floats:
+    """Return the decision values of a linear machine, of shape (n_outputs, n), for rows X.
+
+    Its parameters are weights and intercepts, of shape (n_outputs, m + 1).
+    """
+    return np.asarray((X @ parameters[:, :-1].T).T) + parameters[:, -1:]
 
 
 class LinearTrainer(Trainer):
@@ -189,7 +192,7 @@ class LinearTrainer(Trainer):
         training = LinearTraining.of(X, losses, limits, start=self._start, dual=self._dual)
         solution = LinearCoordinateDescent().train(training)
         self._start, self._dual = solution.parameters, solution.dual
-        return decision_values(self._sample.queries, solution)
+        return decision_values(self._sample.queries, solution.parameters)
 
 
 class PairTrainer(Trainer):

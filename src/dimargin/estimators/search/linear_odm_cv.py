@@ -30,7 +30,7 @@ class LinearODMClassifierCV(LinearPathClassifier):
     %(cv, scoring)s
     solver : {"auto", "newton", "cd", "svrg", "csvrg", "dsvrg"} or solver object, default="auto"
         Algorithm, see `LinearODMClassifier`.
-    %(fit_intercept)s
+    %(fit_intercept, intercept_scaling)s
     tol : float, default=1e-3
         Relative duality gap to reach, also on every fold.
     max_iter : int, default=1000
@@ -75,6 +75,7 @@ class LinearODMClassifierCV(LinearPathClassifier):
     scoring: Any = None
     solver: str | LinearSolver = "auto"
     fit_intercept: bool = True
+    intercept_scaling: float | None = None
     tol: float = 1e-3
     max_iter: int = 1000
     max_time: float | None = None

@@ -154,7 +154,10 @@ class LinearPathClassifier(LinearLossClassifier):
             own = self.fitted_attributes(solution, data.classes, float(data.weights.sum()), columns)
             return own | found, solution.reason
 
-        return PreparedFit(plan.n_levels, partial(self._model_attributes, data.classes, columns=columns), train)
+        def model_attributes(found: Floats) -> dict[str, Any]:
+            return self._model_attributes(data.classes, self._with_intercept(found), columns)
+
+        return PreparedFit(plan.n_levels, model_attributes, train)
 
     def _folds(self, data: TrainingData, X: Any, y: Any) -> list[Fold]:
         """Return the folds of scikit-learn's splitter, which splits all given rows, without rows of no weight."""
@@ -189,8 +192,8 @@ class LinearPathClassifier(LinearLossClassifier):
             solution = solver.train(replace(training, dual=dual))
             if solution.status in ("max_time", "stopped"):
                 break
-            start, dual = solution.parameters, solution.dual
-            gaps[index], scores[index] = solution.objectives.worst_gap, score(test, decision_values(queries, solution))
+            start, dual = machine._with_intercept(solution.parameters), solution.dual
+            gaps[index], scores[index] = solution.objectives.worst_gap, score(test, decision_values(queries, start))
             if kept is not None:
                 kept[index] = start
         return _FoldPath(scores, gaps, kept)

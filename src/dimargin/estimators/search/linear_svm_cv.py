@@ -29,7 +29,7 @@ class LinearSVMClassifierCV(LinearPathClassifier):
     loss : {"hinge", "squared_hinge"}, default="hinge"
     solver : {"auto", "cd", "newton"} or solver object, default="auto"
         Algorithm, see `LinearSVMClassifier`.
-    %(fit_intercept)s
+    %(fit_intercept, intercept_scaling)s
     tol : float, default=1e-3
         Relative duality gap to reach, also on every fold.
     max_iter : int, default=10000
@@ -83,6 +83,7 @@ class LinearSVMClassifierCV(LinearPathClassifier):
     loss: str = "hinge"
     solver: str | LinearSolver = "auto"
     fit_intercept: bool = True
+    intercept_scaling: float | None = None
     tol: float = 1e-3
     max_iter: int = 10_000
     max_time: float | None = None
