@@ -165,6 +165,19 @@ def test_a_check_leaves_out_the_rows_that_stay_at_their_bounds(intercept):
     assert fit(X, losses, "passes", 1e-7).objectives.primal == pytest.approx(further.objectives.primal, rel=1e-3)
 
 
+def test_checks_leave_the_way_to_the_optimum_alone(monkeypatch):
+    rng = np.random.default_rng(0)
+    columns = (3000 * rng.random((4000, 20)) ** 3).astype(int)
+    X = sp.csr_array((rng.random(80_000), columns.ravel(), np.arange(0, 80_001, 20)), shape=(4000, 3000))
+    X.sum_duplicates()
+    labels = np.where(X @ rng.normal(size=3000) + rng.normal(size=4000) > 0.5, 1.0, -1.0)[None]
+    losses = losses_of(labels, np.ones(4000), HingeLoss(1.0), True)
+    passes = fit(X, losses, "passes", 1e-4).passes
+    monkeypatch.setattr(CoordinateDescent, "max_wait", 1)
+    often = fit(X, losses, "passes", 1e-4)
+    assert len(often.history) > 5 and often.status == "converged" and often.passes <= 1.2 * passes
+
+
 @every_solver
 def test_a_warm_start_continues(solver):
     X, labels, weights = rows_of(300, 8)

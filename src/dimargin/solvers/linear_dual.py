@@ -43,7 +43,9 @@ def own_rows(shard: Shard) -> slice:
 
 def _combined(shard: Shard, dual: Floats) -> Sums:
     """Sum ``g_i y_i x_i`` over the rows of a shard, for the coefficients of all rows."""
-    return (shard.features.combine(shard.losses.labels * dual[:, own_rows(shard)]),)
+    own = dual[:, own_rows(shard)]
+    labels = shard.losses.labels
+    return (shard.features.combine(np.tile(labels, (len(own) // len(labels), 1)) * own),)
 
 
 def _margins(shard: Shard, weights: Floats) -> Floats:
@@ -280,22 +282,30 @@ class LinearDualSolver(BestSolver[State], Generic[State]):
         return state
 
     def measure(self, state: State) -> Objectives:
-        """Make the coefficients feasible, compute weights and objectives from them, and keep the best."""
-        losses, norms = state.losses, state.norms
-        state.dual = losses.feasible(state.dual)
-        weights = state.shards.aggregate(_combined, state.dual)[0]
-        sums = dual_sums(losses, norms, state.dual)
-        dual, of_dual = dual_of(sums, weights, state.longest_sum, losses.intercept)
+        """Compute weights and objectives from feasible coefficients near those of the state, and keep the best.
+
+        The solve goes on from its own coefficients: feasible ones may have left the bounds by little,
+        all on one side, and would be far from the minimum in these directions.
+        """
+        losses, norms, q = state.losses, state.norms, len(state.dual)
+        state.dual = np.clip(state.dual, losses.conjugate.lower, losses.conjugate.upper)
+        feasible = losses.feasible(state.dual)
+        both = np.concatenate([feasible, state.dual]) if losses.intercept else feasible
+        both_weights = state.shards.aggregate(_combined, both)[0]
+        weights, own_weights = both_weights[:q], both_weights[-q:]
+        dual, of_dual = dual_of(dual_sums(losses, norms, feasible), weights, state.longest_sum, losses.intercept)
         scores = gathered(state.shards, weights)
-        state.weights = np.column_stack([weights, losses.intercepts(scores)])
-        state.margins = losses.shifted(scores, state.weights[:, -1])
-        tried = [(state.weights.copy(), scores)]  # Passes change the weights.
-        own = state.dual.copy() if self.keeps_dual else None
+        parameters = np.column_stack([weights, losses.intercepts(scores)])
+        own_intercepts = state.weights[:, -1] if state.passes else parameters[:, -1]
+        state.weights = np.column_stack([own_weights, own_intercepts])
+        state.margins = losses.shifted(scores, own_intercepts)
+        tried = [(parameters, scores)]
         if state.other is not None and not self.keeps_dual:
             tried.append((state.other, gathered(state.shards, state.other[:, :-1])))
         for parameters, scores in tried:
             primal = primal_at(losses, norms, scores, parameters)
-            state.best = Best(parameters, *primal, dual, of_dual, own).better(state.best)
+            coefficients = feasible if self.keeps_dual else None
+            state.best = Best(parameters, *primal, dual, of_dual, coefficients).better(state.best)
         assert state.best is not None
         return state.best.objectives
 

@@ -143,6 +143,7 @@ class ProximalNewton(LinearDualSolver[DualState]):
             shards = self._minimise_envelope(state, q, state.width, max(1e-13, inner))
             parameters = state.other[q : q + 1, :-1], state.other[q : q + 1, -1]
             state.dual[q] = np.concatenate(shards.collect(_answered, parameters), axis=1)[0]
+            state.weights[q, -1] = state.other[q, -1]
             if limits.reached:
                 break
         state.width *= self.shrinkage
