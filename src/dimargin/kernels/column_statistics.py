@@ -55,13 +55,23 @@ def power_sums(X: Any, order: int, center: Floats | None = None) -> Floats:
     A centre, of shape (n_features,), can be subtracted from dense rows only.
     """
     if sp.issparse(X):
-        values = X.data.astype(np.float64, copy=False)
-        powers = np.abs(values) if order == 1 else values * values
-        return np.asarray(sp.csr_array((powers, X.indices, X.indptr), shape=X.shape).sum(axis=1))
+        return _sparse_power_sums(X, order)
     sums = np.empty(len(X))
     for s in row_chunks(len(X)):
         rows = _centred(X[s], center)
         sums[s] = np.abs(rows).sum(axis=1) if order == 1 else np.einsum("ij,ij->i", rows, rows)
+    return sums
+
+
+def _sparse_power_sums(X: Any, order: int) -> Floats:
+    sums = np.empty(X.shape[0])
+    for part in row_chunks(X.shape[0], max(1, 2**20 * X.shape[0] // max(X.size, 1))):
+        offsets = X.indptr[part.start : part.stop + 1]
+        stored = slice(offsets[0], offsets[-1])
+        values = X.data[stored].astype(np.float64, copy=False)
+        powers = np.abs(values) if order == 1 else values * values
+        rows = sp.csr_array((powers, X.indices[stored], offsets - offsets[0]), shape=(len(offsets) - 1, X.shape[1]))
+        sums[part] = rows.sum(axis=1)
     return sums
 
 
