@@ -11,7 +11,7 @@ import inspect
 import json
 import re
 import typing
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from dimargin.cli.flags import optional_flag
@@ -110,13 +110,13 @@ def make_machine(
         machine.set_params(**{name: _value_of(name, value)})
     if options:
         parameter = "strategy" if "strategy" in known else "solver"
-        machine.set_params(**{parameter: _with_options(parameter, getattr(machine, parameter), options)})
+        names = STRATEGIES if parameter == "strategy" else type(machine).solvers
+        machine.set_params(**{parameter: _with_options(parameter, names, getattr(machine, parameter), options)})
     machine.fit_plan()
     return machine
 
 
-def _with_options(parameter: str, name: Any, options: Sequence[str]) -> Options:
-    names = STRATEGIES if parameter == "strategy" else LINEAR_SOLVERS
+def _with_options(parameter: str, names: Iterable[str], name: Any, options: Sequence[str]) -> Options:
     if not isinstance(name, str) or name not in names:
         raise ValueError(f"--strategy-option needs --{parameter} {' or '.join(names)}, got {name!r}")
     strategy = _WITH_OPTIONS[name]()
