@@ -17,7 +17,11 @@ SCALES = (1e-320, 1e-300, 1e-160, 1e-100, 1e-20, 1e20, 1e50, 1e100, 1e155, 1e200
 RNG = np.random.default_rng(0)
 y = np.arange(30) % 2
 X = RNG.normal(size=(30, 3)) + y[:, None]
-SMALL = {dm.GossipSVMClassifier: {"n_sites": 2, "max_iter": 40}}
+SMALL = {
+    dm.GossipSVMClassifier: {"n_sites": 2, "max_iter": 40},
+    dm.LinearSVMClassifierCV: {"cv": 2},
+    dm.LinearODMClassifierCV: {"cv": 2},
+}
 CERTIFIED = [
     kind
     for kind in map(dm.__dict__.get, dm.__all__)
@@ -59,6 +63,9 @@ def fits(kind):
                 kernel = {"kernel": "poly"} if name == "coef0" else {}
                 yield X, own | {name: value} | kernel, {}
                 yield np.ones_like(X), own | {name: value} | kernel, {}
+    for name in {"Cs", "lams"} & known.keys():
+        for value in EXTREMES:
+            yield X, own | {name: [value, 1.0]}, {}
     if "sample_weight" in inspect.signature(kind.fit).parameters:
         for given in weights():
             yield X, own, {"sample_weight": given}

@@ -19,7 +19,7 @@ from sklearn.model_selection import check_cv
 
 from dimargin.estimators import LinearLossClassifier
 from dimargin.estimators.fit_plan import DataSize, FitPlan
-from dimargin.estimators.input_checks import check_number, seed_of
+from dimargin.estimators.input_checks import check_magnitude, check_number, seed_of
 from dimargin.estimators.margin_classifier import PreparedFit
 from dimargin.estimators.search.folds import DecisionValueClassifier, decision_values
 from dimargin.estimators.training_data import TrainingData, on_stored_columns, training_data, with_class_weight
@@ -100,7 +100,7 @@ class LinearPathClassifier(LinearLossClassifier):
             raise ValueError(f"{name} must be a whole number or a sequence of positive numbers, got {given!r}")
         values = np.asarray(given).tolist()
         for index, value in enumerate(values):
-            check_number(f"{name}[{index}]", value, 0)
+            check_magnitude(f"{name}[{index}]", value)
         return sorted({float(value) for value in values})
 
     def _machine(self, value: float | None = None, **others: Any) -> Any:
@@ -163,8 +163,12 @@ class LinearPathClassifier(LinearLossClassifier):
         """Return the folds of scikit-learn's splitter, which splits all given rows, without rows of no weight."""
         indices = np.full(data.n_given, -1)
         indices[data.kept] = np.arange(len(data.y))
+        try:
+            splits = list(check_cv(self.cv, y, classifier=True).split(X, y))
+        except ValueError as error:
+            raise ValueError(f"cv={self.cv!r} cannot split the rows: {error}") from error
         folds = []
-        for number, split in enumerate(check_cv(self.cv, y, classifier=True).split(X, y)):
+        for number, split in enumerate(splits):
             train, test = (indices[rows][indices[rows] >= 0] for rows in split)
             if len(np.unique(data.y[train])) < len(data.classes) or not len(test):
                 raise ValueError(
