@@ -11,7 +11,7 @@ def liblinear():
 
 
 def official(path, X):
-    """What LIBLINEAR says to rows with a text model: labels, and decision values."""
+    """Return the labels and decision values that LIBLINEAR computes for rows with a text model."""
     model = liblinear().load_model(str(path))
     assert model is not None
     X = X.toarray() if sp.issparse(X) else np.asarray(X)

@@ -118,17 +118,6 @@ def test_a_linear_machine(dimargin, csv, tmp_path):
         assert status == 2 and text in words_of(err)
 
 
-def test_a_regularised_intercept(dimargin, csv, tmp_path):
-    flags = ["--loss", "linear_hinge", "--intercept-scaling", 2, "--resume", tmp_path / "first.dimargin"]
-    for model, given in (("first", flags[:-2]), ("second", flags)):
-        status, out, _ = dimargin("train", csv, "--model", tmp_path / f"{model}.dimargin", "--json", *given)
-        assert status == 0 and json.loads(out)["status"] == "converged"
-    machine = dm.load(tmp_path / "second.dimargin")[-1]
-    assert machine.intercept_scaling == 2.0 and not machine.fit_plan().fit_intercept
-    status, out, _ = dimargin("info", tmp_path / "second.dimargin", "--certify", csv, "--json")
-    assert status == 0 and json.loads(out)["objective"] == pytest.approx(machine.objective_, rel=1e-6)
-
-
 def test_every_parameter_is_a_flag(dimargin, csv, tmp_path):
     assert set(PARAMETERS) == set(inspect.signature(dm.ODMClassifier).parameters) - {
         "verbose", "warm_start", "fit_intercept",

@@ -76,3 +76,15 @@ def test_the_same_command_trains_the_same_model(dimargin, tmp_path):
         dimargin("train", rows, "--loss", "odm", "--model", tmp_path / name, "--quiet")
     first, second = (dm.load(tmp_path / name)[-1] for name in "ab")
     assert_array_equal(first.dual_coef_, second.dual_coef_)
+
+
+def test_a_regularised_intercept(dimargin, tmp_path):
+    csv = write_moons(tmp_path / "train.csv", 300)
+    flags = ["--loss", "linear_hinge", "--intercept-scaling", 2, "--resume", tmp_path / "first.dimargin"]
+    for model, given in (("first", flags[:-2]), ("second", flags)):
+        status, out, _ = dimargin("train", csv, "--model", tmp_path / f"{model}.dimargin", "--json", *given)
+        assert status == 0 and json.loads(out)["status"] == "converged"
+    machine = dm.load(tmp_path / "second.dimargin")[-1]
+    assert machine.intercept_scaling == 2.0 and not machine.fit_plan().fit_intercept
+    status, out, _ = dimargin("info", tmp_path / "second.dimargin", "--certify", csv, "--json")
+    assert status == 0 and json.loads(out)["objective"] == pytest.approx(machine.objective_, rel=1e-6)

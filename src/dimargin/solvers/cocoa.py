@@ -16,8 +16,8 @@ A round is a proximal gradient step with the metric K blockdiag(Q), so that it c
 (Beck and Teboulle, "A fast iterative shrinkage-thresholding algorithm", SIAM J. Imaging Sci. 2,
 2009): w and g^0 are extrapolated from the last two rounds, and the extrapolation restarts when the
 dual objective falls. On synthetic text of 20,000 rows in 8 shards, with 3 passes a round, this took
-the hinge to a gap of 1e-3 in 88 rounds, and without it the gap was 4e-3 after 500; the squared hinge
-took 33 in place of 152.
+the hinge to a gap of 1e-3 in 84 rounds, and without it the gap was 2.8e-3 after 500; the squared
+hinge took 33 in place of 147.
 
 Without intercept, the weights of the new coefficients certify themselves. With an unregularised
 intercept, the coefficients of the heavier side are certified smaller by a factor that makes
@@ -46,6 +46,7 @@ from dimargin.solvers.linear_dual import (
     dual_sums,
     joined_shard,
     loss_sums,
+    nonnegative,
     primal_of,
 )  # fmt: skip
 from dimargin.solvers.linear_features import LinearFeatures
@@ -233,10 +234,8 @@ class CoCoA(BestSolver[State]):
         answers = state.shards.zip(state.answers, _worked, turn)
         losses, errors, *sums = answers.aggregate(_sums, wide=True)
         bounds, new = tuple(sums[:6]), tuple(sums[6:])
-        dual, of_dual = dual_of(bounds, state.feasible, state.longest_sum, self.intercept)
-        reached = dual
-        is_useful = dual > of_dual  # No loss is negative, so that zero is a bound as well.
-        dual, of_dual = np.where(is_useful, dual, 0.0), np.where(is_useful, of_dual, 0.0)
+        reached, rounding_of_dual = dual_of(bounds, state.feasible, state.longest_sum, self.intercept)
+        dual, of_dual = nonnegative(reached, rounding_of_dual)
         for tried, *own in zip(state.tried, losses, errors, strict=True):
             parameters = np.column_stack([state.iterate[:, :-1], tried])
             primal, rounding = primal_of(tuple(own), parameters)

@@ -104,9 +104,13 @@ def dual_of(sums: Sums, weights: Floats, n_sums: int, intercept: bool) -> tuple[
         excess = np.abs(signed) + ROUNDINGS * size
         share = 2 * excess / np.maximum(size, TINY)
         rounding += share * ((length + error) * reach + slopes) + share**2 * (0.5 * reach**2 + magnitude)
-    # No loss is negative, so that zero is a bound as well.
-    is_useful = objective > rounding
-    return np.where(is_useful, objective, 0.0), np.where(is_useful, rounding, 0.0)
+    return objective, rounding
+
+
+def nonnegative(dual: Floats, rounding: Floats) -> tuple[Floats, Floats]:
+    """Return the better lower bounds of these dual objectives and zero, because no loss is negative."""
+    is_useful = dual > rounding
+    return np.where(is_useful, dual, 0.0), np.where(is_useful, rounding, 0.0)
 
 
 @dataclass(frozen=True)
@@ -293,7 +297,8 @@ class LinearDualSolver(BestSolver[State], Generic[State]):
         both = np.concatenate([feasible, state.dual]) if losses.intercept else feasible
         both_weights = state.shards.aggregate(_combined, both)[0]
         weights, own_weights = both_weights[:q], both_weights[-q:]
-        dual, of_dual = dual_of(dual_sums(losses, norms, feasible), weights, state.longest_sum, losses.intercept)
+        sums = dual_sums(losses, norms, feasible)
+        dual, of_dual = nonnegative(*dual_of(sums, weights, state.longest_sum, losses.intercept))
         scores = gathered(state.shards, weights)
         parameters = np.column_stack([weights, losses.intercepts(scores)])
         own_intercepts = state.weights[:, -1] if state.passes else parameters[:, -1]

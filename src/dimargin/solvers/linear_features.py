@@ -83,7 +83,7 @@ class LinearFeatures:
 
     @property
     def adds_squares(self) -> bool:
-        """Whether `sum_of_squares` is faster than a product of the dense rows."""
+        """Return whether `sum_of_squares` is faster than a product of the dense rows."""
         X = self.stored.X
         return self.index is None and sp.issparse(X) and X.size < self.largest_density * X.shape[0] * X.shape[1]
 

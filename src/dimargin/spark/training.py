@@ -54,7 +54,8 @@ from dimargin.system.threads import single_threaded_blas
 MAX_VALUES_OF_TASK = 2**24
 """Linear machines on at most this many stored values are trained in one task of one core.
 
-A pass over them takes about as long as a job, and they take some 600 MB in their three forms.
+A pass over them takes about as long as a job. They take 12 bytes a value in each of three forms,
+600 MB.
 """
 
 
@@ -195,7 +196,7 @@ class _LinearRun(_Run):
 
     @property
     def is_of_one_task(self) -> bool:
-        """Whether one task trains on all rows, because jobs would take longer than their passes."""
+        """Return whether one task trains on all rows, because jobs would take longer than their passes."""
         return self.survey.n_values <= MAX_VALUES_OF_TASK
 
     @property

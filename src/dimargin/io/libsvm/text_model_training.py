@@ -22,6 +22,7 @@ from dimargin.io.libsvm import LiblinearModel, LibsvmModel
 from dimargin.io.libsvm.export import libsvm_model
 from dimargin.io.libsvm.liblinear_model import liblinear_model
 from dimargin.io.libsvm.libsvm_model import csr_rows, whole_labels
+from dimargin.kernels.column_statistics import with_constant
 from dimargin.system.arrays import TINY, Floats, Indices
 from dimargin.system.progress_lines import print_progress
 
@@ -141,7 +142,7 @@ class OneVsRest(Trainer):
 
     def _model(self, X: Any, labels: NDArray[np.int64], codes: Indices, weights: Floats, quiet: bool) -> LiblinearModel:
         machine, n_features = clone(self.machine), X.shape[1]
-        self._fit(machine, self._with_constant(X), codes, weights, quiet)
+        self._fit(machine, with_constant(X, self.bias if self.bias >= 0 else None), codes, weights, quiet)
         if not quiet:
             values = zip(*map(np.atleast_1d, (machine.objective_, machine.dual_objective_)), strict=True)
             lines = ["*", f"optimization finished, #passes = {machine.n_iter_}"]
@@ -154,13 +155,6 @@ class OneVsRest(Trainer):
             return model
         bias_weights = model.weights[:, n_features] if self.bias >= 0 else model.bias_weights
         return replace(model, weights=model.weights[:, :n_features], bias=self.bias, bias_weights=bias_weights)
-
-    def _with_constant(self, X: Any) -> Any:
-        """Append the constant feature to rows."""
-        if self.bias < 0:
-            return X
-        constant = np.full((X.shape[0], 1), self.bias)
-        return sp.csr_array(sp.hstack([X, constant])) if sp.issparse(X) else np.hstack([X, constant])
 
 
 def _in_order(y: NDArray[Any]) -> tuple[NDArray[np.int64], Indices]:
