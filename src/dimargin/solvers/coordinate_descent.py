@@ -56,6 +56,7 @@ class State(DualState):
     sums: Floats  # Sums of phi(g) and of y g, of shape (2, n_outputs).
     gaps: Floats  # Estimates of the relative gaps, of shape (n_outputs,).
     factors: Floats  # Gaps of the last check in relation to their estimates, of shape (n_outputs,), at least one.
+    doubted: NDArray[np.bool_]  # Whether the estimates have been too small twice, of shape (n_outputs,).
     rng: np.random.Generator
     is_slow: bool = False  # Whether proximal Newton steps have taken over.
     last: tuple[float, float] = (0.0, 1.0)  # Visits and worst gap of the last check.
@@ -130,7 +131,7 @@ class CoordinateDescent(LinearDualSolver[State]):
         state = State(
             **facts, rows=stored.core, n_values=int(stored.X.size), squares=squares + rho, rho=rho,
             active=np.ones((q, n), dtype=np.uint8), slack=np.full((q, 2), np.inf), sums=np.zeros((2, q)),
-            gaps=np.full(q, np.inf), factors=np.ones(q), rng=np.random.default_rng(self.random_state),
+            gaps=np.full(q, np.inf), factors=np.ones(q), doubted=np.zeros(q, dtype=bool), rng=np.random.default_rng(self.random_state),
         )  # fmt: skip
         return self.start(state, start)
 
@@ -170,7 +171,7 @@ class CoordinateDescent(LinearDualSolver[State]):
             state.weights[busy, -1] += rho * state.sums[1, busy]
         dual = -0.5 * (state.weights[busy, :-1] ** 2).sum(axis=1) - state.sums[0, busy]
         gaps = state.factors[busy] * sums[busy, 2]
-        state.gaps[busy] = gaps / np.maximum(dual, 1e-30 * gaps + TINY)
+        state.gaps[busy] = np.where(state.doubted[busy], np.inf, gaps / np.maximum(dual, 1e-30 * gaps + TINY))
 
     def measure(self, state: State) -> Objectives:
         """See `LinearDualSolver`; the next pass takes the rows whose coefficients may move at the new margins."""
@@ -179,6 +180,7 @@ class CoordinateDescent(LinearDualSolver[State]):
         met, gaps = objectives.met(tol), objectives.unrounded
         # Rows that were left out may have made an estimate too small.
         missed = ~met & (state.gaps <= self.margin * tol)
+        state.doubted |= missed & (state.factors > 1.0)
         state.factors = np.where(missed, np.clip(gaps / np.maximum(estimates, gaps / 64 + TINY), 1.0, 64.0), 1.0)
         state.gaps = np.where(met, 0.0, np.inf)
         self._activate(state)
@@ -191,8 +193,16 @@ class CoordinateDescent(LinearDualSolver[State]):
         if state.passes >= min(self.min_passes, self.max_forecast // 3) and not met.all():
             rate = np.log(max(gap / state.last[1], 1.0)) / max(state.visits - visits, TINY)
             needed = np.log(state.last[1] / state.limits.tol) if state.limits.tol else np.inf
-            state.is_slow |= bool(needed > rate * (self.max_forecast - state.visits))
+            if not state.is_slow and needed > rate * (self.max_forecast - state.visits):
+                state.is_slow, state.progress.done = True, state.checks
         return objectives
+
+    def _has_stalled(self, state: State) -> bool:
+        # While all rows of a class are at their bounds, only the intercept moves.
+        best = self._best(state).objectives
+        is_rounding = (best.met(state.limits.tol) | (best.unrounded < 1e3 * best.rounding)).all()
+        is_late = state.is_slow or state.passes >= 4 * self.max_wait
+        return bool(is_rounding or is_late) and super()._has_stalled(state)
 
     def _activate(self, state: State) -> None:
         """Choose the rows of the next pass by the slopes of the dual objective."""

@@ -63,8 +63,10 @@ def gap_verdict(objectives: Objectives, tol: float, has_stalled: bool) -> Verdic
 def rounding_verdict(objectives: Objectives, tol: float, has_stalled: bool = False) -> tuple[Status, str]:
     """Return status and reason of a solve that only rounding keeps from its tolerance."""
     failure = f"float64 cannot certify tol={tol:.2e}"
+    gap, rounding = objectives.unrounded.max(), objectives.rounding.max()
+    if has_stalled and gap > 1e3 * rounding:
+        return "precision", f"the relative gap stays at {gap:.2e}, though rounding adds at most {rounding:.2e}"
     if has_stalled:
         return "precision", f"the relative gap stays at {objectives.worst_gap:.2e}: {failure}"
-    gap, rounding = objectives.unrounded.max(), objectives.rounding.max()
     reason = f"the relative gap is {gap:.2e}, and up to {rounding:.2e} more by rounding: {failure}"
     return "precision", f"{reason}, because the rows, lam or C are too large"

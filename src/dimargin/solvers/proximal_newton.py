@@ -98,6 +98,9 @@ class ProximalNewton(LinearDualSolver[DualState]):
         Least width of the first step, in margins.
     wider : tuple of float
         Widths of the envelopes before it, in relation to its own.
+    relative_gap : float
+        Relative gap after a first step from the middle of the intervals, in relation to the square of
+        its width. Coefficients whose gap is smaller before the step are its centre themselves.
 
     Examples
     --------
@@ -123,6 +126,7 @@ class ProximalNewton(LinearDualSolver[DualState]):
     inner_tol: ClassVar[float] = 1e-6
     first_width: ClassVar[float] = 0.125
     wider: ClassVar[tuple[float, ...]] = (8.0, 3.0)
+    relative_gap: ClassVar[float] = 0.05
 
     def init(self, problem: Shards[Shard], start: Floats, limits: Limits) -> DualState:
         """Return the state at weights of shape (n_outputs, m + 1), and with their coefficients."""
@@ -137,7 +141,7 @@ class ProximalNewton(LinearDualSolver[DualState]):
             state.width = float(np.clip(4 * np.sqrt(limits.tol), self.first_width, 1.0))
         state.other = state.weights.copy()
         for q in np.flatnonzero(gaps > 0.5 * limits.tol).tolist():
-            if is_first:
+            if is_first and gaps[q] > self.relative_gap * state.width**2:
                 self._center(state, q)
             inner = 0.1 * limits.tol if is_first else self.inner_tol * min(1.0, float(gaps[q]))
             shards = self._minimise_envelope(state, q, state.width, max(1e-13, inner))
