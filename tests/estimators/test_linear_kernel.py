@@ -1,6 +1,7 @@
 """Coefficients of the features, of kernel classifiers with a linear kernel, as scikit-learn's SVC has them."""
 
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
@@ -172,10 +173,33 @@ def clone_of(machine):
 def test_auto_descends_only_where_it_is_faster():
     plan = dm.SVMClassifier(kernel="linear").fit_plan
     assert plan(900, 3000, 10_000).strategy.by_rows and plan(10**6, 10**6, 60 * 10**6).strategy.by_rows
-    assert not plan(900, 3000).strategy.by_rows  # Dense rows.
-    assert not plan(30_000, 123, 30_000 * 14).strategy.by_rows  # As a9a.
+    assert plan(30_000, 123, 30_000 * 14).strategy.by_rows and plan(900, 225).strategy.by_rows
+    assert not plan(900, 3000).strategy.by_rows and not plan(900, 226).strategy.by_rows  # Dense rows with many columns.
     assert not plan(500, 3000, 10_000).strategy.by_rows  # Few rows are solved up to rounding.
     for other in ({"kernel": "rbf"}, {"memory_limit": 2**30}, {"strategy": "exact"}):
         machine = dm.SVMClassifier(**({"kernel": "linear"} | other))
         assert not getattr(machine.fit_plan(900, 3000, 10_000).strategy, "by_rows", False)
     assert dm.SVMClassifier(kernel="linear", n_levels=1).fit_plan(900, 3000, 10_000).name == "diodm"
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "odm"])
+@pytest.mark.parametrize("store", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize("multi_class", ["one_vs_one", "one_vs_rest"])
+def test_auto_takes_steps_on_rows_with_few_columns(loss, store, multi_class):
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((2500, 6)) + 1.0
+    y = np.argmax(rows @ rng.standard_normal((6, 3)) + rng.standard_normal((2500, 3)), axis=1)
+    kind = dm.ODMClassifier if loss == "odm" else partial(dm.SVMClassifier, loss=loss)
+    machine, other = (
+        kind(kernel="linear", multi_class=multi_class, tol=1e-5, strategy=strategy, random_state=0).fit(store(rows), y)
+        for strategy in ("auto", "exact")
+    )
+    assert machine.status_ == other.status_ == "converged"
+    n_values, n_others = (one.history_[-1]["kernel_evaluations"] for one in (machine, other))
+    # A pair of at most 512 rows is still solved as a block of kernel values.
+    assert n_values == 0 if multi_class == "one_vs_rest" else n_values < 0.3 * n_others
+    assert_allclose(machine.objective_, other.objective_, rtol=2e-5)
+    assert_allclose(machine.decision_function(store(rows)), other.decision_function(store(rows)), atol=0.05)
+    objective = machine.objective_
+    assert_allclose(machine.certify(store(rows), y).objective_, objective, rtol=1e-8)
+    assert machine.duality_gap_ <= 1e-5

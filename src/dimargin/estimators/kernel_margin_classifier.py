@@ -34,7 +34,8 @@ from dimargin.problems.objectives import Objectives
 from dimargin.problems.one_vs_rest import codes_of_labels
 from dimargin.shards.local_engine import LocalEngine
 from dimargin.shards.parts import Part, n_shards_for
-from dimargin.solvers import CACHE, ExactSolver, Limits
+from dimargin.solvers import CACHE, Limits
+from dimargin.solvers.row_descent import is_faster_by_rows
 from dimargin.strategies import (
     STRATEGIES,
     Exact,
@@ -65,8 +66,9 @@ class KernelMarginClassifier(KernelPrediction):
         cluster. "landmark" solves the machine in the space of a sample of the rows, for more than a
         million rows. "auto" is "diodm" if `n_levels` or `stop_level` is given; else "exact" up to
         100,000 rows, and above "dc", or "diodm" with `n_landmarks` or `memory_limit`. For a linear
-        kernel on sparse rows with many columns it is ``Exact(by_rows=True)``, dual coordinate descent
-        as of the linear machines, for any number of rows. In Python, an object has further options,
+        kernel on sparse rows with many columns, or on more than four times as many rows as columns, it
+        is ``Exact(by_rows=True)``, the algorithm of the linear machines, for any number of rows. In
+        Python, an object has further options,
         as in ``DivideAndConquer(prediction="naive")``.
     branching : int, default=4
         Number of partitions that are merged into one ("diodm", "cascade", "dip"); with "dc", level
@@ -251,18 +253,12 @@ class KernelMarginClassifier(KernelPrediction):
         return STRATEGIES["diodm" if tree or strata else "dc"]()
 
     def _descends_by_rows(self, size: DataSize) -> bool:
-        """Return whether "auto" starts with dual coordinate descent on the rows of a linear kernel.
-
-        It is faster for rows with few of many columns: 0.09 instead of 2.1 seconds for 16,000 synthetic
-        texts of 60 words (hinge). On dense rows and on one-hot columns, block coordinate descent is
-        about as fast, since coordinate descent needs hundreds of passes.
-        """
+        """Return whether "auto" starts with steps on the rows of a linear kernel."""
         is_plain = self.kernel == "linear" and self._offset == 0.0 and self.memory_limit is None
         has_shape = self.n_levels is not None or self.n_landmarks is not None or self.stop_level > 0
         if self._check_strategy() is not None or not is_plain or has_shape:
             return False
-        # A smaller problem is solved up to rounding.
-        return size.n_rows > ExactSolver.small and size.n_features > 64 + 10 * size.n_values / size.n_rows
+        return is_faster_by_rows(size.n_rows, size.n_features, size.n_values)
 
     def advice(self) -> str:
         """Suggest landmarks after a fit to many rows with a gap far above the tolerance.

@@ -10,8 +10,8 @@ from dimargin.estimators.fit_plan import DataSize
 from dimargin.estimators.linear_loss_classifier import LinearLossClassifier
 from dimargin.estimators.svm import svm_loss
 from dimargin.problems.losses import Loss
+from dimargin.solvers.newton import forms_hessian
 from dimargin.strategies import LinearSolver
-from dimargin.strategies.linear_newton import forms_hessian
 
 
 @documented

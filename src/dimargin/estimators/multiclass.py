@@ -24,6 +24,7 @@ from dimargin.problems.one_vs_one import PAIR_SCORES, pair_numbers, sums_of_pair
 from dimargin.problems.solution import SolveResult
 from dimargin.shards.local_engine import LocalEngine
 from dimargin.solvers import Limits
+from dimargin.solvers.row_descent import is_faster_by_rows
 from dimargin.strategies import Exact, Progress, TreeShape
 from dimargin.strategies.pair_training import train_pairs
 from dimargin.system.arrays import Floats, Indices
@@ -125,7 +126,7 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
             return plan
         of_solve = self._solve_memory(largest_pair, size.n_values, 1)
         memory = of_solve + 16 * size.n_rows * n_classes
-        name, strategy = "exact", self._check_strategy() or Exact()
+        name, strategy = "exact", self._check_strategy() or Exact(by_rows=self._descends_by_rows(size))
         return replace(
             plan, name=name, strategy=strategy, memory=memory, solve_memory=of_solve, n_levels=1, one_vs_one=True
         )
@@ -148,10 +149,14 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
         memory = max(0, self._cache(plan) - 16 * int(data.X.size))
         start = self._previous_signed(data, order)
 
+        def is_by_rows(n: int) -> bool:
+            n_values = int(data.X.size * n / len(data.y))
+            return plan.strategy.by_rows and is_faster_by_rows(n, data.X.shape[1], n_values)
+
         def train(limits: Limits, progress: Progress) -> tuple[dict[str, Any], str]:
             engine = LocalEngine(n_threads, limits.cancelled)
             progress.level_begin(0, len(pairs.pairs))
-            found = train_pairs(pairs, start, limits, engine, seed, memory, progress.task_end)
+            found = train_pairs(pairs, start, limits, engine, seed, memory, progress.task_end, is_by_rows)
             _, result = found
             (entry,) = result.history
             progress.level_end(entry | {"pairs": entry["partitions"]}, lambda: found)

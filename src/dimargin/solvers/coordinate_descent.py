@@ -27,7 +27,7 @@ duality gap at no cost. It decides when a check is due, not what is certified.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -38,6 +38,7 @@ from dimargin.problems.objectives import Objectives
 from dimargin.shards.shards import Shards
 from dimargin.solvers.linear_dual import DualState, LinearDualSolver, facts_of
 from dimargin.solvers.loop import Limits
+from dimargin.solvers.newton import forms_hessian
 from dimargin.solvers.primal import Shard
 from dimargin.solvers.proximal_newton import ProximalNewton
 from dimargin.system.arrays import TINY, Floats
@@ -122,6 +123,15 @@ class CoordinateDescent(LinearDualSolver[State]):
     values_per_call: ClassVar[int] = 2**24
     margin: ClassVar[float] = 0.8
 
+    def helped_by_newton(self, n_rows: int, n_features: int, n_values: int, smooth: bool) -> CoordinateDescent:
+        """Return this solver with Newton's method where its Hessian can be formed, or the loss has a derivative."""
+        if n_features > 1024 and not smooth:
+            return self
+        newton = ProximalNewton(self.intercept, explicit=n_features <= 1024, keeps_dual=self.keeps_dual)
+        # Where the Hessian is cheap, Newton's method costs as much as about 25 passes (a9a, phishing, ijcnn1).
+        passes = 25 if forms_hessian(n_rows, n_features, n_values) else self.max_forecast
+        return replace(self, newton=newton, max_forecast=passes)
+
     def init(self, problem: Shards[Shard], start: Floats, limits: Limits) -> State:
         """Return the state at weights of shape (n_outputs, m + 1), and with their coefficients."""
         whole, facts = facts_of(problem, start, limits)
@@ -131,7 +141,8 @@ class CoordinateDescent(LinearDualSolver[State]):
         state = State(
             **facts, rows=stored.core, n_values=int(stored.X.size), squares=squares + rho, rho=rho,
             active=np.ones((q, n), dtype=np.uint8), slack=np.full((q, 2), np.inf), sums=np.zeros((2, q)),
-            gaps=np.full(q, np.inf), factors=np.ones(q), doubted=np.zeros(q, dtype=bool), rng=np.random.default_rng(self.random_state),
+            gaps=np.full(q, np.inf), factors=np.ones(q), doubted=np.zeros(q, dtype=bool),
+            rng=np.random.default_rng(self.random_state),
         )  # fmt: skip
         return self.start(state, start)
 

@@ -47,6 +47,11 @@ from dimargin.solvers.primal import Parameters, PrimalSolver, PrimalState, Shard
 from dimargin.system.arrays import Floats
 
 
+def forms_hessian(n_rows: int, n_features: int, n_values: int) -> bool:
+    """Return whether forming the Hessian is cheaper than conjugate gradients, for `n_values` stored values."""
+    return n_features <= min(1024, 64 + 10 * n_values / max(n_rows, 1))
+
+
 def chunk_rows(width: int) -> int:
     """Return how many rows' features are held at a time: 2 MiB, or 256 rows if that is more."""
     return max(256, 2**18 // max(width, 1))

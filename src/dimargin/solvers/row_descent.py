@@ -2,7 +2,8 @@
 
 A step of dual coordinate descent (`dimargin.solvers.coordinate_descent`) costs the length of a row,
 and one of block coordinate descent a kernel value for every row. The dual coefficients are the same.
-Where coordinate descent is slow, block coordinate descent starts from its coefficients.
+Where coordinate descent is slow, proximal Newton steps take over, or, with more than 1,024 columns and
+the hinge, block coordinate descent.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from dimargin.problems.dual import DualProblem
 from dimargin.problems.objectives import Objectives
 from dimargin.problems.solution import History, Solution, Status
 from dimargin.shards.local_engine import LocalEngine
+from dimargin.solvers.block_coordinate_descent import BlockCoordinateDescent
 from dimargin.solvers.coordinate_descent import CoordinateDescent
 from dimargin.solvers.coordinate_descent import State as RowState
 from dimargin.solvers.dual_solver import DualSolver
@@ -25,6 +27,17 @@ from dimargin.solvers.linear_features import LinearFeatures
 from dimargin.solvers.loop import Limits, Solver, Verdict
 from dimargin.solvers.primal import Shard
 from dimargin.system.arrays import Floats
+
+
+def is_faster_by_rows(n_rows: int, n_features: int, n_values: int) -> bool:
+    """Return whether steps on the rows are faster than on kernel values, for `n_values` stored values.
+
+    They are for rows with few of many columns, and for many rows with few columns, where Newton's method
+    takes over. A step on rows of many dense columns costs about as much as one on kernel values.
+    """
+    few = 4 * n_features <= n_rows and n_features <= 1024
+    # A smaller problem is solved up to rounding.
+    return n_rows > BlockCoordinateDescent.small and (few or n_features > 64 + 10 * n_values / n_rows)
 
 
 @dataclass
@@ -43,8 +56,8 @@ class RowDescent(Solver[DualProblem, _State, Solution]):
     Parameters
     ----------
     inner : DualSolver
-        Solver that takes over where coordinate descent forecasts too many passes, makes no progress,
-        or has made half of the passes of the limits.
+        Solver that takes over where steps on the rows are slow, make no progress, or have made half of
+        the passes of the limits.
     """
 
     inner: DualSolver[Any]
@@ -59,7 +72,7 @@ class RowDescent(Solver[DualProblem, _State, Solution]):
         dual = None if start is None else np.array(start, dtype=np.float64)
         descent = CoordinateDescent(
             problem.intercept, dual, problem.kernel.n_threads, self.inner.random_state, keeps_dual=True
-        )
+        ).helped_by_newton(problem.n_rows, rows.shape[1], int(rows.size), losses.loss.smooth)
         within = replace(limits, max_iter=limits.max_iter // 2)
         zero = np.zeros((len(problem.labels), rows.shape[1] + 1))
         return _State(problem, limits, descent, descent.init(shards, zero, within))
@@ -79,7 +92,7 @@ class RowDescent(Solver[DualProblem, _State, Solution]):
         if objectives is None or objectives.worst_gap <= state.limits.tol:
             return objectives
         rows = state.rows
-        if rows.is_slow or state.descent.verdict(rows, objectives) is not None:
+        if (rows.is_slow and state.descent.newton is None) or state.descent.verdict(rows, objectives) is not None:
             limits = replace(state.limits, max_iter=max(state.limits.max_iter - rows.passes, 1))
             best = rows.best
             assert best is not None

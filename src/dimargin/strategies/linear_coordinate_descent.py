@@ -11,7 +11,7 @@ from dimargin import solvers
 from dimargin.problems.objectives import Objectives
 from dimargin.solvers import Limits, PrimalSolution, solve
 from dimargin.solvers.linear_dual import facts_of, gathered, joined_shard, primal_at
-from dimargin.strategies.linear_newton import LinearNewton, LinearSolver, LinearTraining, forms_hessian
+from dimargin.strategies.linear_newton import LinearNewton, LinearSolver, LinearTraining
 
 
 @dataclass(eq=False, repr=False)
@@ -87,14 +87,10 @@ class LinearCoCoA(LinearSolver):
 
 
 def _solver_of(training: LinearTraining) -> solvers.CoordinateDescent:
-    """Return the solver, with Newton's method where its Hessian can be formed, or the loss has a derivative."""
-    facts, smooth = training.facts, training.rows.collect(n_shards=1)[0].losses.loss.smooth
-    explicit = facts.n_features <= 1024
-    newton = solvers.ProximalNewton(facts.intercept, explicit=explicit) if explicit or smooth else None
-    n_threads = training.rows.n_threads * training.rows.n_together
-    # Where the Hessian is cheap, Newton's method costs as much as about 25 passes (a9a, phishing, ijcnn1).
-    passes = 25 if forms_hessian(facts.n_rows, facts.n_features, facts.n_values) else 2000
-    return solvers.CoordinateDescent(facts.intercept, training.dual, n_threads, training.random_state, newton, passes)
+    facts, n_threads = training.facts, training.rows.n_threads * training.rows.n_together
+    descent = solvers.CoordinateDescent(facts.intercept, training.dual, n_threads, training.random_state)
+    smooth = training.rows.collect(n_shards=1)[0].losses.loss.smooth
+    return descent.helped_by_newton(facts.n_rows, facts.n_features, facts.n_values, smooth)
 
 
 def certificate(training: LinearTraining, solver: LinearSolver, max_time: float | None = None) -> Objectives:

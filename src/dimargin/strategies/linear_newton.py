@@ -19,6 +19,7 @@ from dimargin.shards.local_engine import LocalEngine
 from dimargin.shards.shards import Shards
 from dimargin.solvers import Limits, LinearFeatures, PrimalSolution, Shard, solve
 from dimargin.solvers.loop import Solver
+from dimargin.solvers.newton import forms_hessian
 from dimargin.strategies.strategy import Options, Progress, end_of_solve
 from dimargin.system.arrays import Floats, Indices
 
@@ -118,11 +119,6 @@ class LinearSolver(Options, ABC):
     @abstractmethod
     def train(self, training: LinearTraining) -> PrimalSolution:
         """Train; the history has one entry per step."""
-
-
-def forms_hessian(n_rows: int, n_features: int, n_values: int) -> bool:
-    """Return whether forming the Hessian is cheaper than conjugate gradients, for `n_values` stored values."""
-    return n_features <= min(1024, 64 + 10 * n_values / max(n_rows, 1))
 
 
 @dataclass(eq=False, repr=False)

@@ -2,8 +2,9 @@
 
 Every pair is a problem of its own, on views of the same kernel matrix. Pairs of up to 512 rows are
 single blocks, many of which are solved in one call. If there are more rows in all, pairs of up to
-4,096 rows with a hinge loss are solved on stored kernel values where that suffices. The others are
-solved one by one, large ones by all threads, small ones in parallel.
+4,096 rows with a hinge loss are solved on stored kernel values where that suffices. The others, and
+those of a linear kernel that take steps on their rows, are solved one by one, large ones by all
+threads, small ones in parallel.
 
 With a time limit every pair first gets a machine of few of its rows, so that it has one when time
 is over. Pairs that are solved one by one get a share of the remaining time. Time left at the end
@@ -16,14 +17,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from dimargin.problems.class_pairs import ClassPairs
-from dimargin.problems.solution import SolveResult
+from dimargin.problems.solution import Solution, SolveResult
 from dimargin.shards.local_engine import LocalEngine
-from dimargin.solvers import ExactSolver, Interrupted, Limits, solve
-from dimargin.solvers.loop import INTERRUPTED, OUT_OF_TIME
+from dimargin.solvers import ExactSolver, Interrupted, Limits, RowDescent, solve
+from dimargin.solvers.loop import INTERRUPTED, OUT_OF_TIME, Solver
 from dimargin.strategies.block_pairs import PairSizes, certified, solve_blocks
 from dimargin.strategies.pair_results import FoundPairs, PairResults
 from dimargin.strategies.stored_pairs import StoredPairs, can_be_stored
@@ -38,6 +40,7 @@ def train_pairs(
     random_state: int,
     memory: int,
     done: Callable[[int], None],
+    by_rows: Callable[[int], bool] = lambda n_rows: False,
 ) -> tuple[Floats, SolveResult]:
     """Train the machine of every pair of classes.
 
@@ -54,6 +57,9 @@ def train_pairs(
         Bytes for stored kernel values, in addition to a float64 copy of the rows.
     done : callable
         Called with the number of every pair whose solve has ended.
+    by_rows : callable
+        Returns whether a pair of so many rows, if it is solved by itself, takes steps on its rows
+        (`dimargin.strategies.exact.Exact`), which needs a linear kernel. By default none does.
 
     Returns
     -------
@@ -67,7 +73,7 @@ def train_pairs(
         When ``limits.cancelled`` was set.
     """
     began = time.perf_counter()
-    run = _Run(pairs, start, limits, engine, random_state, memory, done)
+    run = _Run(pairs, start, limits, engine, random_state, memory, done, by_rows)
     run.solve()
     unsolved = INTERRUPTED if limits.interrupted.is_set() else OUT_OF_TIME
     result = run.results.result(unsolved, time.perf_counter() - began, run.shared_evaluations)
@@ -85,6 +91,7 @@ class _Run:
     random_state: int
     memory: int
     done: Callable[[int], None]
+    by_rows: Callable[[int], bool] = lambda n_rows: False
     shared_evaluations: int = 0  # Kernel values computed for several pairs together.
     # Coefficients from which the exact solver resumes, and the number of kernel values computed for
     # them.
@@ -104,7 +111,9 @@ class _Run:
             self._solve_roughly()
         large = n_rows[waiting] > PairSizes.large_pair_rows
         self._solve_alone(waiting, int(large.sum()), 1)
-        waiting = self._solve_blocks(self._solve_stored(waiting[~large]))
+        by_rows = np.array([self.by_rows(int(n)) for n in n_rows[waiting]], dtype=bool)
+        others = self._solve_blocks(self._solve_stored(waiting[~large & ~by_rows]))
+        waiting = np.concatenate([waiting[~large & by_rows], others])
         self._solve_alone(waiting, len(waiting), self.engine.n_threads)
         while not self._is_limit_reached():
             late = [number for number, end in self.results.ends.items() if end == OUT_OF_TIME]
@@ -233,7 +242,9 @@ class _Run:
         dual, spent = self.partial_solutions.get(number, (None, 0))
         if dual is None and self.start is not None:
             dual = self.pairs.joined([number]).coefficients(self.start)[None]
-        solution = solve(problem, ExactSolver(memory, seed, memory), dual, limits)
+        exact = ExactSolver(memory, seed, memory)
+        solver: Solver[Any, Any, Solution] = RowDescent(exact) if self.by_rows(problem.n_rows) else exact
+        solution = solve(problem, solver, dual, limits)
         found = FoundPairs(
             np.array([number]), self.pairs.joined([number]), solution.dual[0], solution.objectives,
             spent + solution.kernel_evaluations, solution.passes,

@@ -31,8 +31,8 @@ from dimargin.estimators.search.halving import Round, Rung
 from dimargin.estimators.training_data import TrainingData, gamma_value, thinned, with_class_weight
 from dimargin.shards.local_engine import LocalEngine
 from dimargin.solvers import Limits
+from dimargin.solvers.newton import forms_hessian
 from dimargin.strategies import Landmark, LinearCoordinateDescent
-from dimargin.strategies.linear_newton import forms_hessian
 from dimargin.system.arrays import Floats, Indices
 from dimargin.system.progress_lines import log_progress
 
