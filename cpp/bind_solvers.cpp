@@ -1,4 +1,5 @@
 // Bindings of the block solver and of the linear passes.
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
@@ -286,9 +287,8 @@ void bind_respond(nb::module_& m) {
           nb::arg("value").noconvert(), "Dual coefficients that answer margins, with curvature and loss.");
 }
 
-template <class T> void run(CoordinatePass<T>& pass);
-template <> void run(CoordinatePass<float>& pass) { chosen.linear->descend_f32(pass); }
-template <> void run(CoordinatePass<double>& pass) { chosen.linear->descend_f64(pass); }
+void run(CoordinatePass<float>& pass) { chosen.linear->descend_f32(pass); }
+void run(CoordinatePass<double>& pass) { chosen.linear->descend_f64(pass); }
 
 template <class T> void bind_descend(nb::module_& m) {
     m.def("descend",
@@ -334,6 +334,36 @@ template <class T> void bind_descend(nb::module_& m) {
           nb::arg("slack"), nb::arg("outputs"), nb::arg("blocks"), nb::arg("rows_per_block"),
           nb::arg("weights").noconvert(), nb::arg("dual").noconvert(), nb::arg("active").noconvert(),
           nb::arg("sums").noconvert(), nb::arg("n_threads"), "A pass of dual coordinate descent.");
+}
+
+void run(ClassPass<float>& pass) { chosen.linear->descend_classes_f32(pass); }
+void run(ClassPass<double>& pass) { chosen.linear->descend_classes_f64(pass); }
+
+template <class T> void bind_descend_classes(nb::module_& m) {
+    m.def("descend_classes",
+          [](const Rows<T>& x, Index classes, In<double, 1> prices, In<double, 1> squares, double slack, Index blocks,
+             int64_t rows_per_block, Out<double, 2> weights, Out<double, 2> dual, Out<uint8_t, 1> active) {
+              const int64_t n = x.n_rows, n_classes = int64_t(dual.shape(1));
+              bool fits = rows_per_block > 0 && int64_t(weights.shape(0)) == x.n_features &&
+                          int64_t(weights.shape(1)) == n_classes && n_classes > 1;
+              for (const size_t length :
+                   {classes.shape(0), prices.shape(0), squares.shape(0), dual.shape(0), active.shape(0)})
+                  fits = fits && int64_t(length) == n;
+              for (int64_t k = 0; fits && k < int64_t(blocks.shape(0)); ++k)
+                  fits = blocks.data()[k] >= 0 && blocks.data()[k] <= (n - 1) / rows_per_block;
+              for (int64_t i = 0; fits && i < n; ++i) fits = classes.data()[i] >= 0 && classes.data()[i] < n_classes;
+              if (!fits) throw std::invalid_argument("arrays of a pass do not fit together");
+              const RowsView<T> rows = x.view(nullptr, 0);
+              nb::gil_scoped_release release;
+              ClassPass<T> pass{rows, classes.data(), prices.data(), squares.data(), slack, weights.data(), dual.data(),
+                                active.data(), blocks.data(), int64_t(blocks.shape(0)), rows_per_block, n, n_classes,
+                                0, 0.0, 0.0};
+              run(pass);
+              return std::tuple(pass.visited, pass.largest, pass.gap);
+          },
+          nb::arg("x"), nb::arg("classes"), nb::arg("prices"), nb::arg("squares"), nb::arg("slack"), nb::arg("blocks"),
+          nb::arg("rows_per_block"), nb::arg("weights").noconvert(), nb::arg("dual").noconvert(),
+          nb::arg("active").noconvert(), "A pass of dual coordinate descent for the machine of Crammer and Singer.");
 }
 
 void run(const RowsView<float>& rows, const double* coefficients, int64_t n, bool intercept, double* matrix) {
@@ -407,6 +437,8 @@ void bind_solvers(nb::module_& m) {
     bind_svrg<double>(m);
     bind_descend<float>(m);
     bind_descend<double>(m);
+    bind_descend_classes<float>(m);
+    bind_descend_classes<double>(m);
     bind_add_squares<float>(m);
     bind_add_squares<double>(m);
 }

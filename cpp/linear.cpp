@@ -3,7 +3,9 @@
 #include "linear.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
+#include <vector>
 
 #ifndef DIMARGIN_ARCH
 #error "DIMARGIN_ARCH names the instruction set"
@@ -14,6 +16,7 @@ namespace DIMARGIN_ARCH {
 namespace {
 
 constexpr double min_factor = 1e-100;  // Below this the factor is multiplied into the vector, long before it underflows.
+constexpr double nearly = 1 - 1e-12;  // A coefficient is at its bound from this share of it on.
 constexpr int64_t rows_ahead = 8;  // The rows of later steps are prefetched.
 
 struct Answer {
@@ -237,6 +240,95 @@ template <class T> void descend(CoordinatePass<T>& pass) {
     }
 }
 
+// The work of a visit of a row, for all classes.
+struct ClassScratch {
+    std::vector<double> slopes, ends, to;
+    explicit ClassScratch(int64_t n_classes) : slopes(n_classes), ends(n_classes), to(n_classes) {}
+};
+
+// Sets `to` to the minimum: a'_k = min(bound_k, (level - slope_k) / square + a_k), where the level makes their sum zero. A
+// coefficient is at its bound if the level exceeds  end_k = slope_k + square (bound_k - a_k).
+inline void minimise_classes(ClassScratch& scratch, const double* dual, double square, double price, int64_t own) {
+    const int64_t n_classes = int64_t(scratch.slopes.size());
+    const auto bound = [&](int64_t k) { return k == own ? price : 0.0; };
+    for (int64_t k = 0; k < n_classes; ++k) scratch.to[k] = scratch.slopes[k] + square * (bound(k) - dual[k]);
+    scratch.ends = scratch.to;
+    std::sort(scratch.ends.begin(), scratch.ends.end(), std::greater<double>());
+    double level = scratch.ends[0] - square * price, sum = scratch.ends[0];
+    for (int64_t r = 1; r < n_classes && level < scratch.ends[r]; ++r) {
+        sum += scratch.ends[r];
+        level = (sum - square * price) / double(r + 1);
+    }
+    double others = 0;
+    for (int64_t k = 0; k < n_classes; ++k) {
+        if (k == own) continue;
+        scratch.to[k] = std::min(0.0, (level - scratch.to[k]) / square);
+        others += scratch.to[k];
+    }
+    scratch.to[own] = -others;  // The sum is exactly zero.
+}
+
+template <class T> void visit_classes(ClassPass<T>& pass, int64_t i, ClassScratch& scratch) {
+    const RowsView<T>& rows = pass.rows;
+    const int64_t n_classes = pass.n_classes, own = pass.classes[i];
+    const int64_t first = rows.offsets ? rows.offsets[i] : i * rows.n_features;
+    const int64_t last = rows.offsets ? rows.offsets[i + 1] : first + rows.n_features;
+    const auto at = [&](int64_t p) { return pass.weights + (rows.offsets ? rows.columns[p] : p - first) * n_classes; };
+    double* const slopes = scratch.slopes.data();
+    double* const dual = pass.dual + i * n_classes;
+    const double price = pass.prices[i], square = pass.squares[i];
+    ++pass.visited;
+    for (int64_t k = 0; k < n_classes; ++k) slopes[k] = k == own ? 0 : 1;
+    for (int64_t p = first; p < last; ++p) {
+        const double x = double(rows.values[p]);
+        const double* const w = at(p);
+        for (int64_t k = 0; k < n_classes; ++k) slopes[k] += x * w[k];
+    }
+    double highest = -std::numeric_limits<double>::infinity(), second = highest, lowest = -highest, product = 0;
+    int64_t top = 0, n_free = 0;
+    for (int64_t k = 0; k < n_classes; ++k) {
+        if (slopes[k] > highest) {
+            second = highest;
+            highest = slopes[k];
+            top = k;
+        } else {
+            second = std::max(second, slopes[k]);
+        }
+        if (dual[k] < (k == own ? nearly * price : 0.0)) lowest = std::min(lowest, slopes[k]);
+        n_free += dual[k] != 0;
+        product += dual[k] * slopes[k];
+    }
+    // At the optimum no slope exceeds one of a coefficient that can rise. All of the price is the highest's, or nothing.
+    const bool whole = top == own ? n_free == 0 : n_free == 2 && dual[top] <= -nearly * price;
+    if (whole && highest - second > pass.slack) {
+        pass.active[i] = 0;
+        return;
+    }
+    pass.gap += std::max(price * (highest - slopes[own]) + product, 0.0);
+    if (highest <= lowest) return;
+    pass.largest = std::max(pass.largest, highest - lowest);
+    if (square == 0) {  // No step changes a slope: all of the price is the highest's.
+        for (int64_t k = 0; k < n_classes; ++k) dual[k] = k == own ? price : k == top ? -price : 0;
+        return;
+    }
+    minimise_classes(scratch, dual, square, price, own);
+    for (int64_t k = 0; k < n_classes; ++k) std::swap(scratch.to[k], dual[k]), scratch.to[k] = dual[k] - scratch.to[k];
+    for (int64_t p = first; p < last; ++p) {
+        const double x = double(rows.values[p]);
+        double* const w = at(p);
+        for (int64_t k = 0; k < n_classes; ++k) w[k] += x * scratch.to[k];
+    }
+}
+
+template <class T> void descend_classes(ClassPass<T>& pass) {
+    ClassScratch scratch(pass.n_classes);
+    for (int64_t b = 0; b < pass.n_blocks; ++b) {
+        const int64_t first = pass.blocks[b] * pass.rows_per_block, last = std::min(first + pass.rows_per_block, pass.n);
+        for (int64_t i = first; i < last; ++i)
+            if (pass.active[i]) visit_classes(pass, i, scratch);
+    }
+}
+
 template <class T>
 void add_squares(const RowsView<T>& rows, const double* coefficients, int64_t n, bool intercept, double* matrix) {
     const int64_t d = rows.n_features, width = d + intercept;
@@ -256,7 +348,8 @@ void add_squares(const RowsView<T>& rows, const double* coefficients, int64_t n,
 }  // namespace
 
 extern const LinearTable linear = {respond,         svrg<float>,        svrg<double>,       descend<float>,
-                                   descend<double>, add_squares<float>, add_squares<double>};
+                                   descend<double>, descend_classes<float>, descend_classes<double>,
+                                   add_squares<float>, add_squares<double>};
 
 }  // namespace DIMARGIN_ARCH
 }  // namespace dimargin

@@ -369,6 +369,53 @@ def svrg_pass(
         Whether the machine has an intercept.
     """
 
+def descend_classes(
+    x: _Rows,
+    classes: _Int64,
+    prices: _Float64,
+    squares: _Float64,
+    slack: float,
+    blocks: _Int64,
+    rows_per_block: int,
+    weights: _Float64,
+    dual: _Float64,
+    active: NDArray[np.uint8],
+) -> tuple[int, float, float]:
+    """Run a pass of dual coordinate descent for the machine of Crammer and Singer, or a part of it.
+
+    Parameters
+    ----------
+    x : Rows32 or Rows64
+        All n rows.
+    classes : array of shape (n,)
+        Index of the class of every row.
+    prices : array of shape (n,)
+        Weights of the losses, the bounds of the coefficients.
+    squares : array of shape (n,)
+        Squared norms of the rows.
+    slack : float
+        A row whose coefficients stay by more than this, the largest violation of the last pass, becomes inactive.
+    blocks, rows_per_block
+        See `descend`.
+    weights : array of shape (n_features, n_classes)
+        Weights, which are updated.
+    dual : array of shape (n, n_classes)
+        Dual coefficients, which are updated. Those of a row sum to zero; that of its class is at most its price, and
+        the others are at most zero.
+    active : array of shape (n,)
+        One for the rows to visit, which is updated.
+
+    Returns
+    -------
+    visited : int
+        Number of rows visited.
+    largest : float
+        Largest violation of the optimality conditions that was found.
+    gap : float
+        Sum of the gaps of the rows when they were visited.
+    """
+    ...
+
 def descend(
     x: _Rows,
     labels: _Float64,

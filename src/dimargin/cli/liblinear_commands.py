@@ -28,13 +28,11 @@ from dimargin.io.libsvm.liblinear_model import write_liblinear_model
 from dimargin.io.libsvm.text_model_training import OneVsRest
 from dimargin.system.writing import write_file
 
-_SOLVERS = {1: "L2R_L2LOSS_SVC_DUAL", 2: "L2R_L2LOSS_SVC", 3: "L2R_L1LOSS_SVC_DUAL"}
+_SOLVERS = {1: "L2R_L2LOSS_SVC_DUAL", 2: "L2R_L2LOSS_SVC", 3: "L2R_L1LOSS_SVC_DUAL", 4: "MCSVM_CS"}
 _LOGISTIC = "logistic regression is not supported; scikit-learn has it: sklearn.linear_model.LogisticRegression"
 _REGRESSION = "support vector regression is not supported; scikit-learn has it: sklearn.svm.LinearSVR"
 _REFUSED_SOLVERS = {
     0: _LOGISTIC, 6: _LOGISTIC, 7: _LOGISTIC, 11: _REGRESSION, 12: _REGRESSION, 13: _REGRESSION,
-    4: "the machine of Crammer and Singer is not supported; scikit-learn has it: "
-    "sklearn.svm.LinearSVC(multi_class='crammer_singer')",
     5: "the l1 penalty is not supported; scikit-learn has it: sklearn.svm.LinearSVC(penalty='l1')",
     21: "one-class SVM is not supported; scikit-learn has it: sklearn.linear_model.SGDOneClassSVM",
 }  # fmt: skip
@@ -51,7 +49,7 @@ def liblinear_train(
         typer.Option(
             "-s",
             metavar="TYPE",
-            help="Loss; 1 and 2: squared hinge, 3: hinge.",
+            help="Loss; 1 and 2: squared hinge, 3: hinge, 4: hinge of Crammer and Singer, for all classes at once.",
             callback=one_of(_SOLVERS, _REFUSED_SOLVERS),
         ),
     ] = 1,
@@ -100,8 +98,12 @@ def liblinear_train(
     if model is None:
         model = Path(f"{data.name}.model")
     tol = epsilon / (10 if solver == 2 else 100) if epsilon else 1e-3
-    loss = "hinge" if solver == 3 else "squared_hinge"
-    machine = LinearSVMClassifier(C=cost, loss=loss, fit_intercept=is_free, tol=tol, random_state=0)
+    if is_free and solver == 4:
+        raise typer.BadParameter("-R does not go with -s 4, whose bias is regularized")
+    machine = LinearSVMClassifier(
+        C=cost, loss="hinge" if solver in (3, 4) else "squared_hinge", fit_intercept=is_free, tol=tol, random_state=0,
+        multi_class="crammer_singer" if solver == 4 else "one_vs_rest",
+    )  # fmt: skip
     with usage_checked():
         if folds is None:
             check_output("MODEL", model, data)

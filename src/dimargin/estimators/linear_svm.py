@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from dimargin.estimators.docstrings import documented
-from dimargin.estimators.fit_plan import DataSize
+from dimargin.estimators.fit_plan import DataSize, FitPlan
 from dimargin.estimators.linear_loss_classifier import LinearLossClassifier
 from dimargin.estimators.svm import svm_loss
 from dimargin.problems.losses import Loss
 from dimargin.solvers.newton import forms_hessian
 from dimargin.strategies import LinearSolver
+from dimargin.strategies.linear_coordinate_descent import LinearCrammerSinger
 
 
 @documented
@@ -31,7 +32,10 @@ class LinearSVMClassifier(LinearLossClassifier):
     about 15 numbers per feature and output, and for "cd" 30 per row.
 
     For K classes, there is ``n_outputs = 1`` binary problem if K = 2, else there are K, one against
-    the rest.
+    the rest. With ``multi_class="crammer_singer"`` there is one problem for all classes, the machine of
+    Crammer and Singer:
+
+    .. math:: \tfrac12 \sum_k |w_k|^2 + C \sum_i s_i \max_k (w_k \cdot x_i + [k \ne y_i] - w_{y_i} \cdot x_i).
 
     Parameters
     ----------
@@ -47,6 +51,10 @@ class LinearSVMClassifier(LinearLossClassifier):
         average number of stored values of a row; else "cd". "cocoa" (accelerated CoCoA+) and, for the
         squared hinge, "dsvrg" are for rows on Spark that are too many for one task; "auto" is "cocoa"
         there in place of "cd". It is slow where columns have very different scales.
+    multi_class : {"one_vs_rest", "crammer_singer"}, default="one_vs_rest"
+        Problems of more than two classes. "crammer_singer" needs the hinge, and an intercept that is
+        regularised, as in LinearSVC and LIBLINEAR, or none: ``intercept_scaling=1`` or
+        ``fit_intercept=False``. It takes "cd", on one thread, and not on Spark.
     %(fit_intercept, intercept_scaling, tol)s
     max_iter : int, default=10000
         Maximum number of passes of "cd", or of Newton steps.
@@ -80,7 +88,8 @@ class LinearSVMClassifier(LinearLossClassifier):
     ----------
     C.-J. Hsieh, K.-W. Chang, C.-J. Lin, S. S. Keerthi, S. Sundararajan, "A dual coordinate descent
     method for large-scale linear SVM", ICML 2008; S. S. Keerthi, D. DeCoste, "A modified finite
-    Newton method for fast solution of large scale linear SVMs", JMLR 6, 2005.
+    Newton method for fast solution of large scale linear SVMs", JMLR 6, 2005; K. Crammer, Y. Singer,
+    "On the algorithmic implementation of multiclass kernel-based vector machines", JMLR 2, 2001.
 
     Examples
     --------
@@ -95,6 +104,7 @@ class LinearSVMClassifier(LinearLossClassifier):
     C: float = 1.0
     loss: str = "hinge"
     solver: str | LinearSolver = "auto"
+    multi_class: str = "one_vs_rest"
     fit_intercept: bool = True
     intercept_scaling: float | None = None
     tol: float = 1e-3
@@ -110,6 +120,29 @@ class LinearSVMClassifier(LinearLossClassifier):
 
     def _loss(self) -> Loss:
         return svm_loss(self)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.multi_class not in ("one_vs_rest", "crammer_singer"):
+            raise ValueError(f"multi_class must be 'one_vs_rest' or 'crammer_singer', got {self.multi_class!r}")
+        if self.multi_class == "one_vs_rest":
+            return
+        if self.loss != "hinge" or self.solver not in ("auto", "cd"):
+            raise ValueError(
+                f"multi_class='crammer_singer' needs loss='hinge' and solver='auto' or 'cd', got loss={self.loss!r} "
+                f"and solver={self.solver!r}"
+            )
+        if self.fit_intercept and self.intercept_scaling is None:
+            raise ValueError(
+                "multi_class='crammer_singer' needs a regularised intercept or none; set intercept_scaling=1, as "
+                "LinearSVC does, or fit_intercept=False"
+            )
+
+    def _plan(self, size: DataSize) -> FitPlan:
+        plan = super()._plan(size)
+        if self.multi_class == "one_vs_rest":
+            return plan
+        return replace(plan, name="cd", strategy=LinearCrammerSinger())
 
     def _auto_solver(self, size: DataSize) -> str:
         is_cheap = forms_hessian(size.n_rows, size.n_features, size.n_values)

@@ -4,6 +4,7 @@ from dimargin.solvers.block_coordinate_descent import BlockCoordinateDescent as 
 from dimargin.solvers.cocoa import CoCoA as CoCoA
 from dimargin.solvers.coordinate_descent import CoordinateDescent as CoordinateDescent
 from dimargin.solvers.core_set_svrg import CoreSetSVRG as CoreSetSVRG
+from dimargin.solvers.crammer_singer import CrammerSinger as CrammerSinger
 from dimargin.solvers.dual_solver import CACHE as CACHE
 from dimargin.solvers.dual_solver import DualSolver as DualSolver
 from dimargin.solvers.growing_rows import GrowingRows as GrowingRows

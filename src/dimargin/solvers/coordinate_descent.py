@@ -40,6 +40,7 @@ from dimargin.solvers.linear_dual import DualState, LinearDualSolver, facts_of
 from dimargin.solvers.loop import Limits
 from dimargin.solvers.newton import forms_hessian
 from dimargin.solvers.primal import Shard
+from dimargin.solvers.progress import is_near_rounding
 from dimargin.solvers.proximal_newton import ProximalNewton
 from dimargin.system.arrays import TINY, Floats
 
@@ -210,10 +211,9 @@ class CoordinateDescent(LinearDualSolver[State]):
 
     def _has_stalled(self, state: State) -> bool:
         # While all rows of a class are at their bounds, only the intercept moves.
-        best = self._best(state).objectives
-        is_rounding = (best.met(state.limits.tol) | (best.unrounded < 1e3 * best.rounding)).all()
         is_late = state.is_slow or state.passes >= 4 * self.max_wait
-        return bool(is_rounding or is_late) and super()._has_stalled(state)
+        is_near = is_late or is_near_rounding(self._best(state).objectives, state.limits.tol)
+        return is_near and super()._has_stalled(state)
 
     def _activate(self, state: State) -> None:
         """Choose the rows of the next pass by the slopes of the dual objective."""

@@ -51,6 +51,11 @@ class Progress:
         return work - self.done > patience
 
 
+def is_near_rounding(objectives: Objectives, tol: float) -> bool:
+    """Return whether all gaps meet a tolerance or are so small that rounding may prevent progress."""
+    return bool((objectives.met(tol) | (objectives.unrounded < 1e3 * objectives.rounding)).all())
+
+
 def gap_verdict(objectives: Objectives, tol: float, has_stalled: bool) -> Verdict:
     """Return status and reason of a solve that converged, or that only rounding keeps from its tolerance, else None."""
     if objectives.worst_gap <= tol:
@@ -64,7 +69,7 @@ def rounding_verdict(objectives: Objectives, tol: float, has_stalled: bool = Fal
     """Return status and reason of a solve that only rounding keeps from its tolerance."""
     failure = f"float64 cannot certify tol={tol:.2e}"
     gap, rounding = objectives.unrounded.max(), objectives.rounding.max()
-    if has_stalled and gap > 1e3 * rounding:
+    if has_stalled and not is_near_rounding(objectives, tol):
         return "precision", f"the relative gap stays at {gap:.2e}, though rounding adds at most {rounding:.2e}"
     if has_stalled:
         return "precision", f"the relative gap stays at {objectives.worst_gap:.2e}: {failure}"

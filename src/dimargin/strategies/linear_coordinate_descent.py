@@ -40,6 +40,32 @@ class LinearCoordinateDescent(LinearSolver):
         """Train on all rows."""
         return training.run(_solver_of(training), training.rows, training.facts.n_rows)
 
+    def certificate(self, training: LinearTraining, limits: Limits) -> Objectives:
+        """Return the objectives of the machine whose parameters are the start, with the best dual bound."""
+        found: Objectives = solve(training.rows, _solver_of(training), training.start, limits).objectives
+        whole, facts = facts_of(training.rows, training.start, limits)
+        scores = gathered(training.rows, training.start[:, :-1])
+        primal, rounding = primal_at(whole.losses, facts["norms"], scores, training.start)
+        return Objectives.of(primal, np.maximum(primal - found.dual, 0.0), training.start[:, -1], rounding)
+
+
+@dataclass(eq=False, repr=False)
+class LinearCrammerSinger(LinearCoordinateDescent):
+    """Dual coordinate descent for all classes at once, see `dimargin.solvers.crammer_singer`."""
+
+    def train(self, training: LinearTraining) -> PrimalSolution:
+        """Train on all rows."""
+        return training.run(
+            solvers.CrammerSinger(False, training.dual, training.random_state), training.rows, training.facts.n_rows
+        )
+
+    def certificate(self, training: LinearTraining, limits: Limits) -> Objectives:
+        """See `LinearCoordinateDescent`."""
+        solver = solvers.CrammerSinger()
+        dual = solve(training.rows, solver, np.zeros_like(training.start), limits).objectives.dual
+        primal, rounding = solver.primal_at(training.rows, training.start, limits)
+        return Objectives.of(primal, np.maximum(primal - dual, 0.0), training.start[:, -1], rounding)
+
 
 @dataclass(eq=False, repr=False)
 class LinearCoCoA(LinearSolver):
@@ -104,9 +130,5 @@ def certificate(training: LinearTraining, solver: LinearSolver, max_time: float 
         looking = replace(training, limits=replace(training.limits, max_iter=0))
         return LinearNewton("conjugate_gradients").train(looking).objectives
     deadline = None if max_time is None else time.perf_counter() + max_time
-    limits = Limits(0.1 * training.limits.tol, training.limits.max_iter, deadline)
-    found: Objectives = solve(training.rows, _solver_of(training), training.start, limits).objectives
-    whole, facts = facts_of(training.rows, training.start, limits)
-    scores = gathered(training.rows, training.start[:, :-1])
-    primal, rounding = primal_at(whole.losses, facts["norms"], scores, training.start)
-    return Objectives.of(primal, np.maximum(primal - found.dual, 0.0), training.start[:, -1], rounding)
+    descent = solver if isinstance(solver, LinearCoordinateDescent) else LinearCoordinateDescent()
+    return descent.certificate(training, Limits(0.1 * training.limits.tol, training.limits.max_iter, deadline))

@@ -192,13 +192,19 @@ def liblinear_model(estimator: Any) -> LiblinearModel:
     labels, kept = whole_labels(estimator.classes_), kept_of(estimator, "coef_")
     if kept.shape[1] >= 2**31:
         raise ValueError(f"LIBLINEAR models have fewer than 2^31 features, got {kept.shape[1]}")
+    kind = "L2R_L1LOSS_SVC_DUAL" if getattr(estimator, "loss", None) == "hinge" else "L2R_L2LOSS_SVC"
+    weights, bias_weights = on(kept, None), estimator.intercept_
+    if getattr(estimator, "multi_class", None) == "crammer_singer":
+        kind = "MCSVM_CS"
+        if len(labels) == 2:  # This kind of model has a vector for each of two classes.
+            weights, bias_weights = (np.concatenate([0.5 * some, -0.5 * some]) for some in (weights, bias_weights))
     return LiblinearModel(
-        solver_type="L2R_L1LOSS_SVC_DUAL" if getattr(estimator, "loss", None) == "hinge" else "L2R_L2LOSS_SVC",
+        solver_type=kind,
         # The class of positive decision values comes first.
         labels=labels[::-1] if len(labels) == 2 else labels,
-        weights=on(kept, None),
+        weights=weights,
         bias=1.0,
-        bias_weights=estimator.intercept_,
+        bias_weights=bias_weights,
     )
 
 
