@@ -106,7 +106,7 @@ def test_rows_of_zeros_have_a_loss_of_one():
 
 
 def test_the_same_on_any_number_of_threads_and_stored_order():
-    X, y, weights = problem(n=3000, d=20, n_classes=7)
+    X, y, _ = problem(n=3000, d=20, n_classes=7)
     one, two = (
         dm.LinearSVMClassifier(multi_class="crammer_singer", fit_intercept=False, random_state=1, n_jobs=n).fit(X, y)
         for n in (1, 2)

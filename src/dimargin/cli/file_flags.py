@@ -41,14 +41,24 @@ def file_options(
             show_default="quotes, but quoted rows are refused",
         ),
     ] = None,
+    on_disk: Annotated[
+        Path | None,
+        _option(
+            metavar="FOLDER",
+            help="Keep rows in this folder in place of memory, in files that are removed with the process; linear "
+            "machines train on them in passes.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> FileOptions:
     """Return the options for the values of the flags; raises ValueError for an unknown encoding."""
-    return FileOptions(format, header, encoding, quotes)
+    return FileOptions(format, header, encoding, quotes, on_disk)
 
 
 def option_words(options: FileOptions) -> list[str]:
     """Return the words of a command line that give these options."""
-    words = [f"--{name}={value}" for name, value in vars(options).items() if isinstance(value, str)]
+    texts = {name.replace("_", "-"): value for name, value in vars(options).items() if isinstance(value, (str, Path))}
+    words = [f"--{name}={value}" for name, value in texts.items()]
     switches = [(name, value) for name, value in vars(options).items() if isinstance(value, bool)]
     return words + [f"--{name}" if is_on else f"--no-{name}" for name, is_on in switches]
 

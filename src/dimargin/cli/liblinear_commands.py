@@ -49,7 +49,7 @@ def liblinear_train(
         typer.Option(
             "-s",
             metavar="TYPE",
-            help="Loss; 1 and 2: squared hinge, 3: hinge, 4: hinge of Crammer and Singer, for all classes at once.",
+            help="Loss; 1 and 2: squared hinge, 3: hinge, 4: hinge of Crammer and Singer, for all classes together.",
             callback=one_of(_SOLVERS, _REFUSED_SOLVERS),
         ),
     ] = 1,

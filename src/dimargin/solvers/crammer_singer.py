@@ -1,4 +1,4 @@
-"""Dual coordinate descent for the linear machine of Crammer and Singer, which separates all classes at once.
+"""Dual coordinate descent for the linear machine of Crammer and Singer, which separates all classes together.
 
 With one weight vector per class, it minimises (Crammer, Singer, "On the algorithmic implementation of
 multiclass kernel-based vector machines", JMLR 2, 2001)

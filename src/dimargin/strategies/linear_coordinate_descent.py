@@ -51,7 +51,7 @@ class LinearCoordinateDescent(LinearSolver):
 
 @dataclass(eq=False, repr=False)
 class LinearCrammerSinger(LinearCoordinateDescent):
-    """Dual coordinate descent for all classes at once, see `dimargin.solvers.crammer_singer`."""
+    """Dual coordinate descent for all classes together, see `dimargin.solvers.crammer_singer`."""
 
     def train(self, training: LinearTraining) -> PrimalSolution:
         """Train on all rows."""

@@ -7,6 +7,7 @@ import pytest
 from data_files import COMPRESS, DENSE, LABELS, csv_text, fault, libsvm_text, parquet
 from numpy.testing import assert_array_equal
 
+import dimargin as dm
 from dimargin.io.data import DataFileError, read_data
 
 
@@ -79,3 +80,28 @@ def test_a_file_that_cannot_be_opened(name, tmp_path):
     (tmp_path / name).mkdir()
     with pytest.raises(IsADirectoryError, match=name):
         read_data(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["rows.svm", "rows.svm.gz", "wide.svm", "rows.csv", "rows.parquet"])
+def test_rows_on_disk_are_those_in_memory(name, tmp_path, written):
+    path = written(name, "1 1:0.5 90000:2\n-1 7:1e-300\n" * 40) if name == "wide.svm" else written(
+        name, damageable(name, tmp_path)
+    )  # fmt: skip
+    (tmp_path / "disk").mkdir()
+    found, expected = read_data(path, on_disk=tmp_path / "disk"), read_data(path)
+    assert type(found.X) is type(expected.X) and found.X.dtype == expected.X.dtype
+    assert_array_equal(found.y, expected.y)
+    pairs = [(found.X, expected.X)]
+    if name == "wide.svm":
+        pairs = [(getattr(found.X, part), getattr(expected.X, part)) for part in ("data", "indices", "indptr")]
+    for one, other in pairs:
+        assert_array_equal(one, other)
+        assert one.dtype == other.dtype and one.base is not None
+    assert not list((tmp_path / "disk").iterdir())
+    fitted = [dm.LinearSVMClassifier(tol=0.1, random_state=0).fit(some.X, some.y) for some in (found, expected)]
+    assert_array_equal(fitted[0].coef_, fitted[1].coef_)
+
+
+def test_a_folder_that_is_not_there(tmp_path, written):
+    with pytest.raises(ValueError, match=r"on_disk must be a folder, got .*nowhere"):
+        read_data(written("rows", "1 1:2\n"), on_disk=tmp_path / "nowhere")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import mmap
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from dimargin.system.arrays import Floats
 from dimargin.system.memory import memory_of_process, out_of_memory
+from dimargin.system.pages import Pages
 from dimargin.system.printing import PrintableError
 
 CHUNK = 1 * 2**20  # The readers parse so many bytes of text, or of numbers of a Parquet file, at a time.
@@ -94,18 +95,22 @@ class Chunk(NamedTuple):
 
 
 class Chunks:
-    """Rows and labels in chunks, which are joined with memory for one additional chunk only."""
+    """Rows and labels in chunks, which are joined with memory for one additional chunk only.
 
-    def __init__(self, path: Path, chunks: Iterator[Chunk]) -> None:
+    Rows are kept in a folder on disk if it is given.
+    """
+
+    def __init__(self, path: Path, chunks: Iterator[Chunk], folder: str | os.PathLike[str] | None = None) -> None:
         self._parts: list[Any] = []
+        self._pages, in_memory = Pages(folder), Pages()
         labels, weights = list[Any](), list[Floats]()
         held, most = 0, memory_of_process()
         for chunk in chunks:
-            held += _size(chunk.X) + (0 if chunk.y is None else chunk.y.nbytes)
+            held += (_size(chunk.X) if folder is None else 0) + (0 if chunk.y is None else chunk.y.nbytes)
             if held > most:  # Otherwise the operating system would end the process.
                 raise DataFileError(f"{path}: {out_of_memory('its content')}")
-            self._parts.append(_set_apart(chunk.X))
-            labels.append(None if chunk.y is None else _set_apart(chunk.y))
+            self._parts.append(_set_apart(chunk.X, self._pages))
+            labels.append(None if chunk.y is None else in_memory.copy(chunk.y))
             weights += [] if chunk.weights is None else [chunk.weights]
         self._rows = sum(part.shape[0] for part in self._parts)
         if not self._rows:
@@ -121,7 +126,7 @@ class Chunks:
 
     def dense(self, first: int, width: int) -> Floats:
         """Join `width` columns from `first` on into a dense array; the chunks are used up."""
-        X, at = np.zeros((self._rows, width)), 0
+        X, at = self._pages.empty((self._rows, width), np.float64), 0
         for part in _used_up(self._parts):
             part = part.toarray() if sp.issparse(part) else part
             X[at : at + len(part), : part.shape[1] - first] = part[:, first:]
@@ -132,12 +137,12 @@ class Chunks:
         """Join `width` columns from `first` on into a CSR array; columns before `first` must be empty."""
         for k, part in enumerate(self._parts):
             if not sp.issparse(part):
-                self._parts[k] = _set_apart(sp.csr_array(part))
+                self._parts[k] = _set_apart(sp.csr_array(part), self._pages)
         stored, at = sum(part.nnz for part in self._parts), 0
-        values, small = np.empty(stored), np.iinfo(np.int32).max
-        columns = np.empty(stored, dtype=np.int32 if width <= small else np.int64)
+        values, small = self._pages.empty(stored, np.float64), np.iinfo(np.int32).max
+        columns = self._pages.empty(stored, np.int32 if width <= small else np.int64)
         # Both index arrays have the same type, unless only the offsets need int64.
-        offsets = np.zeros(self._rows + 1, dtype=columns.dtype if stored <= small else np.int64)
+        offsets = self._pages.empty(self._rows + 1, columns.dtype if stored <= small else np.int64)
         row = 0
         for part in _used_up(self._parts):
             values[at : at + part.nnz], columns[at : at + part.nnz] = part.data, part.indices - first
@@ -152,7 +157,7 @@ class Chunks:
 
 
 def _size(X: Any) -> int:
-    """Return the bytes of a chunk that `_set_apart` has copied."""
+    """Return the bytes of a chunk that `_set_apart` copies."""
     return int(12 * X.nnz + 4 * X.shape[0] if sp.issparse(X) else X.nbytes)
 
 
@@ -172,17 +177,13 @@ def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
     return joined
 
 
-def _set_apart(array: Any) -> Any:
-    """Copy an array to pages that return to the system once it is freed; malloc would keep many."""
-    if sp.issparse(array):
-        # A chunk has few enough numbers for int32.
-        small = np.int32 if array.shape[1] <= np.iinfo(np.int32).max else np.int64
-        index = (_set_apart(array.indices.astype(small)), _set_apart(array.indptr.astype(small)))
-        return sp.csr_array((_set_apart(array.data), *index), shape=array.shape, copy=False)
-    pages = mmap.mmap(-1, max(1, array.nbytes), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    copy: NDArray[Any] = np.ndarray(array.shape, array.dtype, buffer=pages)
-    copy[...] = array
-    return copy
+def _set_apart(array: Any, pages: Pages) -> Any:
+    if not sp.issparse(array):
+        return pages.copy(array)
+    # A chunk has few enough numbers for int32.
+    small = np.int32 if array.shape[1] <= np.iinfo(np.int32).max else np.int64
+    index = (pages.copy(array.indices.astype(small)), pages.copy(array.indptr.astype(small)))
+    return sp.csr_array((pages.copy(array.data), *index), shape=array.shape, copy=False)
 
 
 def short(text: str, most: int = 60) -> str:

@@ -47,7 +47,7 @@ _QUOTE_HINT = "; is a quote not closed?"
 def read_csv(file: DataFile, wanted: WantedColumns) -> DataSet:
     """Read a CSV file whose features are numbers."""
     rows = CsvRows(file, wanted)
-    collected = Chunks(file.path, rows.chunks())
+    collected = Chunks(file.path, rows.chunks(), file.options.on_disk)
     return rows.layout.joined(collected, rows.taken, rows.texts, rows.place)
 
 

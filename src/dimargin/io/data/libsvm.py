@@ -40,7 +40,7 @@ def read_libsvm(
     """Read a file of LIBSVM text; parameters as in `read_data`."""
     rows = LibsvmRows(file.path, needs_label=needs_label, weighted=weighted)
     with file.opened() as stream:
-        collected = Chunks(file.path, rows.chunks(blocks_of_lines(stream, file.path, CHUNK)))
+        collected = Chunks(file.path, rows.chunks(blocks_of_lines(stream, file.path, CHUNK)), file.options.on_disk)
     return rows.joined(collected, n_features, zero_based)
 
 

@@ -83,8 +83,11 @@ class FileOptions:
     header: bool | None = None
     encoding: str | None = None
     quotes: bool | None = None
+    on_disk: str | os.PathLike[str] | None = None
 
     def __post_init__(self) -> None:
+        if self.on_disk is not None and not os.path.isdir(self.on_disk):
+            raise ValueError(f"on_disk must be a folder, got {os.fspath(self.on_disk)!r}")
         if self.format not in (None, *KINDS):
             raise ValueError(f"format must be one of {', '.join(KINDS)}, got {self.format!r}")
         if self.encoding is not None:

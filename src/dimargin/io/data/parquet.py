@@ -147,8 +147,8 @@ def _named(schema: pa.Schema) -> list[str]:
     return [name.strip() for name in schema.names if not PANDAS_INDEX.fullmatch(name)]
 
 
-def read_parquet(path: Path, wanted: WantedColumns) -> DataSet:
-    """Read a Parquet file."""
+def read_parquet(path: Path, wanted: WantedColumns, on_disk: str | os.PathLike[str] | None = None) -> DataSet:
+    """Read a Parquet file; parameters as in `read_data`."""
     rows = ParquetRows(path, wanted)
     names = rows.taken.wanted
     for name, kind in rows.types.items():
@@ -168,7 +168,7 @@ def read_parquet(path: Path, wanted: WantedColumns) -> DataSet:
                 )
             yield Chunk(X, batch.y)
 
-    collected = Chunks(path, chunks())
+    collected = Chunks(path, chunks(), on_disk)
     found = rows.found(collected.y, lenient=False)
     X, remarks = collected.dense(0, len(names)), (*rows.taken.remarks, *found.remarks)
     return DataSet(X, found.y, names, rows.taken.label, remarks=remarks, fraction=found.fraction)

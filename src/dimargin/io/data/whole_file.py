@@ -34,6 +34,7 @@ def read_data(
     encoding: str | None = None,
     weighted: bool = False,
     quotes: bool | None = None,
+    on_disk: str | os.PathLike[str] | None = None,
 ) -> DataSet:
     r"""Read a data file.
 
@@ -74,6 +75,10 @@ def read_data(
         Whether a quote at the beginning of a cell of CSV opens a text, which may contain separators
         and line breaks, or is a letter. By default it opens a text, and a text that seems to
         contain rows is refused.
+    on_disk : path-like, optional
+        Folder for the rows, on a disk that has room for them twice while they are read. X then has
+        arrays in a file on this disk, which the system reads as they are used and removes with them,
+        so that there may be more rows than memory. Labels stay in memory.
 
     Returns
     -------
@@ -94,7 +99,7 @@ def read_data(
     ValueError
         For an unknown format or encoding.
     OSError
-        If the file cannot be opened.
+        If the file cannot be opened, or the disk has no room for its rows.
 
     Examples
     --------
@@ -106,7 +111,10 @@ def read_data(
     >>> data.X.tolist(), data.y.tolist(), data.feature_names
     ([[120.0, 0.0], [80.0, 7.0]], ['ham', 'spam'], ['length', 'links'])
     """
-    options, wanted = FileOptions(format, header, encoding, quotes), WantedColumns(label, columns, needs_label, drop)
+    options, wanted = (
+        FileOptions(format, header, encoding, quotes, on_disk),
+        WantedColumns(label, columns, needs_label, drop),
+    )
     with regular(path) as path:
         data = read_file(DataFile(path, options), wanted, n_features, zero_based, weighted)
     for remark in data.remarks:
@@ -140,7 +148,7 @@ def read_file(
             from dimargin.io.data.parquet import read_parquet  # This import loads pyarrow.
 
             with arrow_explained(path), file.opened():  # Opening it refuses other kinds of files.
-                data = read_parquet(path, wanted)
+                data = read_parquet(path, wanted, file.options.on_disk)
         check_width(path, data.X.shape[1], n_features)
         if wanted.columns is None and n_features is None:
             data = replace(data, remarks=(*data.remarks, *remarks_on_row_numbers(path, data)))

@@ -134,7 +134,7 @@ class OneVsOne(Trainer):
 
 @dataclass(frozen=True)
 class OneVsRest(Trainer):
-    """Trainer of a linear machine for every class against the rest, or for all at once, like LIBLINEAR."""
+    """Trainer of a linear machine for every class against the rest, or for all together, like LIBLINEAR."""
 
     machine: LinearSVMClassifier
     solver_type: str = "L2R_L1LOSS_SVC_DUAL"  # LIBLINEAR's name of the solver, which the model names.

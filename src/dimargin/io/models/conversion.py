@@ -249,7 +249,9 @@ def _made(entry: Storable, parameters: dict[str, Any]) -> Any:
         raise ValueError(f"a {entry.kind.__name__} has the parameters {sorted(parameters)}")
     if entry.kind.__module__.startswith("sklearn."):
         parameters = _known_parameters(entry.kind, parameters)
-    if "pair_scores" in signature(entry.kind).parameters:  # Machines were saved without this parameter when votes were the only rule.
+    if (
+        "pair_scores" in signature(entry.kind).parameters
+    ):  # Machines were saved without this parameter when votes were the only rule.
         parameters.setdefault("pair_scores", "votes")
     return entry.kind(**parameters)
 
