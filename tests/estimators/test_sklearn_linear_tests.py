@@ -28,10 +28,10 @@ class LinearSVC(ClassifierMixin, BaseEstimator):
     def fit(self, X, y, sample_weight=None):
         at_once = self.multi_class == "crammer_singer"
         self.machine_ = dm.LinearSVMClassifier(
-            C=self.C, loss="hinge" if at_once else self.loss, tol=max(self.tol, 1e-12), fit_intercept=self.fit_intercept,
+            C=self.C, loss="hinge" if at_once else self.loss, tol=max(self.tol, 1e-12), max_iter=10_000,
             multi_class="crammer_singer" if at_once else "one_vs_rest", class_weight=self.class_weight,
-            intercept_scaling=self.intercept_scaling if self.fit_intercept else None, verbose=self.verbose,
-            random_state=self.random_state, max_iter=10_000,
+            fit_intercept=self.fit_intercept, random_state=self.random_state, verbose=self.verbose,
+            intercept_scaling=self.intercept_scaling if self.fit_intercept else None,
         ).fit(X, y, sample_weight)  # fmt: skip
         return self
 

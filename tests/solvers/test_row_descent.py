@@ -58,7 +58,7 @@ def test_the_coefficients_have_the_certificate(loss, seed, n_outputs, intercept)
     assert (primal - other.objectives.primal <= 1e-4 * primal).all()
 
 
-@pytest.mark.parametrize("seed", [0, 22, 46, 58])
+@pytest.mark.parametrize("seed", [1, 23, 46, 58])
 def test_the_result_is_one_iterate_even_if_the_last_is_worse(seed):
     problem = problem_of("stiff", seed, n=40, n_outputs=3)
     gaps = []

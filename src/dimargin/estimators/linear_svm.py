@@ -45,7 +45,7 @@ class LinearSVMClassifier(LinearLossClassifier):
     solver : {"auto", "cd", "newton", "dsvrg", "cocoa"} or solver object, default="auto"
         Algorithm. "cd" is dual coordinate descent, fast for sparse rows with many columns. Where it
         would be slow, as with few columns or such of very different scales, steps of a proximal
-        Newton method take over, for the hinge with at most 1,024 features. "newton" takes a few
+        Newton method take over. "newton" takes a few
         passes over the rows, for the squared hinge only. "auto" is "newton" for the squared hinge if
         its Hessian is cheap, which takes at most 1,024 features and at most 64 plus ten times the
         average number of stored values of a row; else "cd". "cocoa" (accelerated CoCoA+) and, for the

@@ -88,7 +88,8 @@ class CoordinateDescent(LinearDualSolver[State]):
     max_wait : int
         Largest number of passes between checks.
     min_passes : int
-        Passes before a forecast is relied on, or a third of `max_forecast` if that is less.
+        Passes before a forecast is relied on, or a third of `max_forecast` if that is less, or a 64th
+        if that is more.
     rows_per_block : int
     values_per_call : int
         Number of values that are visited before the limits are looked at.
@@ -125,12 +126,12 @@ class CoordinateDescent(LinearDualSolver[State]):
     margin: ClassVar[float] = 0.8
 
     def helped_by_newton(self, n_rows: int, n_features: int, n_values: int, smooth: bool) -> CoordinateDescent:
-        """Return this solver with Newton's method where its Hessian can be formed, or the loss has a derivative."""
-        if n_features > 1024 and not smooth:
-            return self
+        """Return this solver with Newton's method, which takes over the later, the dearer its steps are."""
         newton = ProximalNewton(self.intercept, explicit=n_features <= 1024, keeps_dual=self.keeps_dual)
         # Where the Hessian is cheap, Newton's method costs as much as about 25 passes (a9a, phishing, ijcnn1).
         passes = 25 if forms_hessian(n_rows, n_features, n_values) else self.max_forecast
+        if n_features > 1024 and not smooth:  # Conjugate gradients take ten thousand products or more.
+            passes *= 10
         return replace(self, newton=newton, max_forecast=passes)
 
     def init(self, problem: Shards[Shard], start: Floats, limits: Limits) -> State:
@@ -202,7 +203,8 @@ class CoordinateDescent(LinearDualSolver[State]):
         )
         visits, gap = state.last
         state.last = state.visits, float(objectives.unrounded.max())
-        if state.passes >= min(self.min_passes, self.max_forecast // 3) and not met.all():
+        enough = max(min(self.min_passes, self.max_forecast // 3), self.max_forecast // 64)
+        if state.passes >= enough and not met.all():
             rate = np.log(max(gap / state.last[1], 1.0)) / max(state.visits - visits, TINY)
             needed = np.log(state.last[1] / state.limits.tol) if state.limits.tol else np.inf
             if not state.is_slow and needed > rate * (self.max_forecast - state.visits):

@@ -139,7 +139,8 @@ class ProximalNewton(LinearDualSolver[DualState]):
         gaps = np.ones(len(state.dual)) if state.best is None else state.best.objectives.unrounded
         if is_first:
             state.width = float(np.clip(4 * np.sqrt(limits.tol), self.first_width, 1.0))
-        state.other = state.weights.copy()
+        if state.other is None:
+            state.other = state.weights.copy()
         for q in np.flatnonzero(gaps > 0.5 * limits.tol).tolist():
             if is_first and gaps[q] > self.relative_gap * state.width**2:
                 self._center(state, q)

@@ -2,8 +2,8 @@
 
 A step of dual coordinate descent (`dimargin.solvers.coordinate_descent`) costs the length of a row,
 and one of block coordinate descent a kernel value for every row. The dual coefficients are the same.
-Where coordinate descent is slow, proximal Newton steps take over, or, with more than 1,024 columns and
-the hinge, block coordinate descent.
+Where coordinate descent is slow, proximal Newton steps take over, or, with more than 1,024 columns,
+block coordinate descent.
 """
 
 from __future__ import annotations
@@ -72,7 +72,9 @@ class RowDescent(Solver[DualProblem, _State, Solution]):
         dual = None if start is None else np.array(start, dtype=np.float64)
         descent = CoordinateDescent(
             problem.intercept, dual, problem.kernel.n_threads, self.inner.random_state, keeps_dual=True
-        ).helped_by_newton(problem.n_rows, rows.shape[1], int(rows.size), losses.loss.smooth)
+        )
+        if rows.shape[1] <= 1024:
+            descent = descent.helped_by_newton(problem.n_rows, rows.shape[1], int(rows.size), losses.loss.smooth)
         within = replace(limits, max_iter=limits.max_iter // 2)
         zero = np.zeros((len(problem.labels), rows.shape[1] + 1))
         return _State(problem, limits, descent, descent.init(shards, zero, within))
