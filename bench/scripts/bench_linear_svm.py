@@ -5,7 +5,8 @@ Usage: bench_linear_svm.py [data set ...]; without arguments all but the largest
 Both have C = 1 and no intercept, since LinearSVC's is regularised. Ours stops at its default, a
 certified gap of 1e-3. LinearSVC has the faster of its solvers (for the squared hinge primal and
 dual) with the largest tolerance of 1, 0.1, ... 1e-4 whose objective is at most 1e-3 above the
-smallest known; searching it takes no time here. Texts are synthetic: column ``int(d u^3)``, uniform
+smallest known; searching it takes no time here. Memory is that of the rows with the most that a fit
+needs besides, in relation to the rows. Texts are synthetic: column ``int(d u^3)``, uniform
 values, rows of length one, labels of a random plane with noise of 0.3 standard deviations.
 """
 
@@ -14,7 +15,7 @@ import warnings
 
 import numpy as np
 import scipy.sparse as sp
-from common import describe, heading, load, scaled, seconds_of, table
+from common import describe, extra_memory, heading, load, scaled, seconds_of, table
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 from sklearn.svm import LinearSVC
@@ -77,6 +78,7 @@ def compare(name, loss):
     X, queries, y, truth = train_test_split(X, y, test_size=0.2, random_state=0)
     X, queries = (narrow(part) if sp.issparse(part) else part for part in (X, queries))
     ours = dm.LinearSVMClassifier(loss=loss, fit_intercept=False, random_state=0)
+    memory = [extra_memory(lambda: ours.fit(X, y))]
     spent = seconds_of(lambda: ours.fit(X, y), TIMES)
     best = min(
         objective(ours, X, y, loss),
@@ -90,11 +92,14 @@ def compare(name, loss):
                 found.append((seconds + seconds_of(lambda rival=rival: rival.fit(X, y), TIMES - 1), rival))
                 break
     theirs, rival = min(found, key=lambda pair: np.median(pair[0]), default=([np.nan], None))
+    memory += [] if rival is None else [extra_memory(lambda: rival.fit(X, y))]
+    size = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes if sp.issparse(X) else X.nbytes
     accuracy = "-" if rival is None else f"{100 * rival.score(queries, truth):.2f}"
     return [
         name, loss, describe(spent), f"{ours.n_iter_}, {ours.fit_plan(*X.shape, n_values=int(X.size)).name}",
         f"{ours.duality_gap_:.1e}", describe(theirs), "-" if rival is None else f"{rival.tol:g}, {rival.n_iter_}",
-        f"{np.median(theirs) / np.median(spent):.2f}", f"{100 * ours.score(queries, truth):.2f}", accuracy,
+        f"{np.median(theirs) / np.median(spent):.2f}", ", ".join(f"{1 + extra / size:.2f}" for extra in memory),
+        f"{100 * ours.score(queries, truth):.2f}", accuracy,
     ]  # fmt: skip
 
 
@@ -102,7 +107,19 @@ def main():
     heading(__doc__)
     warnings.simplefilter("ignore", ConvergenceWarning)
     rows = [compare(name, loss) for name in sys.argv[1:] or DATA for loss in ("hinge", "squared_hinge")]
-    headings = ["rows", "loss", "seconds", "passes", "gap", "LinearSVC, s", "tol, passes", "ratio", "%", "its %"]
+    headings = [
+        "rows",
+        "loss",
+        "seconds",
+        "passes",
+        "gap",
+        "LinearSVC, s",
+        "tol, passes",
+        "ratio",
+        "memory, its",
+        "%",
+        "its %",
+    ]
     print(table(headings, rows), flush=True)
 
 

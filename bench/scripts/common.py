@@ -1,5 +1,6 @@
 """Printing, timing, memory and data that all benchmarks share."""
 
+import ctypes
 import os
 import platform
 import statistics
@@ -79,6 +80,15 @@ def resident(process="self", peak=False):
     """Kilobytes that a process has in memory, or had at most since that was last reset (Linux)."""
     status = Path(f"/proc/{process}/status").read_text()
     return int(status.split("VmHWM:" if peak else "VmRSS:")[1].split()[0])
+
+
+def extra_memory(call):
+    """Bytes that a call needs at most, in addition to those that were resident before (Linux)."""
+    ctypes.CDLL(None).malloc_trim(0)  # Memory that was freed would not count.
+    Path("/proc/self/clear_refs").write_text("5")  # The peak becomes what is resident now.
+    before = resident()
+    call()
+    return 1024 * (resident(peak=True) - before)
 
 
 def intel_svc():
