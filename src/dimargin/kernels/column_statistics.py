@@ -65,7 +65,7 @@ def power_sums(X: Any, order: int, center: Floats | None = None) -> Floats:
 
 def _sparse_power_sums(X: Any, order: int) -> Floats:
     sums = np.empty(X.shape[0])
-    for part in row_chunks(X.shape[0], max(1, 2**20 * X.shape[0] // max(X.size, 1))):
+    for part in row_chunks(X.shape[0], max(1, 2**18 * X.shape[0] // max(X.size, 1))):
         offsets = X.indptr[part.start : part.stop + 1]
         stored = slice(offsets[0], offsets[-1])
         values = X.data[stored].astype(np.float64, copy=False)

@@ -297,6 +297,16 @@ def _largest_norm(X: Any, kernel: Kernel, center: Floats | None) -> float:
     return float(power_sums(X, kernel.order, center).max(initial=0.0) ** (1 / kernel.order))
 
 
+def transposed(X: Any) -> Any:
+    """Return the transpose of CSR rows, without a copy.
+
+    SciPy's own calls a constructor that copies slices of less than half of an array.
+    """
+    columns = sp.csc_array((X.shape[1], X.shape[0]), dtype=X.dtype)
+    columns.data, columns.indices, columns.indptr = X.data, X.indices, X.indptr
+    return columns
+
+
 @dataclass(frozen=True)
 class StoredRows:
     """Rows in memory, which shards may share."""

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from dimargin import _core
 from dimargin.kernels.column_statistics import power_sums, row_chunks
-from dimargin.kernels.row_transform import StoredRows
+from dimargin.kernels.row_transform import StoredRows, transposed
 from dimargin.problems.margin_losses import MarginLosses
 from dimargin.system.arrays import Floats, Indices
 
@@ -71,14 +71,14 @@ class LinearFeatures:
         """See `Features`."""
         total = np.zeros((len(coefficients), self.stored.X.shape[1]))
         for part, rows in self._parts():
-            total += coefficients[:, part] @ rows
+            total += _combined(coefficients[:, part], rows)
         return total
 
     def combine_squares(self, coefficients: Floats) -> Floats:
         """Return ``sum_i coefficients[q, i] phi_i^2``, of shape (n_outputs, m)."""
         total = np.zeros((len(coefficients), self.stored.X.shape[1]))
         for part, rows in self._parts():
-            total += coefficients[:, part] @ (rows.multiply(rows) if sp.issparse(rows) else rows * rows)
+            total += _combined(coefficients[:, part], rows, power=2)
         return total
 
     @property
@@ -145,3 +145,13 @@ class LinearFeatures:
         task = losses.labels, losses.conjugate.rows, scale, steps, anchor, gradient, change, losses.intercept
         _core.svrg_pass(self.stored.core, rows, order, *task)
         return change
+
+
+def _combined(coefficients: Floats, rows: Any, power: int = 1) -> Floats:
+    """Return ``sum_i coefficients[q, i] rows[i]^power``, of shape (n_outputs, m)."""
+    if not sp.issparse(rows):
+        return np.asarray(coefficients @ (rows if power == 1 else rows**power))
+    columns = transposed(rows)
+    if power > 1:
+        columns.data = columns.data**power
+    return np.asarray((columns @ coefficients.T).T)
