@@ -1,11 +1,13 @@
 """Certificates of linear machines, of one place or of gossiping sites, are judged by independent code: see `judge`."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import example, given
 from hypothesis import strategies as st
-from judge import Hinge, Odm, Problem, SquaredHinge, complaints, judge_weights
+from judge import Hinge, Odm, Problem, SquaredHinge, Truth, complaints, judge_weights
 from judged_machines import fewer, fitted, judge_sites
 from judged_problems import OPPOSED, data, labels_of
 
@@ -56,6 +58,42 @@ def test_linear_support_vector_machines(data, C, loss, solver, intercept, sparse
     assert not complaints(machine, judge_weights(problem, machine.coef_, machine.intercept_), best)
     machine.certify(given_rows, y, weights)
     assert not complaints(machine, judge_weights(problem, machine.coef_, machine.intercept_), best)
+
+
+def exact_objective(machine, X, y, weights):
+    """Objective of the machine of Crammer and Singer in rational numbers, rounded up; no intercept."""
+    vectors = [[Fraction(w) for w in row] for row in machine.coef_.tolist()]
+    if len(vectors) == 1:
+        vectors = [[-w / 2 for w in vectors[0]], [w / 2 for w in vectors[0]]]
+    total = sum(w * w for row in vectors for w in row) / 2
+    for x, own, weight in zip(X.tolist(), np.searchsorted(machine.classes_, y), weights.tolist(), strict=True):
+        scores = [sum(Fraction(a) * w for a, w in zip(x, row, strict=True)) for row in vectors]
+        highest = max(score + (k != own) for k, score in enumerate(scores))
+        total += Fraction(machine.C) * Fraction(weight) * (highest - scores[own])
+    return np.nextafter(float(total), np.inf)
+
+
+@pytest.mark.slow
+@fewer
+@given(
+    data(), st.floats(-4, 4).map(lambda k: 10.0**k), st.booleans(), st.sampled_from([1e-1, 1e-3, 1e-6]),
+    st.sampled_from([1, 40, 400]),
+)  # fmt: skip
+def test_the_machine_of_crammer_and_singer(data, C, sparse, tol, max_iter):
+    X, y, weights = data
+    own = {"C": C, "multi_class": "crammer_singer", "fit_intercept": False, "random_state": 0}
+    given_rows = sp.csr_array(X) if sparse else X
+    machine = fitted(dimargin.LinearSVMClassifier(tol=tol, max_iter=max_iter, **own), given_rows, y, weights)
+    other = fitted(dimargin.LinearSVMClassifier(tol=1e-7, max_iter=1000, **own), X, y, weights)
+    if machine is None or other is None:
+        return
+    best = np.array([exact_objective(other, X, y, weights)])
+    for _ in range(2):
+        upper = np.array([exact_objective(machine, X, y, weights)])
+        nobody = np.array([-np.inf])
+        truth = Truth(primal=np.nextafter(upper, -np.inf), upper=upper, dual=nobody, moved=nobody)
+        assert not complaints(machine, truth, best)
+        machine.certify(given_rows, y, weights)
 
 
 # The last step of L-BFGS-B has no curvature in float64.
