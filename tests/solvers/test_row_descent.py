@@ -18,10 +18,10 @@ STIFF = HingeLoss(100.0)
 LOSSES = {"hinge": HingeLoss(0.7), "squared_hinge": SquaredHingeLoss(0.7), "odm": ODMLoss(50.0, 0.5, 0.3)}
 
 
-def problem_of(loss="hinge", seed=0, n=120, d=30, n_outputs=1, intercept=True, scales=1.0):
+def problem_of(loss="hinge", seed=0, n=120, d=30, n_outputs=1, intercept=True, scales=1.0, noise=0.5):
     rng = np.random.default_rng(seed)
     X = sp.random_array((n, d), density=0.2, rng=rng, format="csr") * scales
-    scores = rng.standard_normal((n_outputs, d)) @ X.T + 0.5 * rng.standard_normal((n_outputs, n))
+    scores = rng.standard_normal((n_outputs, d)) @ X.T + noise * rng.standard_normal((n_outputs, n))
     labels, weights = np.where(scores > np.median(scores), 1.0, -1.0), rng.uniform(0.2, 3.0, n)
     kernel = KernelMatrix.of(sp.csr_array(X), Kernel("linear")).in_float64()
     total = float(weights.sum())
@@ -76,15 +76,16 @@ def test_the_result_is_one_iterate_even_if_the_last_is_worse(seed):
 
 @pytest.mark.parametrize("loss", list(LOSSES))
 def test_newton_takes_over_where_columns_differ(loss):
-    problem = problem_of(loss, n=700, scales=10.0 ** np.linspace(-2, 2, 30))
+    problem = problem_of(loss, n=700, scales=10.0 ** np.linspace(-2, 2, 30), noise=1000.0)
     solution = solve(problem, RowDescent(ExactSolver()), None, Limits(tol=1e-6))
     assert solution.status == "converged" and solution.kernel_evaluations == 0 and solution.passes <= 100
     primal, dual = true_gaps(problem, solution)
     assert (primal - dual <= 2e-6 * primal).all()
 
 
-def test_block_coordinate_descent_takes_over_where_many_columns_differ():
-    problem = problem_of("hinge", n=700, d=1100, scales=10.0 ** np.linspace(-2, 2, 1100))
+@pytest.mark.parametrize("d", [1100, 30])
+def test_block_coordinate_descent_takes_over_where_many_columns_differ_or_few_rows_matter(d):
+    problem = problem_of("hinge", n=700, d=d, scales=10.0 ** np.linspace(-2, 2, d))
     solution = solve(problem, RowDescent(ExactSolver()), None, Limits(tol=1e-6))
     assert solution.status == "converged" and solution.kernel_evaluations > 0
     assert solution.history[0]["kernel_evaluations"] == 0

@@ -2,15 +2,15 @@
 
 A step of dual coordinate descent (`dimargin.solvers.coordinate_descent`) costs the length of a row,
 and one of block coordinate descent a kernel value for every row. The dual coefficients are the same.
-Where coordinate descent is slow, proximal Newton steps take over, or, with more than 1,024 columns,
-block coordinate descent.
+Where coordinate descent is slow, proximal Newton steps take over, or block coordinate descent, with
+more than 1,024 columns, and where few rows are support vectors of the hinge.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from threading import Event
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -58,9 +58,18 @@ class RowDescent(Solver[DualProblem, _State, Solution]):
     inner : DualSolver
         Solver that takes over where steps on the rows are slow, make no progress, or have made half of
         the passes of the limits.
+
+    Attributes
+    ----------
+    few : float
+        Share of coefficients that are not zero below which block coordinate descent takes over in place
+        of Newton's method, for at most `most_rows` rows.
+    most_rows : int
     """
 
     inner: DualSolver[Any]
+    few: ClassVar[float] = 0.15
+    most_rows: ClassVar[int] = 20_000
 
     def init(self, problem: DualProblem, start: Floats | None, limits: Limits) -> _State:
         """Return the state at zero or at a start."""
@@ -94,13 +103,23 @@ class RowDescent(Solver[DualProblem, _State, Solution]):
         if objectives is None or objectives.worst_gap <= state.limits.tol:
             return objectives
         rows = state.rows
-        if (rows.is_slow and state.descent.newton is None) or state.descent.verdict(rows, objectives) is not None:
+        hands_over = rows.is_slow and (state.descent.newton is None or self._suits_blocks(state))
+        if hands_over or state.descent.verdict(rows, objectives) is not None:
             limits = replace(state.limits, max_iter=max(state.limits.max_iter - rows.passes, 1))
             best = rows.best
             assert best is not None
             state.blocks = self.inner.init(state.problem, best.coefficients, limits)
             return self.inner.check(state.blocks) or objectives
         return objectives
+
+    def _suits_blocks(self, state: _State) -> bool:
+        """Return whether few rows have a loss that is not smooth, so that few blocks have to be solved.
+
+        Proximal Newton takes 3 to 4 times as long on digits and usps, where 3% of the rows have a
+        coefficient, and block coordinate descent 5 to 25 times where 22 to 68% have one.
+        """
+        problem, share = state.problem, np.count_nonzero(state.rows.dual) / state.rows.dual.size
+        return bool(not problem.loss.smooth and problem.n_rows <= self.most_rows and share < self.few)
 
     def verdict(self, state: _State, objectives: Objectives) -> Verdict:
         """See `Solver`."""
