@@ -191,3 +191,30 @@ def test_a_file_that_is_not_there(dimargin, tmp_path):
     (tmp_path / "m").write_bytes(b"")
     status, _, err = dimargin("predict", tmp_path / "m", "nowhere.csv")
     assert status == 2 and "file 'nowhere.csv' does not exist" in err
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.libsvm"])
+def test_rows_on_disk(dimargin, tmp_path, name):
+    if name == "t.csv":
+        FRAME.to_csv(tmp_path / name, index=False)
+    else:
+        (tmp_path / name).write_text(
+            "".join(f"{(-1) ** k} 1:{k % 2 + 0.1 * (k % 7):.2f} 2:{k % 5}\n" for k in range(60))
+        )
+    (tmp_path / "disk").mkdir()
+    command = ("train", tmp_path / name, "--loss", "linear_hinge", "--model")
+    assert dimargin(*command, tmp_path / "a")[0] == 0
+    assert dimargin(*command, tmp_path / "b", "--on-disk", tmp_path / "disk")[0] == 0
+    assert not list((tmp_path / "disk").iterdir())
+    a, b = (dm.load(tmp_path / model) for model in "ab")
+    np.testing.assert_array_equal(a[-1].coef_, b[-1].coef_)
+    for flags, message in [
+        (("--on-disk", tmp_path / "nowhere"), "on_disk must be a folder, got"),
+        (
+            ("--on-disk", tmp_path, "--categories"),
+            "--on-disk keeps rows of numbers that this computer reads, and cannot",
+        ),
+        (("--on-disk", tmp_path, "--engine", "spark"), "be used with --engine spark"),
+    ]:
+        status, _, err = dimargin(*command, tmp_path / "c", *flags)
+        assert status == 2 and message in words_of(err) and not (tmp_path / "c").exists()

@@ -41,18 +41,9 @@ def file_options(
             show_default="quotes, but quoted rows are refused",
         ),
     ] = None,
-    on_disk: Annotated[
-        Path | None,
-        _option(
-            metavar="FOLDER",
-            help="Keep rows in this folder in place of memory, in files that are removed with the process; linear "
-            "machines train on them in passes.",
-            show_default=False,
-        ),
-    ] = None,
 ) -> FileOptions:
     """Return the options for the values of the flags; raises ValueError for an unknown encoding."""
-    return FileOptions(format, header, encoding, quotes, on_disk)
+    return FileOptions(format, header, encoding, quotes)
 
 
 def option_words(options: FileOptions) -> list[str]:

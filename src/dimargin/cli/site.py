@@ -156,7 +156,10 @@ def _site(
 
         options = replace(options, identity=Identity.of(name, tls))
     folder_of_site.path.mkdir(parents=True, exist_ok=True)
-    growing = GrowingFile(data, _column(label), zero_based=zero_based, needs_label=options.uses_labels, **vars(reading))
+    growing = GrowingFile(
+        data, _column(label), zero_based=zero_based, needs_label=options.uses_labels, format=reading.format,
+        header=reading.header, encoding=reading.encoding, quotes=reading.quotes,
+    )  # fmt: skip
     learning = LearningSite(name, growing, folder_of_site, options, content_of_site, random_state)
     with log_lines(log) as write:
         live = LiveSite(learning, link, state=folder_of_site.state, log=json_log(name, write), bandwidth=bandwidth)

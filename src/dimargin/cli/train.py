@@ -86,6 +86,15 @@ def _train(
             help="Resume training of this model on the same rows; flags change its parameters. Not with --engine spark."
         ),
     ] = None,
+    on_disk: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Keep the rows in this folder in place of memory, in a file that is removed with the process; linear "
+            "machines train on it in passes.",
+            rich_help_panel="How the file is read",
+        ),
+    ] = None,
     engine: Annotated[
         Literal["local", "spark"],
         _where(help="Train by threads of this computer, or on Spark's executors, which then read DATA."),
@@ -124,6 +133,8 @@ def _train(
     previous = None if resume is None else OpenModel.load(resume)
     with usage_checked():
         columns = ColumnChoices.of(given)
+        if on_disk is not None:
+            columns = _kept_on_disk(columns, on_disk, engine)
         if engine == "spark":
             spark_engine.check_flags(given, previous, data)
             if probabilities or calibration is not None:
@@ -190,6 +201,14 @@ def _train(
     out.result(facts, SECONDS)
     if done.interrupted:
         leave_interrupted(out, _interruption(done, data, model, method, columns))
+
+
+def _kept_on_disk(columns: ColumnChoices, folder: Path, engine: str) -> ColumnChoices:
+    """Return the choices with rows on disk; raises ValueError for flags that do not go with it."""
+    other = "--engine spark" if engine == "spark" else columns.first if columns.are_for_tables else None
+    if other is not None:
+        raise ValueError(f"--on-disk keeps rows of numbers that this computer reads, and cannot be used with {other}")
+    return replace(columns, options=replace(columns.options, on_disk=folder))
 
 
 def _interruption(done: Trained, data: str, model: Path, method: str | None, columns: ColumnChoices) -> str:
