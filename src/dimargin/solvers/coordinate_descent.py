@@ -93,6 +93,9 @@ class CoordinateDescent(LinearDualSolver[State]):
     rows_per_block : int
     values_per_call : int
         Number of values that are visited before the limits are looked at.
+    passes_before_all : int
+        After this many passes the next one visits all rows again. Those that the first passes leave out,
+        by slopes near zero weights, are too many: texts take a fifth more visits without it.
     margin : float
         A check is due when the estimated gap is below this fraction of the tolerance.
 
@@ -123,6 +126,7 @@ class CoordinateDescent(LinearDualSolver[State]):
     min_passes: ClassVar[int] = 32
     rows_per_block: ClassVar[int] = 8
     values_per_call: ClassVar[int] = 2**24
+    passes_before_all: ClassVar[int] = 3
     margin: ClassVar[float] = 0.8
 
     def helped_by_newton(self, n_rows: int, n_features: int, n_values: int, smooth: bool) -> CoordinateDescent:
@@ -166,6 +170,8 @@ class CoordinateDescent(LinearDualSolver[State]):
         """Visit the active rows of the outputs whose estimated gap is not small."""
         losses, conjugate, rho = state.losses, state.losses.conjugate, state.rho
         busy = np.flatnonzero(state.gaps > self.margin * state.limits.tol)
+        if state.passes == self.passes_before_all:
+            state.active[busy] = 1
         sums = np.zeros((len(state.dual), 6))
         blocks = state.rng.permutation(-(-losses.n_rows // self.rows_per_block))
         n_calls = 1 + state.n_values // self.values_per_call
