@@ -54,7 +54,8 @@ class LinearSVMClassifier(LinearLossClassifier):
     multi_class : {"one_vs_rest", "crammer_singer"}, default="one_vs_rest"
         Problems of more than two classes. "crammer_singer" needs the hinge, and an intercept that is
         regularised, as in LinearSVC and LIBLINEAR, or none: ``intercept_scaling=1`` or
-        ``fit_intercept=False``. It takes "cd", on one thread, and not on Spark.
+        ``fit_intercept=False``. It takes "cd", on one thread, and not on Spark, and is slow where columns
+        have means far from zero or very different scales.
     %(fit_intercept, intercept_scaling, tol)s
     max_iter : int, default=10000
         Maximum number of passes of "cd", or of Newton steps.
