@@ -125,7 +125,7 @@ def test_in_searches_and_pipelines():
 def texts(n=900, d=3000, seed=0):
     """Sparse rows with few of many columns, and two classes."""
     rng = np.random.default_rng(seed)
-    rows = sp.csr_array(sp.random_array((n, d), density=0.004, rng=rng, format="csr"))
+    rows = sp.csr_array(sp.random_array((n, d), density=0.004, random_state=rng, format="csr"))
     scores = rows @ rng.standard_normal(d)
     return rows, (scores + 0.3 * scores.std() * rng.standard_normal(n) > 0).astype(int)
 

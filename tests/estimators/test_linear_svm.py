@@ -97,7 +97,7 @@ def test_an_intercept_that_moves_alone_is_waited_for(solver):
 def test_many_columns_of_different_scales(loss, n, scale):
     """Coordinate descent makes no progress, and the Hessian is not formed for so many columns."""
     rng = np.random.default_rng(0)
-    X = sp.csr_array(sp.random_array((n, 1500 if n == 300 else 1200), density=0.01, rng=rng, format="csr"))
+    X = sp.csr_array(sp.random_array((n, 1500 if n == 300 else 1200), density=0.01, random_state=rng, format="csr"))
     scores = X @ rng.standard_normal(X.shape[1])
     y = (scores + 0.3 * scores.std() * rng.standard_normal(n) > 0).astype(int)
     X = sp.csr_array(X.multiply(10.0 ** rng.uniform(-scale, scale, X.shape[1])[None]))

@@ -86,4 +86,6 @@ def test_of_scikit_learn(module, name, monkeypatch):
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 def test_of_sample_weights(loss):
-    svm_tests.test_linearsvm_liblinear_sample_weight(LinearSVC, {"loss": loss}, 42)
+    test = svm_tests.test_linearsvm_liblinear_sample_weight
+    known = {"SVM": LinearSVC, "params": {"loss": loss}, "global_random_seed": 42}
+    test(**{name: known[name] for name in signature(test).parameters})

@@ -20,7 +20,7 @@ LOSSES = {"hinge": HingeLoss(0.7), "squared_hinge": SquaredHingeLoss(0.7), "odm"
 
 def problem_of(loss="hinge", seed=0, n=120, d=30, n_outputs=1, intercept=True, scales=1.0, noise=0.5):
     rng = np.random.default_rng(seed)
-    X = sp.random_array((n, d), density=0.2, rng=rng, format="csr") * scales
+    X = sp.random_array((n, d), density=0.2, random_state=rng, format="csr") * scales
     scores = rng.standard_normal((n_outputs, d)) @ X.T + noise * rng.standard_normal((n_outputs, n))
     labels, weights = np.where(scores > np.median(scores), 1.0, -1.0), rng.uniform(0.2, 3.0, n)
     kernel = KernelMatrix.of(sp.csr_array(X), Kernel("linear")).in_float64()
@@ -58,20 +58,21 @@ def test_the_coefficients_have_the_certificate(loss, seed, n_outputs, intercept)
     assert (primal - other.objectives.primal <= 1e-4 * primal).all()
 
 
-@pytest.mark.parametrize("seed", [1, 23, 46, 58])
-def test_the_result_is_one_iterate_even_if_the_last_is_worse(seed):
-    problem = problem_of("stiff", seed, n=40, n_outputs=3)
-    gaps = []
+def test_the_result_is_one_iterate_even_if_the_last_is_worse():
+    n_stopped = 0
+    for seed in range(30):  # Rounding decides for which of them an iterate is worse.
+        problem, gaps = problem_of("stiff", seed, n=40, n_outputs=3), []
 
-    def is_no_better(entry):
-        gaps.append(entry["relative_gap"])
-        return len(gaps) > 1 and gaps[-1] == gaps[-2]
+        def is_no_better(entry, gaps=gaps):
+            gaps.append(entry["relative_gap"])
+            return len(gaps) > 1 and gaps[-1] == gaps[-2]
 
-    solution = solve(problem, RowDescent(ExactSolver()), None, Limits(tol=1e-9, stop_requested=is_no_better))
-    primal, dual = true_gaps(problem, solution)
-    assert solution.status == "stopped" and solution.kernel_evaluations == 0
-    assert solution.objectives.primal == pytest.approx(primal, rel=1e-9)
-    assert solution.objectives.dual == pytest.approx(dual, rel=1e-7)
+        solution = solve(problem, RowDescent(ExactSolver()), None, Limits(tol=1e-9, stop_requested=is_no_better))
+        primal, dual = true_gaps(problem, solution)
+        n_stopped += solution.status == "stopped" and solution.kernel_evaluations == 0
+        assert solution.objectives.primal == pytest.approx(primal, rel=1e-9)
+        assert solution.objectives.dual == pytest.approx(dual, rel=1e-7)
+    assert n_stopped
 
 
 @pytest.mark.parametrize("loss", list(LOSSES))
