@@ -414,7 +414,6 @@ def descend_classes(
     gap : float
         Sum of the gaps of the rows when they were visited.
     """
-    ...
 
 def descend(
     x: _Rows,

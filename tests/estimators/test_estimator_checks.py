@@ -160,7 +160,7 @@ def expected_failures(estimator):
 
 
 def is_at_once(estimator):
-    """Whether it is the machine of Crammer and Singer."""
+    """Return whether an estimator is the machine of Crammer and Singer."""
     return getattr(estimator, "multi_class", None) == "crammer_singer"
 
 

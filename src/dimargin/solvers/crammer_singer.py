@@ -178,7 +178,9 @@ class CrammerSinger(BestSolver[State]):
         lengths, reach = np.sqrt((weights**2).sum(axis=1)), np.abs(state.dual) @ state.norms
         error = state.longest_sum * UNIT * reach
         square = (lengths**2).sum()
-        rounding = ((lengths + 0.5 * error) * error).sum() + ROUNDINGS * (square + linear)
+        # A row's own coefficient is a sum over its classes, and may exceed its bound by as many roundings.
+        of_classes = 3 * UNIT * len(weights)
+        rounding = ((lengths + 0.5 * error) * error).sum() + (ROUNDINGS + of_classes) * (square + linear)
         return nonnegative(np.atleast_1d(linear - 0.5 * square), np.atleast_1d(rounding))
 
     def primal_at(self, problem: Shards[Shard], parameters: Floats, limits: Limits) -> tuple[Floats, Floats]:
@@ -195,7 +197,8 @@ class CrammerSinger(BestSolver[State]):
         lengths = np.sqrt((weights**2).sum(axis=1))
         of_scores = UNIT * (weights.shape[1] + 2) * lengths.max() * state.norms
         error = 2 * of_scores + 4 * UNIT * (np.abs(scores).max(axis=0) + 1.0)
-        primal = 0.5 * (lengths**2).sum() + state.prices @ (highest - own)
+        # Products of BLAS are not summed pairwise.
+        primal = 0.5 * (lengths**2).sum() + (state.prices * (highest - own)).sum()
         return np.atleast_1d(primal), np.atleast_1d(state.prices @ error + ROUNDINGS * primal)
 
 
