@@ -49,7 +49,11 @@ COMMANDS = {
     "svm-predict": [("svm-predict train.libsvm train.libsvm.model svm-labels.txt", None)],
     "liblinear-train": [("liblinear-train -B 1 train.libsvm linear.model", None)],
     "liblinear-predict": [("liblinear-predict train.libsvm linear.model linear-labels.txt", None)],
-    "export": [("export libsvm.dimargin exported.model", None)],
+    "export": [
+        ("export libsvm.dimargin exported.model", None),
+        ("export csv.dimargin --to c --numbers fixed --data test.csv", None),
+        ("export csv.dimargin --to onnx", "onnx"),
+    ],
     "simulate gossip": [("simulate gossip train.csv --label class", "peers")],
     "simulate coreset": [("simulate coreset", "peers")],
     "site": [("site --name north --data train.csv", "peers")],

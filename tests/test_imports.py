@@ -22,7 +22,7 @@ RANKS = [
     {"strategies"},
     {"gossip"},
     {"estimators"},
-    {"io", "display"},
+    {"io", "display", "export"},
     {"spark"},
     {"cli"},
     {"__main__"},

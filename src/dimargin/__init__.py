@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from dimargin.estimators.search import LinearSVMClassifierCV as LinearSVMClassifierCV
     from dimargin.estimators.search import ODMClassifierCV as ODMClassifierCV
     from dimargin.estimators.search import SVMClassifierCV as SVMClassifierCV
+    from dimargin.export.c_source import to_c as to_c
+    from dimargin.export.compression import compress as compress
+    from dimargin.export.onnx_model import to_onnx as to_onnx
     from dimargin.io.libsvm import from_liblinear as from_liblinear
     from dimargin.io.libsvm import from_libsvm as from_libsvm
     from dimargin.io.libsvm import to_liblinear as to_liblinear

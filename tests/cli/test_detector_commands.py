@@ -94,7 +94,7 @@ REFUSED = {
     "evaluate": (["evaluate", "MODEL", "DATA"], 1, "has no accuracy; dimargin predict finds the outliers"),
     "certify": (["info", "MODEL", "--certify", "DATA"], 1, "only classifiers can be certified"),
     "resume": (["train", "DATA", "--model", "m", "--resume", "MODEL"], 2, "which dimargin train cannot resume"),
-    "export": (["export", "MODEL", "m"], 1, "cannot be written as a LIBSVM classifier"),
+    "export": (["export", "MODEL", "m"], 1, "cannot be exported as a classifier"),
     "svm-predict": (
         ["svm-predict", "TEXT", "MODEL", "m"],
         1,

@@ -52,7 +52,7 @@ _COMMANDS = {
     "predict": ["MODEL", "DATA", "--output", "OUT", "--decision-values", "--label", "--quiet", "--na", *_READING],
     "evaluate": ["MODEL", "DATA", "--label", "--json", "--quiet", *_READING],
     "info": ["MODEL", "--certify", "DATA", "--label", "--json", *_READING],
-    "export": ["MODEL", "OUT"],
+    "export": ["MODEL", "OUT", "--to", "--numbers", "--data", "DATA"],
     "svm-train": ["DATA", "OUT", "-s", "-t", "-d", "-g", "-r", "-c", "-e", "-m", "-v", "-w1", "-q", "-b", "-n", "-h"],
     "svm-predict": ["DATA", "TEXT", "OUT", "-q", "-b"],
     "liblinear-train": ["DATA", "OUT", "-s", "-c", "-e", "-B", "-R", "-v", "-w1", "-q", "-C", "-p", "-n"],

@@ -47,9 +47,7 @@ COMMANDS = {
     "liblinear-predict": Command(
         "dimargin.cli.liblinear_commands", "Predict with a LIBLINEAR text model and compare with the labels of FILE."
     ),
-    "export": Command(
-        "dimargin.cli.svm_commands", "Write a model, whatever its loss, as a text model of LIBSVM or LIBLINEAR."
-    ),
+    "export": Command("dimargin.cli.svm_commands", "Write a model for LIBSVM, LIBLINEAR or ONNX, or as C source."),
     "doctor": Command(
         "dimargin.cli.doctor", "Print versions, processor, threads, memory, extras and Java, for a bug report."
     ),

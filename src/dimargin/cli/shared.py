@@ -121,6 +121,7 @@ _CERTIFIED = {
     "global": "global: the gap is for the whole problem, with all rows",
     "partitioned": "partitioned: the gap is for the worst part of the rows",
     "landmark": "landmark: the gap is for the machines that the landmarks span",
+    "before_compression": "before_compression: the gap is for the machine with all support vectors",
     "before_rounding": "before_rounding: the gap is for the coefficients before they were rounded to float32",
 }
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,12 +16,15 @@ import typer
 from numpy.typing import NDArray
 from typer.core import TyperCommand
 
-from dimargin.cli.file_flags import data_argument
+from dimargin.cli.column_flags import Reading
+from dimargin.cli.file_flags import data_argument, data_option
 from dimargin.cli.flags import existing_file, usage_checked
 from dimargin.cli.open_model import OpenModel
 from dimargin.cli.shared import check_output
 from dimargin.estimators import SVMClassifier
 from dimargin.estimators.linear_margin_classifier import LinearMarginClassifier
+from dimargin.export.c_source import to_c
+from dimargin.export.onnx_model import to_onnx
 from dimargin.io.data import DataFileError
 from dimargin.io.data.chunks import check_classes
 from dimargin.io.data.libsvm import DENSE, read_weights
@@ -313,20 +316,38 @@ def svm_scale(
 
 def export(
     model: Annotated[Path, typer.Argument(exists=True, dir_okay=False, metavar="MODEL", help="A dimargin model file.")],
-    output: Annotated[Path, typer.Argument(dir_okay=False, metavar="OUTPUT", help="File for the text model.")],
+    output: Annotated[Path | None, typer.Argument(dir_okay=False, metavar="[OUTPUT]", help="Optional file.")] = None,
+    to: Annotated[Literal["text", "onnx", "c"], typer.Option(help="Format, see above.")] = "text",
+    numbers: Annotated[str | None, typer.Option(help="onnx: float64, float32. c: float32, fixed.")] = None,
+    data: Annotated[Path | None, data_option(help="Rows whose range sets the scales of fixed.")] = None,
 ) -> None:
-    """Write a model, whatever its loss, as a text model of LIBSVM or LIBLINEAR.
+    """Write a model for LIBSVM, LIBLINEAR or ONNX, or as C source.
 
-    A kernel machine becomes a model of LIBSVM, a linear one a model of LIBLINEAR.
+    With --to text, a kernel machine becomes a model of LIBSVM, a linear one a model of LIBLINEAR.
+    OUTPUT is by default the name of MODEL with the ending .model, .onnx or .c.
 
-    Example: dimargin export spam.dimargin spam.model
+    Example: dimargin export spam.dimargin --to onnx
     """
+    output = output or model.with_suffix({"text": ".model", "onnx": ".onnx", "c": ".c"}[to])
     with usage_checked():
-        check_output("OUTPUT", output, model)
-    trained = OpenModel.load(model)
+        check_output("OUTPUT", output, model, data)
+        if (to == "text" and numbers is not None) or (to != "c" and data is not None):
+            raise ValueError("--numbers needs --to onnx or c, and --data needs --to c")
+    trained, options = OpenModel.load(model), {} if numbers is None else {"numbers": numbers}
+    trained.refuse_detector("cannot be exported as a classifier")
+    if to == "onnx":
+        write_file(output, to_onnx(trained.estimator, **options).SerializeToString(), private=True)
+    elif to == "c":
+        name = re.sub(r"^(?=[\d_])", "m", re.sub(r"\W", "_", output.stem, flags=re.ASCII))
+        rows = None if data is None else trained.read(data, None, Reading.of({}), needs_label=False).X
+        write_file(output, to_c(trained.estimator, name, rows=rows, **options).encode(), private=True)
+    else:
+        _write_text_model(trained, model, output)
+
+
+def _write_text_model(trained: OpenModel, model: Path, output: Path) -> None:
     is_linear = isinstance(trained.machine, LinearMarginClassifier)
     program = "LIBLINEAR" if is_linear else "LIBSVM"
-    trained.refuse_detector(f"cannot be written as a {program} classifier")
     if trained.has_probabilities:
         raise ValueError(
             f"{model} predicts by calibrated probabilities, which a {program} model of dimargin cannot hold: train it "

@@ -11,6 +11,7 @@ EXTRA_OF = {
     "matplotlib": "report",
     "msgspec": "peers",
     "networkx": "peers",
+    "onnx": "onnx",
     "zenoh": "peers",
     "pyspark": "spark",
 }
