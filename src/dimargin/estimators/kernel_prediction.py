@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from dimargin.estimators.decision_gradient import DecisionGradient
 from dimargin.estimators.kernel_parameters import KernelEstimator
 from dimargin.estimators.margin_classifier import MarginClassifier
 from dimargin.kernels.functions import Kernel
@@ -20,7 +21,7 @@ from dimargin.system.memory import check_memory
 from dimargin.system.threads import effective_n_threads
 
 
-class KernelPrediction(KernelEstimator, MarginClassifier):
+class KernelPrediction(DecisionGradient, KernelEstimator, MarginClassifier):
     """Base class of the kernel classifiers, with their prediction."""
 
     n_features_in_: int

@@ -9,14 +9,16 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
+from dimargin.estimators.decision_gradient import DecisionGradient
 from dimargin.estimators.margin_classifier import MarginClassifier
 from dimargin.estimators.training_data import queries
 from dimargin.estimators.wide_attributes import WideArray, in_float32, kept_of, nonzero_columns, on
 from dimargin.kernels.column_statistics import SparseColumns, rows_on
 from dimargin.system.arrays import Floats, Indices
+from dimargin.system.memory import check_memory
 
 
-class LinearMarginClassifier(MarginClassifier):
+class LinearMarginClassifier(DecisionGradient, MarginClassifier):
     """Base class of the linear classifiers."""
 
     coef_ = WideArray()
@@ -150,3 +152,8 @@ class LinearMarginClassifier(MarginClassifier):
         # Rows of float32 would be multiplied in float32 by such weights.
         values: Floats = np.asarray(X @ weights.astype(np.float64, copy=False).T) + self.intercept_
         return values[:, 0] if len(weights) == 1 else values
+
+    def _decision_gradients(self, X: Any) -> Floats:
+        n_rows, weights = queries(self, X, order=None).shape[0], on(kept_of(self, "coef_"), None)
+        check_memory(8 * n_rows * weights.size, None, "decision_gradient")
+        return np.repeat(weights[None].astype(np.float64, copy=False), n_rows, axis=0)

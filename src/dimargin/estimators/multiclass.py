@@ -20,7 +20,7 @@ from dimargin.estimators.training_data import Origin, TrainingData
 from dimargin.kernels.user import Transform, kernel_matrix
 from dimargin.problems.class_pairs import ClassPairs
 from dimargin.problems.objectives import Objectives
-from dimargin.problems.one_vs_one import PAIR_SCORES, pair_numbers, sums_of_pairs
+from dimargin.problems.one_vs_one import PAIR_SCORES, pair_numbers, score_gradients, sums_of_pairs
 from dimargin.problems.solution import SolveResult
 from dimargin.shards.local_engine import LocalEngine
 from dimargin.solvers import Limits
@@ -237,6 +237,15 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
             return super()._values(part)
         matrix = self._kernel_with(part)
         return self._sums_of_pairs(part.shape[0], lambda rows, factors: matrix.multiply(rows, factors))
+
+    def _gradients(self, part: Any) -> Any:
+        if not self._is_one_vs_one:
+            return super()._gradients(part)
+        width, vectors = part.shape[0] * part.shape[1], self.support_vectors_
+        pairs = self._sums_of_pairs(
+            width, lambda own, factors: self._sum_gradients(vectors[own], factors, part).reshape(-1, width)
+        ).reshape(-1, *part.shape)
+        return score_gradients(self.pair_scores, self._values_of_batch(part), pairs, pair_numbers(len(self.classes_)))
 
     def _weights(self) -> Floats:
         if not self._is_one_vs_one:

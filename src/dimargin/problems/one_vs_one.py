@@ -123,3 +123,16 @@ def votes_of(values: Floats, numbers: Indices) -> Floats:
 
 PAIR_SCORES: dict[str, Callable[[Floats, Indices], Floats]] = {"smallest": smallest_of, "votes": votes_of}
 """Rules by which the decision values of pairs give one for each class."""
+
+
+def score_gradients(rule: str, values: Floats, gradients: Floats, numbers: Indices) -> Floats:
+    """Return gradients of scores, of shape (n_classes, n_rows, n_features), from those of the pairs' values."""
+    found = np.empty((len(numbers), *gradients.shape[1:]))
+    for c, own in enumerate(numbers):
+        signs = np.where(np.arange(len(own)) < c, 1.0, -1.0)[:, None]
+        towards = signs * values[own]
+        slopes = np.arange(len(own))[:, None] == towards.argmin(axis=0)  # The smallest value is that of one pair.
+        if rule == "votes":  # The sum s of the values adds s / (3 (|s| + 1)) to whole numbers.
+            slopes = 1 / (3 * (np.abs(towards.sum(axis=0, keepdims=True)) + 1) ** 2)
+        found[c] = np.einsum("pn,pnd->nd", signs * slopes, gradients[own])
+    return found
