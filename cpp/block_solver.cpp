@@ -36,7 +36,8 @@ template <class T> std::unique_ptr<T[], decltype(&std::free)> aligned(int64_t co
     return {static_cast<T*>(p), &std::free};
 }
 
-// Takes pair steps on signed coefficients `b`. The decision values `f` are not updated.
+// Takes pair steps on signed coefficients `b`. The decision values `f` are not updated. The curvature of a conjugate is
+// the same on either side of zero.
 template <class T>
 PairOutcome pair_steps(const BlockProblem<T>& p, SolvePairs<T> pairs, double* b, const double* f, double tolerance,
                        double absolute, int64_t max_steps) {
@@ -44,6 +45,8 @@ PairOutcome pair_steps(const BlockProblem<T>& p, SolvePairs<T> pairs, double* b,
     auto gram = aligned<T>(n * stride), vectors = aligned<T>(5 * stride);
     T *diagonal = vectors.get(), *curvature = diagonal + stride, *score = curvature + stride;
     std::vector<double> lower(n), upper(n);
+    std::vector<T> above(n), below(n);
+    bool has_kinks = false;
     std::fill_n(diagonal, stride, T(1));
     for (int64_t i = 0; i < n; ++i) {
         std::copy_n(p.gram + i * n, n, gram.get() + i * stride);
@@ -52,11 +55,15 @@ PairOutcome pair_steps(const BlockProblem<T>& p, SolvePairs<T> pairs, double* b,
         curvature[i] = T(bend);
         diagonal[i] = T(double(p.gram[i * n + i]) + bend);
         score[i] = T(-y * (y * f[i] + p.pieces.slope_right[at] + bend * y * b[i]));
-        lower[i] = y > 0 ? 0.0 : -end;
-        upper[i] = y > 0 ? end : 0.0;
+        const double start = p.pieces.lower[at], jump = p.pieces.slope_right[at] - p.pieces.slope_left[at];
+        lower[i] = y > 0 ? start : -end;
+        upper[i] = y > 0 ? end : -start;
+        has_kinks |= start < 0;
+        (y > 0 ? below[i] : above[i]) = T(y * jump);
     }
     const PairProblem<T> problem{n, stride, gram.get(), diagonal, curvature, score, score + stride, score + 2 * stride,
-                                 b, lower.data(), upper.data(), p.intercept};
+                                 b, lower.data(), upper.data(), p.intercept, nullptr, nullptr,
+                                 has_kinks ? above.data() : nullptr, has_kinks ? below.data() : nullptr};
     const PairOutcome outcome = pairs(problem, tolerance, absolute, max_steps);
     *p.operations += 8.0 * double(outcome.steps) * double(n);
     return outcome;
@@ -114,8 +121,6 @@ void solve_without_intercept(Block& block, double start, double goal, bool to_ro
 // Takes primal steps with an intercept, for losses with curvature and coefficients of either sign. Only the limit of the
 // steps is certain to lower the dual objective, so that they continue until it is lower.
 void solve_two_sided(Block& block, double goal, bool to_rounding, int max_steps) {
-    if (!block.smooth())
-        throw std::invalid_argument("an intercept needs a loss with curvature, or nonnegative coefficients");
     block.single = !to_rounding;
     const std::vector<double> g = block.g, f = block.f;
     const auto is_lower = [&] { return to_rounding || block.dual_change(g, f) <= 0.0; };
@@ -130,7 +135,7 @@ void solve_two_sided(Block& block, double goal, bool to_rounding, int max_steps)
 }
 
 void solve(Block& block, SolvePairs<double> pairs, double start, double goal, bool to_rounding, int max_steps) {
-    if (block.p.intercept && block.two_sided()) solve_two_sided(block, goal, to_rounding, max_steps);
+    if (block.p.intercept && block.two_sided() && block.smooth()) solve_two_sided(block, goal, to_rounding, max_steps);
     else if (block.p.intercept) solve_with_intercept(block, pairs, std::max(goal, rounding_violation), max_steps);
     else solve_without_intercept(block, start, goal, to_rounding, max_steps);
     block.finish();
@@ -141,7 +146,7 @@ void solve(Block& block, SolvePairs<double> pairs, double start, double goal, bo
 void solve_block(const BlockProblem<double>& problem, SolvePairs<double> pairs, double tolerance, double absolute,
                  int max_steps) {
     Block block(problem);
-    if (problem.intercept && block.two_sided()) block.centre();
+    if (problem.intercept && block.two_sided() && block.smooth()) block.centre();
     const double start = block.largest_violation();
     solve(block, pairs, start, std::max(tolerance * start, absolute), tolerance == 0.0, max_steps);
 }

@@ -37,13 +37,13 @@ extern Lapack lapack;
 // Solves a block by sweeps of coordinate descent, each followed by a Newton step, until no coordinate violates its
 // optimality condition by more than `tolerance` times the largest violation at the start (or by more than `absolute`),
 // or `max_steps` are done. The dual objective does not rise. With tolerance 0 the block is solved to rounding, for
-// losses with curvature by primal Newton steps alone. With an intercept, pair steps replace the sweeps for losses whose
-// coefficients are never negative, and primal Newton steps for others, which must have curvature.
+// losses with curvature by primal Newton steps alone. With an intercept, primal Newton steps replace the sweeps for losses
+// with curvature whose coefficients have either sign, and pair steps for others.
 void solve_block(const BlockProblem<double>& problem, SolvePairs<double> pairs, double tolerance, double absolute,
                  int max_steps);
 
-// Solves a block by pair steps in the precision of the Gram matrix, for losses whose coefficients are never negative. If
-// they do not reach the tolerance, the block is finished in double precision as by `solve_block`.
+// Solves a block by pair steps in the precision of the Gram matrix, for losses whose conjugates have the same curvature on
+// either side of zero. If they do not reach the tolerance, the block is finished in double precision as by `solve_block`.
 template <class T>
 void solve_pairs(const BlockProblem<T>& problem, SolvePairs<T> pairs, SolvePairs<double> precise, double tolerance,
                  double absolute, int max_steps);

@@ -44,6 +44,8 @@ template <class T> struct Solver {
     const PairProblem<T>& p;
     int64_t i = -1, j = -1;
     double step_i = 0.0, step_j = 0.0;
+    double score_i = 0.0, score_j = 0.0;  // of the pieces on which the two coefficients move
+    bool up_i = true, up_j = true;        // the directions in which their scores say that they move
     double violation = 0.0;
 
     const T* row(int64_t t) const {
@@ -51,10 +53,17 @@ template <class T> struct Solver {
         return p.gram + t * p.stride;
     }
 
+    // The end of the piece of a coefficient to its right (`up`) or left is a bound or the kink at zero.
+    bool above(int64_t t, bool up) const { return up ? p.coefficient[t] >= 0.0 : p.coefficient[t] > 0.0; }
+    double lower(int64_t t, bool up) const { return p.above && above(t, up) ? 0.0 : p.lower[t]; }
+    double upper(int64_t t, bool up) const { return p.above && !above(t, up) ? 0.0 : p.upper[t]; }
+
     // Adding rise or fall to a score makes it infinite, and never the largest, if its coefficient is at a bound.
+    // Otherwise it makes it that of the coefficient's piece.
+    T kink(int64_t t, bool up) const { return !p.above ? T(0) : above(t, up) ? p.above[t] : p.below[t]; }
     void mark(int64_t t) const {
-        p.rise[t] = p.coefficient[t] < p.upper[t] ? T(0) : -infinity<T>();
-        p.fall[t] = p.coefficient[t] > p.lower[t] ? T(0) : infinity<T>();
+        p.rise[t] = p.coefficient[t] < p.upper[t] ? kink(t, true) : -infinity<T>();
+        p.fall[t] = p.coefficient[t] > p.lower[t] ? kink(t, false) : infinity<T>();
     }
 
     void begin() const {
@@ -98,23 +107,21 @@ template <class T> struct Solver {
         i = first.where();
     }
 
-    double clip(int64_t t, double step) const {
-        const double low = p.lower[t] - p.coefficient[t], high = p.upper[t] - p.coefficient[t];
+    double clip(int64_t t, double step, bool up) const {
+        const double low = lower(t, up) - p.coefficient[t], high = upper(t, up) - p.coefficient[t];
         return step < low ? low : step > high ? high : step;
     }
 
-    void move(int64_t t, double step) const {
-        // A step to a bound must end exactly on it.
-        const double to = p.coefficient[t] + step;
-        p.coefficient[t] = step == p.upper[t] - p.coefficient[t]   ? p.upper[t]
-                           : step == p.lower[t] - p.coefficient[t] ? p.lower[t]
-                                                                   : to;
+    void move(int64_t t, double step, bool up) const {
+        // A step to the end of a piece must end exactly on it.
+        const double to = p.coefficient[t] + step, low = lower(t, up), high = upper(t, up);
+        p.coefficient[t] = step == high - p.coefficient[t] ? high : step == low - p.coefficient[t] ? low : to;
         mark(t);
     }
 
     // The partner has the largest gain of the pair's unconstrained step (Fan, Chen, Lin 2005, second order).
     void step_with_intercept() {
-        const T si = p.score[i], dii = p.diagonal[i];
+        const T si = p.score[i] + p.rise[i], dii = p.diagonal[i];
         const T* values = row(i);
         Largest<T> best;
         const Vec<T> least = Vec<T>{} + T(min_bend) * dii;
@@ -127,24 +134,24 @@ template <class T> struct Solver {
         j = best.where();
         double bend = double(p.diagonal[j]) + double(dii) - 2.0 * double(values[j]);
         bend = bend > min_bend * double(dii) ? bend : min_bend * double(dii);
-        const double step = -clip(j, -clip(i, (double(si) - double(p.score[j])) / bend));
+        const double apart = double(si) - double(p.score[j] + p.fall[j]);
+        const double step = -clip(j, -clip(i, apart / bend, true), false);
         step_i = step;
         step_j = -step;
-        move(i, step_i);
-        move(j, step_j);
+        move(i, step_i, true);
+        move(j, step_j, false);
     }
 
-    // The gain of the objective by a pair of steps.
-    double gain(double x, double z) const {
-        const double kij = double(p.gram[i * p.stride + j]);
-        return double(p.score[i]) * x + double(p.score[j]) * z -
-               0.5 * (double(p.diagonal[i]) * x * x + double(p.diagonal[j]) * z * z) - kij * x * z;
-    }
+    // The direction in which a coefficient's score, in the form that it has there, is larger.
+    bool is_up(T score, int64_t t) const { return score + p.rise[t] > -(score + p.fall[t]); }
+    static double piece_score(T score, T kink) { return double(score) + (kink - kink == T(0) ? double(kink) : 0.0); }
 
     // The partner is the coefficient whose own step gains most after i has taken its step. Both then take the best pair of
-    // steps in the box (Steinwart, Hush, Scovel 2011: without an intercept two coefficients move independently).
+    // steps on their pieces (Steinwart, Hush, Scovel 2011: without an intercept two coefficients move independently).
     void step_without_intercept() {
-        const double kii = double(p.diagonal[i]), alone = clip(i, double(p.score[i]) / kii);
+        up_i = is_up(p.score[i], i);
+        score_i = piece_score(p.score[i], up_i ? p.rise[i] : p.fall[i]);
+        const double kii = double(p.diagonal[i]), alone = clip(i, score_i / kii, up_i);
         const T* values = row(i);
         const T taken = T(alone), inverse = T(1.0 / kii);
         const T rise = p.rise[i], fall = p.fall[i];
@@ -162,14 +169,25 @@ template <class T> struct Solver {
         j = best.where();
         step_i = alone;
         step_j = 0.0;
-        if (j != i) best_pair();
-        move(i, step_i);
-        move(j, j == i ? 0.0 : step_j);
+        if (j != i) {
+            up_j = is_up(p.score[j] - taken * values[j], j);
+            score_j = piece_score(p.score[j], up_j ? p.rise[j] : p.fall[j]);
+            best_pair();
+        }
+        move(i, step_i, up_i);
+        if (j != i) move(j, step_j, up_j);
+    }
+
+    // The gain of the objective by a pair of steps.
+    double gain(double x, double z) const {
+        const double kij = double(p.gram[i * p.stride + j]);
+        return score_i * x + score_j * z - 0.5 * (double(p.diagonal[i]) * x * x + double(p.diagonal[j]) * z * z) -
+               kij * x * z;
     }
 
     void best_pair() {
         const double kii = double(p.diagonal[i]), kjj = double(p.diagonal[j]);
-        const double kij = double(p.gram[i * p.stride + j]), si = double(p.score[i]), sj = double(p.score[j]);
+        const double kij = double(p.gram[i * p.stride + j]), si = score_i, sj = score_j;
         double most = gain(step_i, 0.0);
         const auto consider = [&](double x, double z) {
             const double g = gain(x, z);
@@ -182,13 +200,13 @@ template <class T> struct Solver {
         const double determinant = kii * kjj - kij * kij;
         if (determinant > min_bend * kii * kjj) {
             const double x = (si * kjj - sj * kij) / determinant, z = (sj * kii - si * kij) / determinant;
-            if (clip(i, x) == x && clip(j, z) == z) return consider(x, z);
+            if (clip(i, x, up_i) == x && clip(j, z, up_j) == z) return consider(x, z);
         }
-        const double ends_i[2] = {p.lower[i] - p.coefficient[i], p.upper[i] - p.coefficient[i]};
-        const double ends_j[2] = {p.lower[j] - p.coefficient[j], p.upper[j] - p.coefficient[j]};
+        const double ends_i[2] = {lower(i, up_i) - p.coefficient[i], upper(i, up_i) - p.coefficient[i]};
+        const double ends_j[2] = {lower(j, up_j) - p.coefficient[j], upper(j, up_j) - p.coefficient[j]};
         for (int e = 0; e < 2; ++e) {
-            if (ends_i[e] - ends_i[e] == 0.0) consider(ends_i[e], clip(j, (sj - kij * ends_i[e]) / kjj));
-            if (ends_j[e] - ends_j[e] == 0.0) consider(clip(i, (si - kij * ends_j[e]) / kii), ends_j[e]);
+            if (ends_i[e] - ends_i[e] == 0.0) consider(ends_i[e], clip(j, (sj - kij * ends_i[e]) / kjj, up_j));
+            if (ends_j[e] - ends_j[e] == 0.0) consider(clip(i, (si - kij * ends_j[e]) / kii, up_i), ends_j[e]);
         }
     }
 };

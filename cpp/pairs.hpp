@@ -6,7 +6,8 @@
 namespace dimargin {
 
 // Maximises  sum_i s_i d_i - 1/2 d'(K + diag(curvature)) d  over changes d of the signed coefficients b = y * g, in the
-// box lower <= b + d <= upper, with sum d = 0 if there is an intercept.
+// box lower <= b + d <= upper, with sum d = 0 if there is an intercept. If there are kinks, a score has its entry of
+// `above` added where b > 0, and its entry of `below`, which is no smaller, where b < 0.
 template <class T> struct PairProblem {
     int64_t size;         // number of coefficients
     int64_t stride;       // length of a row of gram: a whole number of 64-byte vectors
@@ -20,6 +21,7 @@ template <class T> struct PairProblem {
     bool intercept;
     void (*fill)(void* context, int64_t row) = nullptr;  // writes a row of gram before it is read; null if all are written
     void* context = nullptr;
+    const T *above = nullptr, *below = nullptr;  // [size]; null without kinks
 };
 
 // Takes steps until the violation is at most `tolerance` times the first violation, or at most `absolute`, or `max_steps`

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 from scipy.sparse import csr_array
+from sklearn.base import is_regressor
 
 import dimargin as dm
 
@@ -39,6 +40,7 @@ def rows(n, d, n_classes=2):
 def fits(n_jobs):
     """Return machines of every estimator, strategy and kernel, each with rows and labels."""
     large, small, three = rows(3000, 12), rows(600, 6), rows(900, 8, 3)
+    targets = large[0], large[0] @ np.arange(12) / 8 + large[1]
     sparse = csr_array(np.where(np.abs(large[0]) > 1.3, large[0], 0.0))
     seed = {"random_state": 0, "n_jobs": n_jobs}
     svms = {
@@ -61,6 +63,9 @@ def fits(n_jobs):
         "linear SVM": (dm.LinearSVMClassifier(**seed), sparse, large[1]),
         "linear SVM, squared hinge": (dm.LinearSVMClassifier(loss="squared_hinge", solver="cd", **seed), *three),
         "linear ODM, SVRG": (dm.LinearODMClassifier(solver="svrg", **seed), *large),
+        "regression": (dm.SVMRegressor(**seed), *targets),
+        "regression, squared loss": (dm.SVMRegressor(loss="squared_epsilon_insensitive", **seed), *targets),
+        "linear regression": (dm.LinearSVMRegressor(**seed), *targets),
         "core-set SVM": (dm.CoreSetSVMClassifier(**seed), *large),
         "SVDD": (dm.CoreSetSVDD(**seed), large[0], None),
         "one-class SVM": (dm.OneClassCoreSetSVM(**seed), large[0], None),
@@ -77,7 +82,7 @@ def results():
     found = {}
     for name, (machine, X, y) in fits(int(os.environ.get("N_JOBS", 0)) or None).items():
         fitted = machine.fit(X, y)
-        found[name] = fitted.decision_function(X)
+        found[name] = (fitted.predict if is_regressor(fitted) else fitted.decision_function)(X)
         fitted = getattr(fitted, "best_estimator_", fitted)
         names = ("dual_coef_", "coef_", "intercept_", "duality_gap_")
         found[f"{name}: model"] = np.concatenate([np.ravel(getattr(fitted, key, ())) for key in names])

@@ -18,6 +18,7 @@ from dimargin.kernels.matrix import KernelMatrix
 from dimargin.kernels.row_transform import RowTransform
 from dimargin.problems.dual import DualProblem
 from dimargin.problems.losses import HingeLoss, Loss, ODMLoss, SquaredHingeLoss
+from dimargin.problems.regression_losses import EpsilonInsensitiveLoss, SquaredEpsilonInsensitiveLoss
 from dimargin.problems.solution import Solution
 from dimargin.shards.local_engine import LocalEngine
 from dimargin.shards.parts import Part
@@ -130,6 +131,14 @@ def loss_and_conjugate(problem: DualProblem, margins, dual):
         phi = W * c / (2 * s) * (upsilon * zeta**2 + beta**2) + (theta - 1) * zeta + (theta + 1) * beta
         return primal.sum(axis=-1), phi.sum(axis=-1)
     C, xi = loss.C * problem.total / problem.mass * s, np.maximum(1 - margins, 0)
+    if isinstance(loss, EpsilonInsensitiveLoss):
+        targets = 0.0 if problem.targets is None else problem.targets
+        excess = np.maximum(np.abs(margins - targets) - loss.epsilon, 0)
+        phi = loss.epsilon * np.abs(dual) - targets * dual
+        if isinstance(loss, SquaredEpsilonInsensitiveLoss):
+            return (C * excess**2).sum(axis=-1), (phi + dual**2 / (4 * C)).sum(axis=-1)
+        assert (np.abs(dual) <= C).all()
+        return (C * excess).sum(axis=-1), phi.sum(axis=-1)
     if isinstance(loss, HingeLoss):
         assert (dual >= 0).all() and (dual <= C).all()
         return (C * xi).sum(axis=-1), -dual.sum(axis=-1)

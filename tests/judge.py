@@ -1,9 +1,8 @@
 """An independent judge of certificates: it knows public attributes only, and shares no code with the package.
 
-Everything is computed in twice the widest floating-point precision of the machine (pairs of long
-doubles: Dekker, Numer. Math. 1971; Knuth, The Art of Computer Programming, volume 2), and errs by
-1e-30 of the sizes of its terms or so; only the exponential function of kernels has the precision of
-one long double, and what that may cost is counted.
+Everything is computed in twice the widest floating-point precision of the machine (see `twofold`),
+and errs by 1e-30 of the sizes of its terms or so; only the exponential function of kernels has the
+precision of one long double, and what that may cost is counted.
 
 For a machine with coefficients ``a_i = y_i g_i`` and intercept b it computes
 
@@ -19,95 +18,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from twofold import EPSILON, Twofold
 
-Long = np.longdouble
-_BITS = np.finfo(Long).nmant + 1
-_EPSILON = float(np.finfo(Long).eps)
 _FAR = 1e300  # where nothing is meant to be bounded: infinity less infinity is no number
-
-
-class Twofold:
-    """Arrays of unevaluated sums of two long doubles."""
-
-    __array_priority__ = 1000
-
-    def __init__(self, head, tail=None):
-        self.head = np.asarray(head, dtype=Long)
-        self.tail = np.zeros_like(self.head) if tail is None else tail
-
-    @staticmethod
-    def _of(value):
-        return value if isinstance(value, Twofold) else Twofold(value)
-
-    @staticmethod
-    def _quick(head, tail):
-        total = head + tail
-        return Twofold(total, tail - (total - head))
-
-    def __add__(self, other):
-        other = self._of(other)
-        total = self.head + other.head
-        back = total - self.head
-        error = (self.head - (total - back)) + (other.head - back)
-        return self._quick(total, error + self.tail + other.tail)
-
-    def __neg__(self):
-        return Twofold(-self.head, -self.tail)
-
-    def __sub__(self, other):
-        return self + -self._of(other)
-
-    def __rsub__(self, other):
-        return self._of(other) + -self
-
-    def __mul__(self, other):
-        other = self._of(other)
-        product = self.head * other.head
-        (a, b), (c, d) = self._halves(self.head), self._halves(other.head)
-        error = ((a * c - product) + a * d + b * c) + b * d
-        return self._quick(product, error + self.head * other.tail + self.tail * other.head)
-
-    __radd__, __rmul__ = __add__, __mul__
-
-    @staticmethod
-    def _halves(values):
-        scaled = (Long(2) ** (_BITS - _BITS // 2) + 1) * values
-        head = scaled - (scaled - values)
-        return head, values - head
-
-    def __truediv__(self, other):
-        other = self._of(other)
-        first = Twofold(self.head / other.head)
-        return first + (self - first * other).head / other.head
-
-    def __getitem__(self, index):
-        return Twofold(self.head[index], self.tail[index])
-
-    def __abs__(self):
-        return self.where(self.head < 0, -self, self)
-
-    @staticmethod
-    def where(condition, yes, no):
-        """Of two, elementwise."""
-        yes, no = Twofold._of(yes), Twofold._of(no)
-        return Twofold(np.where(condition, yes.head, no.head), np.where(condition, yes.tail, no.tail))
-
-    def positive_part(self):
-        """Zero where negative."""
-        return self.where(self.head > 0, self, 0.0)
-
-    def sum(self, axis=-1):
-        """By pairs."""
-        terms = Twofold(np.moveaxis(self.head, axis, 0), np.moveaxis(self.tail, axis, 0))
-        while len(terms.head) > 1:
-            half = len(terms.head) // 2
-            folded = terms[:half] + terms[half : 2 * half]
-            rest = terms[2 * half :]
-            terms = Twofold(np.concatenate([folded.head, rest.head]), np.concatenate([folded.tail, rest.tail]))
-        return terms[0] if len(terms.head) else Twofold(0.0)
-
-    def __float__(self):
-        return float(self.head + self.tail)
 
 
 def products(X, Z):
@@ -207,6 +120,50 @@ class SquaredHinge(Hinge):
 
 
 @dataclass(frozen=True)
+class EpsilonInsensitive:
+    """``C s (|f - t| - epsilon)_+`` of decision values f and targets t, whose labels are one."""
+
+    C: float
+    epsilon: float
+    targets: np.ndarray
+
+    def excess(self, values):
+        """Of residuals over the half width of the band."""
+        return (abs(values - self.targets) - self.epsilon).positive_part()
+
+    def value(self, margins, weights):
+        """Of every row."""
+        return Twofold(self.C) * Twofold(weights) * self.excess(margins)
+
+    def conjugate(self, dual, weights):
+        """``loss*(-g)`` in the box."""
+        return abs(dual) * self.epsilon - dual * self.targets
+
+    def box(self, weights):
+        """Bounds, exactly."""
+        end = Twofold(self.C) * Twofold(weights)
+        return -end, end
+
+
+@dataclass(frozen=True)
+class SquaredEpsilonInsensitive(EpsilonInsensitive):
+    """``C s (|f - t| - epsilon)_+^2``."""
+
+    def value(self, margins, weights):
+        """Of every row."""
+        excess = self.excess(margins)
+        return Twofold(self.C) * Twofold(weights) * excess * excess
+
+    def conjugate(self, dual, weights):
+        """``loss*(-g)``."""
+        return super().conjugate(dual, weights) + dual * dual / (Twofold(self.C) * Twofold(weights) * 4.0)
+
+    def box(self, weights):
+        """Nothing is outside."""
+        return np.full(len(weights), -_FAR), np.full(len(weights), _FAR)
+
+
+@dataclass(frozen=True)
 class Problem:
     """What a machine was to solve.
 
@@ -214,10 +171,10 @@ class Problem:
     ----------
     X : ndarray of shape (n, n_features)
     labels : ndarray of shape (n_outputs, n)
-        Plus or minus one.
+        Plus or minus one; of regression, ones.
     weights : ndarray of shape (n,)
         Positive.
-    loss : Odm, Hinge or SquaredHinge
+    loss : Odm, Hinge, EpsilonInsensitive or their squares
     kernel : dict
         Of the arguments of `kernel_values`.
     intercept : bool
@@ -229,7 +186,7 @@ class Problem:
     X: np.ndarray
     labels: np.ndarray
     weights: np.ndarray
-    loss: Odm | Hinge
+    loss: Odm | Hinge | EpsilonInsensitive
     kernel: dict
     intercept: bool = False
     offset: float = 0.0
@@ -241,7 +198,7 @@ class Problem:
     @property
     def value_error(self):
         """Relative error of a kernel value by the exponential function."""
-        return 8 * _EPSILON if self.kernel["kernel"] in ("rbf", "laplacian") else 0.0
+        return 8 * EPSILON if self.kernel["kernel"] in ("rbf", "laplacian") else 0.0
 
 
 @dataclass(frozen=True)

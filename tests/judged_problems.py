@@ -2,7 +2,7 @@
 
 import numpy as np
 from hypothesis import strategies as st
-from judge import Hinge, Odm, SquaredHinge
+from judge import EpsilonInsensitive, Hinge, Odm, SquaredEpsilonInsensitive, SquaredHinge
 
 powers = st.integers(-6, 6).map(lambda k: 10.0**k)
 KERNELS = st.one_of(
@@ -73,6 +73,32 @@ def data(draw, max_rows=60, min_rows=2, n_classes=None):
         "wild": 10.0 ** rng.uniform(-4, 4, n), "few": np.where(np.arange(n) < few, 10.0 ** rng.uniform(0, 4), 1.0),
     }[draw(st.sampled_from(["one", "any", "any", "counts", "wild", "few"]))]  # fmt: skip
     return X, y, weights
+
+
+@st.composite
+def regressions(draw, **sizes):
+    """Rows as those of `data`, weights, and a loss of residuals, with its targets of any scale and half width."""
+    X, _, weights = draw(data(**sizes))
+    rng, n = np.random.default_rng(draw(st.integers(0, 2**32 - 1))), len(X)
+    shape = draw(st.sampled_from(["any", "any", "noise", "ties", "two", "constant", "outliers"]))
+    t = 1.7 * X[:, -1] / (abs(X[:, -1]).max() or 1) - 0.3 * X[:, 0] / (abs(X[:, 0]).max() or 1)
+    t = (t if shape != "noise" else 0.0) + draw(st.sampled_from([0.0, 1e-6, 0.1, 1.0])) * rng.normal(size=n)
+    if shape == "ties":
+        t = np.round(3 * t) / 3
+    if shape == "two":
+        t = np.where(t > 0, 1.0, -1.0)
+    if shape == "constant":
+        t[:] = 0.7
+    if shape == "outliers":
+        t[: max(1, n // 6)] *= 10.0 ** rng.uniform(0, 6)
+    scale = 10.0 ** draw(st.sampled_from([0, 0, *range(-9, 10, 3)]))
+    t = scale * (t + draw(st.sampled_from([0.0, 0.0, 0.5, -100.0, 1e5])))
+    half = float(np.ptp(t)) / 2  # Rounding decides which rows are in such a band.
+    epsilon = draw(st.sampled_from([half, *(scale * own for own in (0.0, 0.0, 1e-9, 1e-3, 0.1, 0.5, 10.0))]))
+    C = 10.0 ** draw(st.floats(-4, 5))
+    if draw(st.booleans()):
+        return X, weights, SquaredEpsilonInsensitive(C, epsilon, t)
+    return X, weights, EpsilonInsensitive(C * draw(st.sampled_from([1.0, scale])), epsilon, t)
 
 
 def labels_of(y):

@@ -1,5 +1,7 @@
 """LIBSVM itself, by its own Python package, for models to be handed to and taken from."""
 
+import ctypes
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -12,11 +14,28 @@ def svm():
 
 def official(path, X):
     """What LIBSVM says to rows with a text model: labels, and decision values of every pair."""
+    labels, values = predicted(path, X)
+    return labels.astype(int), values
+
+
+def predicted(path, X, probabilities=False):
+    """LIBSVM's predictions with a text model, which may be numbers, and decision values or probabilities.
+
+    The functions in C are called, because the package's own `svm_predict` reserves memory for a single decision value
+    of nu-SVC, however many classes there are.
+    """
+    from libsvm.svm import gen_svm_nodearray, kernel_names, libsvm
+
     model = svm().svm_load_model(str(path))
     assert model is not None
-    X = X.toarray() if sp.issparse(X) else np.asarray(X)
-    labels, _, values = svm().svm_predict([0] * len(X), X, model, "-q")
-    return np.array(labels, dtype=int), np.array(values)
+    n_classes, is_square = model.get_nr_class(), model.param.kernel_type == kernel_names.PRECOMPUTED
+    found = (ctypes.c_double * (n_classes if probabilities else n_classes * (n_classes - 1) // 2))()
+    predict = libsvm.svm_predict_probability if probabilities else libsvm.svm_predict_values
+    labels, values = [], []
+    for row in X.toarray() if sp.issparse(X) else np.asarray(X, dtype=float):
+        labels.append(predict(model, gen_svm_nodearray(row, isKernel=is_square)[0], found))
+        values.append(list(found))
+    return np.array(labels), np.array(values)
 
 
 def trained(X, y, flags):

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 from scipy.stats import loguniform, randint
+from sklearn.base import is_regressor
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA, TruncatedSVD
@@ -32,7 +33,8 @@ from dimargin.estimators.preprocessing import CalendarFeatures, CategoryEncoder,
 N = 60
 RNG = np.random.default_rng(0)
 DENSE = RNG.normal(size=(N, 4))
-LABELS = np.where(DENSE[:, 0] + 0.3 * RNG.normal(size=N) > 0, "ham", "spam")
+TARGETS = DENSE[:, 0] + 0.3 * RNG.normal(size=N)
+LABELS = np.where(TARGETS > 0, "ham", "spam")
 SPARSE = sp.csr_array(np.where(np.abs(DENSE) < 0.5, 0.0, np.abs(DENSE)))
 WORDS = {"ham": ["meeting", "Café", "naïve plan", "report"], "spam": ["prize", "café", "WIN money", "click"]}
 TEXTS = [" ".join(RNG.choice([*WORDS[label], "the", "one more"], 5)) for label in LABELS]
@@ -91,6 +93,8 @@ MODELS = {
     "SVMClassifier": (svm, "sparse"),
     "LinearODMClassifier": (dm.LinearODMClassifier, "dense"),
     "LinearSVMClassifier": (lambda: dm.LinearSVMClassifier(random_state=0), "sparse"),
+    "SVMRegressor": (lambda: dm.SVMRegressor(random_state=0), "dense"),
+    "LinearSVMRegressor": (lambda: dm.LinearSVMRegressor(random_state=0), "sparse"),
     "CoreSetSVMClassifier": (dm.CoreSetSVMClassifier, "dense"),
     "GossipSVMClassifier": (lambda: dm.GossipSVMClassifier(n_sites=2, max_iter=3, random_state=0), "dense"),
     "CoreSetSVDD": (dm.CoreSetSVDD, "dense"),
@@ -170,11 +174,14 @@ def fitted(name):
     make, rows = MODELS[name]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of few passes, words that are left out, and few rows
-        return make().fit(ROWS[rows], LABELS)
+        model = make()
+        return model.fit(ROWS[rows], TARGETS if is_regressor(model) else LABELS)
 
 
 def values(model, X):
-    """Return the probabilities of a model that has them, else its decision values."""
+    """Return the predictions of a regressor; of others the probabilities if they have them, else decision values."""
+    if is_regressor(model):
+        return model.predict(X)
     return (model.predict_proba if hasattr(model, "predict_proba") else model.decision_function)(X)
 
 

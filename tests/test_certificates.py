@@ -16,7 +16,6 @@ from judge import (
     Hinge,
     Problem,
     SquaredHinge,
-    Twofold,
     complaints,
     judge,
     judge_ball,
@@ -29,9 +28,10 @@ from judge import (
 from judged_machines import fewer, fitted, judged, machine_for, rarely, reached
 from judged_problems import KERNELS, LOSSES, data, labels_of
 from sklearn.exceptions import ConvergenceWarning
+from twofold import Twofold
 
 import dimargin
-from dimargin.estimators import kernel_margin_classifier
+from dimargin.estimators import kernel_machine
 from dimargin.estimators.training_data import merged
 from dimargin.shards import parts
 from dimargin.solvers import BlockCoordinateDescent, block_coordinate_descent
@@ -128,7 +128,7 @@ def test_rows_that_stand_for_others(data, loss, kernel, intercept, n_different, 
     X = X[np.arange(len(X)) % n_different]
     problem = Problem(X, labels_of(y), weights, loss, kernel, intercept)
     parameters = {"tol": tol, "max_iter": 100, "strategy": "exact"}
-    with mock.patch.object(kernel_margin_classifier, "merged", partial(merged, min_rows=2)):
+    with mock.patch.object(kernel_machine, "merged", partial(merged, min_rows=2)):
         machine = fitted(machine_for(loss, kernel, intercept, **parameters), X, y, weights)
         if machine is None:
             return

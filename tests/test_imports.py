@@ -22,10 +22,11 @@ RANKS = [
     {"strategies"},
     {"gossip"},
     {"estimators"},
+    {"svm"},
     {"io", "display", "export"},
     {"spark"},
     {"cli"},
-    {"__main__"},
+    {"__main__", "accelerate"},
 ]
 
 

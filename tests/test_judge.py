@@ -6,8 +6,19 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from judge import Hinge, Odm, Problem, SquaredHinge, Twofold, complaints, judge, signed_coefficients
+from judge import (
+    EpsilonInsensitive,
+    Hinge,
+    Odm,
+    Problem,
+    SquaredEpsilonInsensitive,
+    SquaredHinge,
+    complaints,
+    judge,
+    signed_coefficients,
+)
 from numpy.testing import assert_allclose
+from twofold import Twofold
 
 from dimargin import ODMClassifier, SVMClassifier
 
@@ -33,8 +44,12 @@ def test_two_long_doubles_are_as_good_as_fractions():
     assert abs(float(third * 3.0 - 1.0)) < 1e-30
 
 
+TARGETS = np.array([-1.0, 0.3, 2.0])
+OF_RESIDUALS = [EpsilonInsensitive(0.7, 0.2, TARGETS), SquaredEpsilonInsensitive(0.7, 0.2, TARGETS)]
+
+
 @pytest.mark.parametrize(
-    "loss", [Odm(100.0, 0.5, 0.2), Hinge(0.7), SquaredHinge(0.7)], ids=lambda loss: type(loss).__name__
+    "loss", [Odm(100.0, 0.5, 0.2), Hinge(0.7), SquaredHinge(0.7), *OF_RESIDUALS], ids=lambda loss: type(loss).__name__
 )
 def test_losses_and_conjugates(loss):
     """Fenchel and Young: equality at the derivative, and nothing below zero anywhere."""

@@ -64,6 +64,10 @@ BESIDE = [
     dm.SVMClassifier(strategy="dc", n_levels=1, branching=3, stop_level=1, fit_intercept=True),
     dm.SVMClassifier(loss="squared_hinge", strategy="landmark", fit_intercept=True),
     dm.SVMClassifier(multi_class="one_vs_one", fit_intercept=True),
+    dm.SVMRegressor(kernel=OwnKernel()),
+    dm.SVMRegressor(strategy="dc", n_levels=1, branching=3, stop_level=1),
+    dm.SVMRegressor(loss="squared_epsilon_insensitive", epsilon=0.0, fit_intercept=False),
+    dm.LinearSVMRegressor(loss="squared_epsilon_insensitive", intercept_scaling=1.0),
     dm.CoreSetSVMClassifier(kernel="linear", C=10.0, epsilon=1e-5),
     dm.CoreSetSVDD(contamination=0.1),
     dm.OneClassCoreSetSVM(epsilon=1e-4),
@@ -108,9 +112,9 @@ def estimators_of(kind):
                 if "n_levels" in STRATEGIES[value].uses:
                     own |= {"n_levels": 1, "branching": 2}
                 if STRATEGIES[value].needs_smooth_loss and "loss" in defaults:
-                    own["loss"] = "squared_hinge"
-            if value in ("newton", "dsvrg") and "loss" in defaults:  # the hinge has no derivative
-                own["loss"] = "squared_hinge"
+                    own["loss"] = f"squared_{defaults['loss']}"
+            if value in ("newton", "dsvrg") and "loss" in defaults:  # others have no derivative
+                own["loss"] = f"squared_{defaults['loss']}"
             yield kind(**begin | own)
 
 
@@ -127,6 +131,7 @@ NO_LINE = (
     "the heavy class is to have 87% of the rows, but without an intercept a boundary goes through the origin, and no "
     "line through it has more than 70% of these rows on one side"
 )
+ONE_ROW = "the error says that one row cannot be divided into two partitions, in other words than the check's"
 NEAREST = "kernel values are nearly zero, and without an intercept the nearest training row decides, whatever it weighs"
 
 
@@ -138,8 +143,9 @@ def expected_failures(estimator):
     if no_intercept and (kernel in ("linear", "own") or isinstance(estimator, dm.LinearODMClassifier)):
         found["check_class_weight_classifiers"] = NO_LINE
     has_hinge = isinstance(estimator, dm.LinearSVMClassifierCV) and estimator.loss == "hinge"
-    # The hinge takes Newton steps on the few columns of the checks.
-    takes_steps = type(estimator) is dm.LinearSVMClassifier and estimator.loss == "hinge"
+    # Losses without a derivative take Newton steps on the few columns of the checks.
+    kinds = dm.LinearSVMClassifier, dm.LinearSVMRegressor
+    takes_steps = type(estimator) in kinds and estimator.loss in ("hinge", "epsilon_insensitive")
     if (
         has_hinge
         or is_at_once(estimator)
@@ -147,6 +153,8 @@ def expected_failures(estimator):
         or (parameters.get("solver") == "cd" and not takes_steps)
     ):
         found |= dict.fromkeys(WEIGHTS, VISITS_ROWS)
+    if isinstance(estimator, dm.SVMRegressor) and estimator.strategy in ("diodm", "cascade", "dip"):
+        found["check_fit2d_1sample"] = ONE_ROW
     if parameters.get("solver") in STOCHASTIC:
         found |= dict.fromkeys(WEIGHTS, DRAWS_ROWS)
     if kernel == "precomputed":
@@ -210,7 +218,7 @@ def test_weights_equal_repetitions_with_the_default_grid(name):
 def test_every_public_estimator_and_strategy_is_in_the_list():
     listed = {type(estimator) for estimator in ESTIMATORS}
     assert listed == set(public_estimators()) and len(listed) >= 8
-    for kind in (dm.ODMClassifier, dm.SVMClassifier):
+    for kind in (dm.ODMClassifier, dm.SVMClassifier, dm.SVMRegressor):
         own = [estimator for estimator in ESTIMATORS if type(estimator) is kind]
         assert {*STRATEGIES, "auto"} <= {one.strategy for one in own if isinstance(one.strategy, str)}
         assert {"linear", "poly", "rbf", "laplacian", "precomputed"} <= {

@@ -23,6 +23,8 @@ MACHINES = {
     "one against the rest": dm.ODMClassifier(multi_class="one_vs_rest", lam=1e6, **HARD),
     "landmark": dm.ODMClassifier(strategy="landmark", n_landmarks=30, lam=1e6, **HARD),
     "linear": dm.LinearODMClassifier(solver="svrg", lam=1e6, **HARD),
+    "regression": dm.SVMRegressor(C=100.0, **HARD),
+    "linear regression": dm.LinearSVMRegressor(C=100.0, solver="cd", **HARD),
     "core-set": dm.CoreSetSVMClassifier(C=100.0, **HARD),
     "sites": dm.GossipSVMClassifier(n_sites=3, **HARD),
 }

@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.base import is_outlier_detector
+from sklearn.base import RegressorMixin, is_outlier_detector, is_regressor
 from sklearn.exceptions import ConvergenceWarning
 
 import dimargin as dm
@@ -57,7 +57,8 @@ def fits(kind):
         yield rows, own, {}
     yield X[:2], own, {}
     known = inspect.signature(kind).parameters
-    for name in ("C", "lam", "alpha", "gamma", "coef0", "upsilon", "tol", "step_size"):
+    half_width = ["epsilon"] if issubclass(kind, RegressorMixin) else []
+    for name in ("C", "lam", "alpha", "gamma", "coef0", "upsilon", "tol", "step_size", *half_width):
         for value in EXTREMES if name in known else ():
             if name != "upsilon" or value < 1:
                 kernel = {"kernel": "poly"} if name == "coef0" else {}
@@ -90,7 +91,8 @@ def attempt(kind, rows, parameters, given):
         return False
     what = (parameters, given, rows if given == {} else None)
     assert np.isfinite(certificate(machine)).all() and machine.duality_gap_ >= 0, what
-    assert np.isfinite(machine.decision_function(rows)).all(), what
+    values = machine.predict if is_regressor(machine) else machine.decision_function
+    assert np.isfinite(values(rows)).all(), what
     assert machine.status_ != "converged" or machine.duality_gap_ <= machine.tol, what
     return True
 
@@ -105,6 +107,7 @@ def test_no_certificate_is_other_than_finite(kind):
 def test_all_machines_are_tried():
     assert {dm.ODMClassifier, dm.SVMClassifier, dm.LinearODMClassifier, dm.CoreSetSVMClassifier} < set(CERTIFIED)
     assert {dm.GossipSVMClassifier, dm.CoreSetSVDD, dm.OneClassCoreSetSVM} < set(CERTIFIED)
+    assert {dm.SVMRegressor, dm.LinearSVMRegressor} < set(CERTIFIED)
 
 
 @pytest.mark.parametrize("parameters", [{"gamma": 1e-300}, {"kernel": "linear"}, {}])

@@ -110,7 +110,7 @@ def test_which_data_are_merged():
 
 
 def test_kernel_values_and_kernels_of_users_are_not_looked_at(monkeypatch):
-    monkeypatch.setattr("dimargin.estimators.kernel_margin_classifier.merged", None)
+    monkeypatch.setattr("dimargin.estimators.kernel_machine.merged", None)
     X, y, _ = repeated()
     SVMClassifier(kernel="precomputed", max_iter=1, tol=0.9).fit(np.ones((2100, 2100)), y[:2100])
     SVMClassifier(kernel=lambda A, B: A @ B.T, max_iter=1, tol=0.9).fit(X[:2100], y[:2100])

@@ -41,6 +41,18 @@ MACHINES = {
     for way, options in WAYS.items()
     if not (way in ("landmark", "polished") and loss in ("hinge", "no intercept"))
 } | {
+    **{
+        f"{loss}, {way}": dm.SVMRegressor(loss=loss, **{k: v for k, v in WAYS[way].items() if k != "multi_class"})
+        for loss in ("epsilon_insensitive", "squared_epsilon_insensitive")
+        for way in ("exact", "float64", "across", "dc", "cascade", "landmark")
+        if way != "landmark" or loss == "squared_epsilon_insensitive"
+    },
+    **{
+        f"linear regression, {solver}": dm.LinearSVMRegressor(
+            loss="squared_epsilon_insensitive", solver=solver, tol=1e-2, random_state=0
+        )
+        for solver in ("cd", "newton", "dsvrg", "cocoa")
+    },
     "core-set": dm.CoreSetSVMClassifier(random_state=0),
     "core-set by its ball": dm.CoreSetSVMClassifier(epsilon=1e-3, random_state=0),
     "core-set of sites": dm.CoreSetSVMClassifier(n_sites=3, tol=0.1, random_state=0),

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_array_equal
-from sklearn.base import clone
+from sklearn.base import clone, is_regressor
 from sklearn.datasets import make_classification
 from travelling import TravellingEngine
 
-from dimargin import Cascade, DiODM, DiP, DivideAndConquer, ODMClassifier, SVMClassifier
-from dimargin.estimators import kernel_margin_classifier
+from dimargin import Cascade, DiODM, DiP, DivideAndConquer, ODMClassifier, SVMClassifier, SVMRegressor
+from dimargin.estimators import kernel_machine
 
 TREE = {"branching": 2, "n_levels": 2, "tol": 1e-6, "random_state": 0}
 STRATEGIES = {
@@ -50,12 +50,12 @@ def data(n_classes=2, n=600):
 def travelling(monkeypatch):
     """Fit a machine on five shards that travel, or another number; the engine."""
     numbers = [5]
-    monkeypatch.setattr(kernel_margin_classifier, "n_shards_for", lambda n_rows: numbers[0])
+    monkeypatch.setattr(kernel_machine, "n_shards_for", lambda n_rows: numbers[0])
 
     def fit(machine, *arguments, n_shards=5):
         engine, numbers[0] = TravellingEngine(), n_shards
         with monkeypatch.context() as patch:
-            patch.setattr(kernel_margin_classifier, "LocalEngine", lambda n_threads, cancelled: engine)
+            patch.setattr(kernel_machine, "LocalEngine", lambda n_threads, cancelled: engine)
             machine.fit(*arguments)
         return engine
 
@@ -75,7 +75,8 @@ def assert_same(travelled, machine, fresh):
         for fitted in (travelled, machine)
     ]
     assert facts[0] == facts[1]
-    assert_array_equal(travelled.decision_function(fresh), machine.decision_function(fresh))
+    values = (one.predict if is_regressor(one) else one.decision_function for one in (travelled, machine))
+    assert_array_equal(*(of_rows(fresh) for of_rows in values))
 
 
 STORAGES = ["dense", "sparse", "float32", "three classes"]
@@ -110,6 +111,19 @@ def test_the_machine_is_that_of_one_process(travelling, strategy, name, storage)
     # the last part of a round before the whole problem has no entry, and is left out where it has
     # many rows
     assert solves == expected or (strategy in ("cascade", "dip", "dip, sv") and solves == expected + 1)
+
+
+@pytest.mark.slow_after(2)
+@pytest.mark.parametrize("loss", ["epsilon_insensitive", "squared_epsilon_insensitive"])
+@pytest.mark.parametrize("strategy", [name for name in STRATEGIES if name != "dc, bcm"])
+def test_targets_travel(travelling, strategy, loss):
+    X, y, weights, fresh = data()
+    machine = SVMRegressor(2.0, 0.05, loss, **STRATEGIES[strategy])
+    travelled = clone(machine)
+    travelling(travelled, X, 50 + y + np.sin(X[:, 0]), weights)
+    assert_same(travelled, machine.fit(X, 50 + y + np.sin(X[:, 0]), weights), fresh)
+    # The naive model adds the machines of all clusters.
+    assert strategy == "dc, naive" or machine.score(X, 50 + y + np.sin(X[:, 0])) > 0.3
 
 
 def test_every_pair_is_tried():

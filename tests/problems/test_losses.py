@@ -8,12 +8,20 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize_scalar
 
 from dimargin.problems.losses import HingeLoss, ODMLoss, SquaredHingeLoss
+from dimargin.problems.regression_losses import EpsilonInsensitiveLoss, SquaredEpsilonInsensitiveLoss
 
 # A new loss needs one entry here.
 LOSSES = {
     "odm": st.builds(ODMLoss, lam=st.floats(0.1, 1e4), upsilon=st.floats(0.05, 1), theta=st.floats(0, 0.9)),
     "hinge": st.builds(HingeLoss, C=st.floats(0.01, 100)),
     "squared hinge": st.builds(SquaredHingeLoss, C=st.floats(0.01, 100)),
+    **{
+        name: st.builds(kind, C=st.floats(0.01, 100), epsilon=st.floats(0, 2))
+        for name, kind in (
+            ("epsilon insensitive", EpsilonInsensitiveLoss),
+            ("squared epsilon insensitive", SquaredEpsilonInsensitiveLoss),
+        )
+    },
 }
 every_loss = pytest.mark.parametrize("losses", LOSSES.values(), ids=LOSSES)
 margins = st.floats(-5, 5)
@@ -148,7 +156,10 @@ def test_values_written_out():
     assert_allclose(HingeLoss(3.0).conjugate(s, 5.0, 10.0).upper, [6, 12, 6, 12])
 
 
-@pytest.mark.parametrize("losses", [LOSSES["odm"], LOSSES["squared hinge"]], ids=["odm", "squared hinge"])
+SMOOTH = ["odm", "squared hinge", "squared epsilon insensitive"]
+
+
+@pytest.mark.parametrize("losses", [LOSSES[name] for name in SMOOTH], ids=SMOOTH)
 @given(data=st.data(), m=margins, weight=positive, mass=positive, total=positive)
 def test_the_response_to_a_margin_is_minus_the_derivative(losses, data, m, weight, mass, total):
     loss = data.draw(losses)

@@ -19,13 +19,17 @@ from helpers import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from qpsolvers import solve_qp
+from scipy.sparse import csc_matrix
 from sklearn.metrics.pairwise import rbf_kernel
 
 from dimargin import _core
 from dimargin.kernels.functions import Kernel
 from dimargin.problems.losses import HingeLoss, ODMLoss, SquaredHingeLoss
+from dimargin.problems.regression_losses import EpsilonInsensitiveLoss, SquaredEpsilonInsensitiveLoss
 
 RBF = KERNELS[2]
+BAND, SQUARED_BAND = EpsilonInsensitiveLoss(2.0, 0.3), SquaredEpsilonInsensitiveLoss(20.0, 0.1)
 
 
 def solved(solve, problem, block, dual, dtype, *limits):
@@ -55,12 +59,13 @@ def objective(problem, dual):
 
 SMALL_STEPS = {
     **{f"sweeps, {loss!r}": (solve_block, loss, False, 1e-9)
-       for loss in (*LOSSES, ODMLoss(1e7, 0.05, 0.1), SquaredHingeLoss(1e4))},
+       for loss in (*LOSSES, ODMLoss(1e7, 0.05, 0.1), SquaredHingeLoss(1e4), BAND, SQUARED_BAND)},
     **{f"primal steps, {loss!r}": (solve_block, loss, True, 1e-9)
-       for loss in (ODMLoss(256.0, 0.4, 0.2), ODMLoss(1e7, 0.05, 0.1), ODMLoss(10.0, 1.0, 0.9))},
+       for loss in (ODMLoss(256.0, 0.4, 0.2), ODMLoss(1e7, 0.05, 0.1), ODMLoss(10.0, 1.0, 0.9), SQUARED_BAND)},
+    f"pairs of a block, {BAND!r}": (solve_block, BAND, True, 1e-9),
     **{f"pairs, {loss!r}, intercept={intercept}, {dtype.__name__}": (
            partial(solve_pairs, dtype=dtype), loss, intercept, slack)
-       for loss in (HINGE, SQUARED_HINGE, HingeLoss(1e3), SquaredHingeLoss(1e4))
+       for loss in (HINGE, SQUARED_HINGE, HingeLoss(1e3), SquaredHingeLoss(1e4), BAND, SQUARED_BAND)
        for intercept in (False, True)
        for dtype, slack in ((np.float64, 1e-9), (np.float32, 1e-4))},
 }  # fmt: skip
@@ -78,7 +83,7 @@ def test_the_dual_objective_never_rises(solve, loss, intercept, slack, seed, ker
     X, labels = blobs(60, seed, n_outputs=2)
     problem = make_problem(X, labels, loss, kernel, intercept=intercept)
     start = rng.normal(size=(2, 60)) * 10.0 ** rng.uniform(-3, 3)
-    start = problem.feasible(np.abs(start) if problem.loss.selection == "greedy" else start)
+    start = problem.feasible(start if (problem.conjugate.lower < 0).all() else np.abs(start))
     block = np.sort(rng.permutation(60)[:size])
     dual, change = solve(problem, block, start)
     before = objective(problem, start)
@@ -91,7 +96,7 @@ def test_the_dual_objective_never_rises(solve, loss, intercept, slack, seed, ker
     rtol, atol = (1e-12, 0.0) if exact else (1e-9, 1e-9 * np.abs(start).max())
     assert_allclose(change, (labels * (dual - start))[:, block], rtol=rtol, atol=atol)
     if intercept:
-        assert_allclose(change.sum(axis=1), 0, atol=1e-10 * (1 + np.abs(start).sum()))
+        assert_allclose(change.sum(axis=1), 0, atol=1e-10 * (1 + np.abs(start).sum()) + 1e-14 * np.abs(change).sum())
 
 
 # ---- sweeps and Newton steps -----------------------------------------------------------------------------------------
@@ -152,15 +157,6 @@ def test_arrays_that_do_not_fit_are_refused():
         solve_block_with(problem, index=np.arange(7, 11))
     with pytest.raises(ValueError, match="do not fit"):
         solve_block_with(problem, index=np.arange(3))
-
-
-def test_coefficients_of_either_sign_need_a_curvature_to_have_an_intercept():
-    ones, y, rows = np.ones(4), np.array([[1.0, -1.0, 1.0, -1.0]]), np.zeros((1, 4))
-    with pytest.raises(ValueError, match="an intercept needs a loss with curvature, or nonnegative coefficients"):
-        _core.solve_block(
-            np.eye(4), np.arange(4), np.array([-ones, 0 * ones, ones, 0 * ones, -ones, ones]), y, rows.copy(), rows,
-            rows.copy(), intercept=True, tolerance=0.1, absolute=0.0, max_steps=1, n_threads=1,
-        ).finish()  # fmt: skip
 
 
 def solve_block_with(problem, index):
@@ -253,6 +249,67 @@ def test_pair_steps_refuse_other_precisions():
     X, labels = blobs(10)
     with pytest.raises(TypeError):
         solve_pairs(make_problem(X, labels, HINGE, RBF), np.arange(10), np.zeros((1, 10)), np.float16)
+
+
+# ---- coefficients of either sign, whose conjugates have a kink at zero -----------------------------------------------
+
+
+def two_sided_pieces(rng, n, curvature):
+    """Conjugates with any slopes, some without a kink, on intervals some of which begin or end at zero."""
+    left = rng.normal(size=n)
+    right = left + np.where(rng.random(n) < 0.8, rng.exponential(size=n), 0.0)
+    lower, upper = -rng.uniform(0.1, 3, n), rng.uniform(0.1, 3, n)
+    lower[rng.random(n) < 0.15], upper[rng.random(n) < 0.15] = 0.0, 0.0
+    bend = np.full(n, curvature)
+    return np.array([right, bend, left, bend, lower, upper])
+
+
+def two_sided_objective(K, labels, pieces, dual):
+    right, bend, left = pieces[:3]
+    linear = np.where(dual > 0, right, left) @ dual
+    return 0.5 * (labels * dual) @ K @ (labels * dual) + linear + 0.5 * (bend * dual) @ dual
+
+
+def two_sided_optimum(K, labels, pieces, intercept):
+    """By an interior point method, of the two parts of every coefficient."""
+    right, bend, left, _, lower, upper = pieces
+    Q, n = labels[:, None] * K * labels + np.diag(bend), len(labels)
+    equality = {"A": csc_matrix(np.r_[labels, -labels][None]), "b": np.zeros(1)} if intercept else {}
+    x = solve_qp(
+        csc_matrix(np.block([[Q, -Q], [-Q, Q]])), np.r_[right, -left], lb=np.zeros(2 * n), ub=np.r_[upper, -lower],
+        solver="clarabel", tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11, **equality,
+    )  # fmt: skip
+    return two_sided_objective(K, labels, pieces, np.clip(x[:n] - x[n:], lower, upper))
+
+
+@pytest.mark.parametrize(
+    ("solve", "dtype"),
+    [(_core.solve_block, np.float64), (_core.solve_pairs, np.float64), (_core.solve_pairs, np.float32)],
+    ids=["block", "pairs, float64", "pairs, float32"],
+)
+@with_and_without
+@given(
+    seed=st.integers(0, 2**32 - 1), n=st.integers(1, 40), kernel=st.sampled_from(KERNELS),
+    curvature=st.sampled_from([0.0, 0.0, 1e-3, 1.0]), sign=st.sampled_from([None, 1.0, -1.0]),
+)  # fmt: skip
+@settings(max_examples=60)
+def test_coefficients_of_either_sign(solve, dtype, intercept, seed, n, kernel, curvature, sign):
+    rng = np.random.default_rng(seed)
+    problem = make_problem(*blobs(n + 2, seed % 1000), HINGE, kernel)
+    K = gram(problem)[:n, :n].astype(np.float32).astype(float)
+    labels = rng.choice([-1.0, 1.0], size=n) if sign is None else np.full(n, sign)
+    pieces = two_sided_pieces(rng, n, curvature)
+    dual, change = np.zeros((1, n)), np.empty((1, n))
+    solve(
+        np.ascontiguousarray(K, dtype=dtype), np.arange(n), pieces, labels[None], dual, np.zeros((1, n)), change,
+        intercept, 0.0, 1e-6, 300, 1,
+    ).finish()  # fmt: skip
+    assert (dual >= pieces[4]).all() and (dual <= pieces[5]).all()
+    assert_array_equal(change[0], labels * dual[0])
+    if intercept:
+        assert abs(change.sum()) <= 1e-12 * np.abs(change).sum()
+    best = two_sided_optimum(K, labels, pieces, intercept)
+    assert two_sided_objective(K, labels, pieces, dual[0]) == pytest.approx(best, rel=1e-8, abs=1e-8)
 
 
 # ---- many problems in a call ---------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from dimargin.estimators.input_checks import (
     seed_of,
 )
 from dimargin.estimators.kernel_parameters import KernelEstimator, keeps_columns, row_transform_of
-from dimargin.estimators.margin_classifier import status_of_gap, unchanged_on_failure
+from dimargin.estimators.margin_machine import status_of_gap, unchanged_on_failure
 from dimargin.estimators.sites import check_consensus
 from dimargin.estimators.training_data import rows_of, validated
 from dimargin.estimators.wide_attributes import set_attributes

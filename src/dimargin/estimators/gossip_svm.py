@@ -17,8 +17,8 @@ from dimargin.estimators.certificate import hinge_certificate, hinge_objectives
 from dimargin.estimators.docstrings import documented
 from dimargin.estimators.fit_plan import DataSize, FitPlan
 from dimargin.estimators.input_checks import check_limits, check_magnitude, check_number, seed_of
-from dimargin.estimators.linear_margin_classifier import LinearMarginClassifier
-from dimargin.estimators.margin_classifier import PreparedFit, history_attribute, per_class
+from dimargin.estimators.linear_machine import LinearMarginClassifier
+from dimargin.estimators.margin_machine import PreparedFit, history_attribute, per_class
 from dimargin.estimators.sites import check_algorithm, check_graph, check_sites
 from dimargin.estimators.sklearn_callbacks import with_callbacks
 from dimargin.estimators.training_data import TrainingData, on_stored_columns, training_data
@@ -296,12 +296,13 @@ class GossipSVMClassifier(LinearMarginClassifier):
         self._set_global_certificate(objectives)
         return self
 
-    @property
     def _loss(self) -> Loss:
         return loss_of(self.loss_function, float(self.theta), float(self.upsilon))
 
     def _objectives(self, X: Any, signs: Floats, weights: Floats, deadline: float | None) -> Objectives:
-        return hinge_objectives(HingeRows(X, signs, self._loss), weights, float(self.alpha), float(self.tol), deadline)
+        return hinge_objectives(
+            HingeRows(X, signs, self._loss()), weights, float(self.alpha), float(self.tol), deadline
+        )
 
     def _accuracies_of_sites(self, columns: Indices | None) -> Callable[[GossipRun], Floats] | None:
         """Return the function for the sites' accuracies, if a front end has set one."""
@@ -326,7 +327,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
             problem = Problem(settings.alpha, n_sites, len(site), settings.lease)
             settings, make = problem, partial(self.algorithm.program, problem)
         evaluate = self._accuracies_of_sites(columns)
-        return GossipRun(X, data.labels, site, n_sites, settings, graph, conditions, seed, evaluate, make, self._loss)
+        return GossipRun(X, data.labels, site, n_sites, settings, graph, conditions, seed, evaluate, make, self._loss())
 
     def _memory(self, graph: Any, n_coefficients: int) -> int:
         """Return the bytes that the sites of a network hold besides their rows."""
@@ -340,7 +341,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
 
         name = self.algorithm if isinstance(self.algorithm, str) else type(self.algorithm).__name__
         memory = self._memory(make_graph(self.topology, int(self.n_sites)), size.n_outputs * size.n_features)
-        return FitPlan(name, self.algorithm, self._loss, False, memory, memory)
+        return FitPlan(name, self.algorithm, self._loss(), False, memory, memory)
 
     def _settings(self, directed: bool = False) -> GadgetSettings:
         from dimargin.gossip.programs.gadget_settings import GadgetSettings

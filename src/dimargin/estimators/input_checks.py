@@ -54,6 +54,12 @@ def check_number(
         raise ValueError(expected)
 
 
+def check_flag(name: str, value: Any) -> None:
+    """Raise TypeError unless a parameter is True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} must be True or False, got {value!r}")
+
+
 def check_limits(estimator: Any) -> None:
     """Raise an error if the tolerance or a limit of an estimator is out of range."""
     check_number("tol", estimator.tol, 0)

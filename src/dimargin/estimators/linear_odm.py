@@ -12,8 +12,8 @@ from sklearn.utils.metaestimators import available_if
 from dimargin.estimators.docstrings import documented
 from dimargin.estimators.fit_plan import DataSize
 from dimargin.estimators.input_checks import seed_of
-from dimargin.estimators.linear_loss_classifier import LinearLossClassifier
-from dimargin.estimators.margin_classifier import history_attribute, unchanged_on_failure
+from dimargin.estimators.linear_loss_machine import LinearLossClassifier
+from dimargin.estimators.margin_machine import history_attribute, unchanged_on_failure
 from dimargin.estimators.odm import odm_loss
 from dimargin.estimators.training_data import on_stored_columns, training_data
 from dimargin.estimators.wide_attributes import in_float32, nonzero_columns, set_attributes

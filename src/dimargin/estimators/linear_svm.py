@@ -7,10 +7,9 @@ from typing import Any, ClassVar
 
 from dimargin.estimators.docstrings import documented
 from dimargin.estimators.fit_plan import DataSize, FitPlan
-from dimargin.estimators.linear_loss_classifier import LinearLossClassifier
+from dimargin.estimators.linear_loss_machine import LinearLossClassifier
 from dimargin.estimators.svm import svm_loss
 from dimargin.problems.losses import Loss
-from dimargin.solvers.newton import forms_hessian
 from dimargin.strategies import LinearSolver
 from dimargin.strategies.linear_coordinate_descent import LinearCrammerSinger
 
@@ -144,7 +143,3 @@ class LinearSVMClassifier(LinearLossClassifier):
         if self.multi_class == "one_vs_rest":
             return plan
         return replace(plan, name="cd", strategy=LinearCrammerSinger())
-
-    def _auto_solver(self, size: DataSize) -> str:
-        is_cheap = forms_hessian(size.n_rows, size.n_features, size.n_values)
-        return "newton" if self._loss().smooth and is_cheap else "cd"

@@ -12,10 +12,11 @@ from sklearn.utils import gen_batches
 
 from dimargin.estimators.certificate import pair_objectives
 from dimargin.estimators.fit_plan import DataSize, FitPlan
-from dimargin.estimators.input_checks import seed_of
-from dimargin.estimators.kernel_margin_classifier import KernelMarginClassifier, support_attributes
+from dimargin.estimators.input_checks import check_flag, seed_of
+from dimargin.estimators.kernel_machine import support_attributes
+from dimargin.estimators.kernel_margin_classifier import KernelMarginClassifier
 from dimargin.estimators.kernel_parameters import row_transform_of
-from dimargin.estimators.margin_classifier import PreparedFit
+from dimargin.estimators.margin_machine import PreparedFit
 from dimargin.estimators.training_data import Origin, TrainingData
 from dimargin.kernels.user import Transform, kernel_matrix
 from dimargin.problems.class_pairs import ClassPairs
@@ -94,8 +95,7 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if not isinstance(self.fit_intercept, (bool, np.bool_)):
-            raise TypeError(f"fit_intercept must be True or False, got {self.fit_intercept!r}")
+        check_flag("fit_intercept", self.fit_intercept)
         ways = "auto", "one_vs_rest", "one_vs_one"
         if self.pair_scores not in PAIR_SCORES:
             rules = " or ".join(map(repr, PAIR_SCORES))

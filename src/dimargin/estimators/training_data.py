@@ -14,6 +14,7 @@ from sklearn.utils import compute_class_weight, gen_batches
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from dimargin.estimators.fit_plan import DataSize
 from dimargin.estimators.input_checks import (
     check_features,
     check_finite,
@@ -61,6 +62,8 @@ class TrainingData:
         Indices of the rows of `standing_for` in the caller's X.
     columns : KeptColumns or None
         Columns of the caller's X that are kept in X, see `narrow`; None if all are.
+    centre, unit : float
+        What was subtracted from the targets of regression, and by what they were divided then.
     """
 
     X: Any
@@ -74,6 +77,19 @@ class TrainingData:
     standing_for: Indices | None = None
     kept_before: Indices | None = None
     columns: KeptColumns | None = None
+
+    centre: float = 0.0
+    unit: float = 1.0
+
+    @property
+    def size(self) -> DataSize:
+        """Numbers that the plan of a fit depends on."""
+        counts = tuple(np.bincount(self.y, minlength=len(self.classes)).tolist())
+        return DataSize(len(self.y), self.X.shape[1], int(self.X.size), counts)
+
+    def in_own_units(self, parameters: Floats) -> Floats:
+        """Return coefficients, with an intercept in the last column, for the targets of these data."""
+        return np.column_stack([parameters[:, :-1], parameters[:, -1] - self.centre]) / self.unit
 
     @property
     def n_features(self) -> int:

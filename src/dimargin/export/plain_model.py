@@ -14,7 +14,7 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, Stan
 from sklearn.utils.validation import check_is_fitted
 
 from dimargin.estimators import KernelMarginClassifier, MulticlassKernelClassifier
-from dimargin.estimators.linear_margin_classifier import LinearMarginClassifier
+from dimargin.estimators.linear_machine import LinearMarginClassifier
 from dimargin.estimators.nested_steps import flat_steps
 from dimargin.estimators.preprocessing import SparseScaler
 from dimargin.kernels.functions import Kernel

@@ -11,7 +11,7 @@ of making it zero, and the bound of the objectives' rounding (`ObjectiveSums`) i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
@@ -30,9 +30,7 @@ class DualProblem(MarginLosses):
     @classmethod
     def of(cls, losses: MarginLosses, kernel: KernelMatrix) -> DualProblem:
         """Return the problem of losses with a kernel."""
-        return cls(
-            losses.labels, losses.weights, losses.loss, losses.mass, losses.total, losses.intercept, kernel=kernel
-        )
+        return cls(*(getattr(losses, own.name) for own in fields(MarginLosses)), kernel=kernel)
 
     def with_kernel(self, kernel: KernelMatrix) -> DualProblem:
         """Return the same problem with kernel values in another precision or form."""
@@ -88,6 +86,8 @@ class DualProblem(MarginLosses):
         A small error of margins can make the coefficients that answer them many times too large.
         A factor of at least 0.9 counts as one.
         """
+        if self.balance:
+            return np.ones((len(dual), 1))
         slopes, curvatures = self.conjugate.piece(dual)
         slope = (slopes * dual).sum(axis=1, keepdims=True)
         square = (dual * margins).sum(axis=1, keepdims=True) + (curvatures * dual**2).sum(axis=1, keepdims=True)

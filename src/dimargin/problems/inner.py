@@ -17,13 +17,13 @@ and the intercept minimises ``sum_W loss_i(m_i + y_i b) - b s``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
 from dimargin.kernels.matrix import KernelMatrix
 from dimargin.problems.dual import DualProblem
-from dimargin.problems.margin_losses import BALANCED
+from dimargin.problems.margin_losses import BALANCED, MarginLosses
 from dimargin.problems.objectives import ObjectiveSums
 from dimargin.system.arrays import Floats, Indices
 
@@ -51,7 +51,7 @@ class InnerProblem(DualProblem):
         dual, margins : ndarray of shape (n_outputs, n)
             Coefficients and margins of these rows in the larger problem, without intercept.
         sums : pair of ndarray of shape (n_outputs,)
-            Sums of the absolute coefficients of the larger problem on either side (`sides`).
+            Sums of the absolute coefficients of the larger problem on either side (`sides`), its balance included.
         objective : ndarray of shape (n_outputs,)
             Dual objective of the larger problem.
         """
@@ -60,7 +60,7 @@ class InnerProblem(DualProblem):
         if not problem.intercept:
             own = [*sums]
         return cls(
-            problem.labels, problem.weights, problem.loss, problem.mass, problem.total, problem.intercept,
+            *(getattr(problem, own.name) for own in fields(MarginLosses) if own.name != "balance"),
             kernel=problem.kernel, start=dual, start_margins=margins, start_dual=objective,
             positive=sums[0] - own[0], negative=sums[1] - own[1],
         )  # fmt: skip
@@ -78,9 +78,8 @@ class InnerProblem(DualProblem):
         """Return the problem of some of these rows; its gap and objectives leave out the others."""
         local = super().restrict(index, mass)
         start, margins = (np.ascontiguousarray(values[:, index]) for values in (self.start, self.start_margins))
-        return replace(
-            self, labels=local.labels, weights=local.weights, kernel=local.kernel, start=start, start_margins=margins
-        )
+        own = {name: getattr(local, name) for name in ("labels", "weights", "targets", "kernel")}
+        return replace(self, **own, start=start, start_margins=margins)
 
     def select(self, outputs: Indices) -> InnerProblem:
         """See `DualProblem.select`."""
@@ -112,7 +111,7 @@ class InnerProblem(DualProblem):
         """Return the intercepts that minimise the primal, with ``-b s`` for the other rows."""
         if not self.intercept:
             return np.zeros(len(margins))
-        rows = zip(self.labels, margins, self.excess, strict=True)
+        rows = zip(self.labels, self.residuals(margins), self.excess, strict=True)
         return np.array([self.loss.best_intercept(y * m, y, self.conjugate, s) for y, m, s in rows])
 
     def objective_sums(

@@ -12,7 +12,7 @@ See docs/algorithms.md#losses.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -50,6 +50,10 @@ class PiecewiseConjugate:
     def between(self, part: slice) -> PiecewiseConjugate:
         """Return the conjugate of the loss on consecutive rows, without a copy."""
         return PiecewiseConjugate(*(array[part] for array in self.rows))
+
+    def shifted(self, targets: Floats) -> PiecewiseConjugate:
+        """Return the conjugate of the loss of ``m_i - t_i``: its slopes are smaller by the targets."""
+        return replace(self, slope_right=self.slope_right - targets, slope_left=self.slope_left - targets)
 
     @property
     def largest_curvature(self) -> Floats:
@@ -227,11 +231,7 @@ class ODMLoss(Loss):
         self, decision: Floats, labels: Floats, conjugate: PiecewiseConjugate, pull: float = 0.0
     ) -> float:
         """Return the zero of the piecewise linear derivative; see `Loss`."""
-        kinks, sides, stiffness = self.kinks(labels * decision, labels, 1 / conjugate.curvature_right)
-        low, high = kinks[sides > 0].max(), kinks[sides < 0].min()
-        if low <= high and not pull:  # No row has a loss between them.
-            return float(low + high) / 2
-        return _least_of_squares(kinks, sides, stiffness, pull)
+        return least_of_squares(*self.kinks(labels * decision, labels, 1 / conjugate.curvature_right), pull)
 
     def kinks(self, margins: Floats, labels: Floats, weights: Floats) -> tuple[Floats, Floats, Floats]:
         """See `Loss`."""
@@ -245,14 +245,18 @@ class ODMLoss(Loss):
 
 
 @dataclass(frozen=True)
-class OneSidedLoss(Loss):
-    """Base of losses of margins below one; row i has the weight ``C_i = C s_i W / W_k``."""
+class RowCostLoss(Loss):
+    """Base of losses with the weight ``C_i = C s_i W / W_k`` for row i."""
 
     C: float  # weight of the loss, positive; larger is less regularised
     selection = "greedy"
 
     def _row_weights(self, weights: Floats, mass: float, total: float) -> Floats:
         return np.asarray(self.C * total / mass * weights)
+
+
+class OneSidedLoss(RowCostLoss):
+    """Base of losses of margins below one."""
 
     @staticmethod
     def _conjugate(curvature: Floats, upper: Floats) -> PiecewiseConjugate:
@@ -278,17 +282,23 @@ class HingeLoss(OneSidedLoss):
         self, decision: Floats, labels: Floats, conjugate: PiecewiseConjugate, pull: float = 0.0
     ) -> float:
         """Return a weighted quantile of ``y_i - f_i``, or the middle of all minimisers."""
-        # A positive row i pulls b up with C_i below y_i - f_i, a negative one pulls it down above.
-        kinks, weights = labels - decision, conjugate.upper
-        goal, slack = float(weights[labels > 0].sum()) + pull, ROUNDING_OF_WEIGHTS * float(weights.sum())
-        below, near = _near_quantile(kinks, weights, goal, slack)
-        kinks, weights = kinks[near], weights[near]
-        order = np.argsort(kinks)
-        slope = below + np.cumsum(weights[order]) - goal
-        first = int(np.searchsorted(slope, -slack))
-        last = int(np.searchsorted(slope, slack, side="right"))
-        low, high = (kinks[order[min(k, len(kinks) - 1)]] for k in (first, last))
-        return float(low + high) / 2
+        return least_of_hinges(labels - decision, labels, conjugate.upper, pull)
+
+
+def least_of_hinges(kinks: Floats, labels: Floats, weights: Floats, pull: float = 0.0) -> float:
+    """Return the middle of the b at which ``sum_i C_i (y_i (t_i - b))_+ - pull b`` is least, for kinks t and weights C.
+
+    A positive row pulls b up with its weight below its kink, and a negative one pulls it down above.
+    """
+    goal, slack = float(weights[labels > 0].sum()) + pull, ROUNDING_OF_WEIGHTS * float(weights.sum())
+    below, near = _near_quantile(kinks, weights, goal, slack)
+    kinks, weights = kinks[near], weights[near]
+    order = np.argsort(kinks)
+    slope = below + np.cumsum(weights[order]) - goal
+    first = int(np.searchsorted(slope, -slack))
+    last = int(np.searchsorted(slope, slack, side="right"))
+    low, high = (kinks[order[min(k, len(kinks) - 1)]] for k in (first, last))
+    return float(low + high) / 2
 
 
 def _near_quantile(values: Floats, weights: Floats, goal: float, slack: float) -> tuple[float, Indices]:
@@ -327,7 +337,7 @@ class SquaredHingeLoss(OneSidedLoss):
         self, decision: Floats, labels: Floats, conjugate: PiecewiseConjugate, pull: float = 0.0
     ) -> float:
         """Return the zero of the piecewise linear derivative; see `Loss`."""
-        return _least_of_squares(labels - decision, labels, 1 / conjugate.curvature_right, pull)
+        return _zero_of_slopes(labels - decision, labels, 1 / conjugate.curvature_right, pull)
 
 
 @dataclass(frozen=True)
@@ -345,8 +355,19 @@ class HardMarginLoss(SquaredHingeLoss):
         return np.where(margins >= 1, 0.0, np.inf)
 
 
-def _least_of_squares(kinks: Floats, labels: Floats, stiffness: Floats, pull: float = 0.0) -> float:
-    """Return the b at which ``1/2 sum_i k_i (y_i (t_i - b))_+^2 - pull b`` is least, for kinks t and stiffness k."""
+def least_of_squares(kinks: Floats, labels: Floats, stiffness: Floats, pull: float = 0.0) -> float:
+    """Return the b at which ``1/2 sum_i k_i (y_i (t_i - b))_+^2 - pull b`` is least, for kinks t and stiffness k.
+
+    It is the middle of the largest positive kink and the smallest negative one if the sum is zero between them.
+    """
+    low, high = kinks[labels > 0].max(), kinks[labels < 0].min()
+    if low <= high and not pull:
+        return float(low + high) / 2
+    return _zero_of_slopes(kinks, labels, stiffness, pull)
+
+
+def _zero_of_slopes(kinks: Floats, labels: Floats, stiffness: Floats, pull: float = 0.0) -> float:
+    """Return the largest b at which the slope of the sum of `least_of_squares` is not positive."""
     order = np.argsort(kinks)
     t, k = kinks[order], stiffness[order]
     # Positive rows below their kink, and negative ones above, add k_i (b - t_i) to the slope.

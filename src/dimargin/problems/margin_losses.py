@@ -31,6 +31,9 @@ class MarginLosses:
     mass: float  # weight of the rows that this problem represents (``W_k``), also rows filtered out
     total: float  # weight of the rows of the whole problem (``W``)
     intercept: bool = False  # whether there is an unregularised one: ``sum_i y_i g_i = 0``
+    targets: Floats | None = None  # of regression, of shape (n,): losses are those of ``m_i - t_i``
+    # What ``sum_i y_i g_i`` is with an intercept b, if not zero: positive, and the primal has the term ``balance b``.
+    balance: float = 0.0
 
     def __post_init__(self) -> None:
         if abs(self.mass - self.total) <= ROUNDING_OF_WEIGHTS * self.total:
@@ -48,18 +51,24 @@ class MarginLosses:
     @cached_property
     def conjugate(self) -> PiecewiseConjugate:
         """Conjugate of the loss on every row."""
-        return self.loss.conjugate(self.weights, self.mass, self.total)
+        conjugate = self.loss.conjugate(self.weights, self.mass, self.total)
+        return conjugate if self.targets is None else conjugate.shifted(self.targets)
 
     def of_rows(self, index: Indices | slice, mass: float) -> MarginLosses:
         """Return the losses of some rows, in a problem of this mass."""
-        labels = np.ascontiguousarray(self.labels[:, index])
-        return MarginLosses(labels, self.weights[index], self.loss, mass, self.total, self.intercept)
+        labels, targets = np.ascontiguousarray(self.labels[:, index]), self.targets
+        targets = None if targets is None else targets[index]
+        own = labels, self.weights[index], self.loss, mass, self.total, self.intercept, targets, self.balance
+        return MarginLosses(*own)
 
     @staticmethod
     def joined(parts: Sequence[MarginLosses]) -> MarginLosses:
         """Concatenate the losses of several problems' rows, with the mass of the first."""
         labels = np.concatenate([part.labels for part in parts], axis=1)
-        return replace(parts[0], labels=labels, weights=np.concatenate([part.weights for part in parts]))
+        weights = np.concatenate([part.weights for part in parts])
+        known = [part.targets for part in parts if part.targets is not None]
+        targets = np.concatenate(known) if known else None
+        return replace(parts[0], labels=labels, weights=weights, targets=targets)
 
     def feasible(self, dual: Floats) -> Floats:
         """Return coefficients near `dual` in the box and, with an intercept, ``sum_i y_i g_i = 0``.
@@ -70,6 +79,8 @@ class MarginLosses:
         dual = np.clip(dual, self.conjugate.lower, self.conjugate.upper)
         if not self.intercept:
             return dual
+        if self.balance:
+            return self._with_balance(dual)
         sums, sizes = (dual * self.labels).sum(axis=1), np.abs(dual).sum(axis=1)
         for q in np.flatnonzero(np.abs(sums) > 1e-6 * sizes):
             heavier = self.sides(dual)[q] == np.sign(sums[q])
@@ -77,6 +88,18 @@ class MarginLosses:
         sums = (dual * self.labels).sum(axis=1)
         for q in np.flatnonzero(np.abs(sums) > BALANCED * sizes):
             self._balance(dual[q], self.labels[q], float(sums[q]))
+        return dual
+
+    def _with_balance(self, dual: Floats) -> Floats:
+        """Change coefficients in place so that their signed sum exceeds the balance by a little more than rounding.
+
+        Shrinking them to the balance then costs what `ObjectiveSums` bounds.
+        """
+        goal = self.balance * (1 + 1e-12)
+        for own, labels in zip(dual, self.labels, strict=True):
+            excess = float((own * labels).sum()) - goal
+            if abs(excess) > BALANCED * (np.abs(own).sum() + goal):
+                self._balance(own, labels, excess)
         return dual
 
     def sides(self, dual: Floats) -> Floats:
@@ -104,8 +127,17 @@ class MarginLosses:
         """Return the intercepts that minimise the primal, of shape (n_outputs,)."""
         if not self.intercept:
             return np.zeros(len(margins))
-        pairs = zip(self.labels, margins, strict=True)
-        return np.array([self.loss.best_intercept(y * m, y, self.conjugate) for y, m in pairs])
+        pairs = zip(self.labels, self.residuals(margins), strict=True)
+        return np.array([self.loss.best_intercept(y * m, y, self.conjugate, -self.balance) for y, m in pairs])
+
+    def kinks(self, margins: Floats) -> list[tuple[Floats, Floats, Floats]]:
+        """Return the rows of `Loss.kinks` for every output, at margins without intercept."""
+        rows = zip(self.residuals(margins), self.labels, strict=True)
+        return [self.loss.kinks(own, labels, self.weights) for own, labels in rows]
+
+    def residuals(self, margins: Floats) -> Floats:
+        """Return the arguments of the losses: margins, less the targets of regression."""
+        return margins if self.targets is None else margins - self.targets
 
     def middle_intercepts(self, dual: Floats, margins: Floats) -> Floats:
         """Return intercepts midway between the largest score to rise and the smallest to fall.
@@ -155,7 +187,7 @@ class MarginLosses:
 
     def values(self, margins: Floats) -> Floats:
         """Return the loss of each row at margins with intercept."""
-        return self.loss.value(margins, self.weights, self.mass, self.total)
+        return self.loss.value(self.residuals(margins), self.weights, self.mass, self.total)
 
     def objective_sums(
         self, dual: Floats, margins: Floats, intercepts: Floats, errors: Floats | None = None
@@ -165,7 +197,11 @@ class MarginLosses:
         The `errors` bound the rounding of the margins; without them no rounding is counted.
         """
         shifted = self.shifted(margins, intercepts)
-        return ObjectiveSums(*(terms.sum(axis=1) for terms in self.objective_terms(dual, margins, shifted, errors)))
+        sums = ObjectiveSums(*(terms.sum(axis=1) for terms in self.objective_terms(dual, margins, shifted, errors)))
+        if not self.balance:
+            return sums
+        # The balance counts as one more coefficient, of the negative side.
+        return sums._replace(primal=sums.primal + self.balance * intercepts, negative=sums.negative + self.balance)
 
     def objective_terms(
         self, dual: Floats, margins: Floats, shifted: Floats, errors: Floats | None
@@ -185,6 +221,8 @@ class MarginLosses:
             yield from (nothing, nothing)
         else:
             reach = errors + UNIT * np.where(margins != 0, np.abs(shifted), 0.0) if self.intercept else errors
+            if self.targets is not None:
+                reach = reach + UNIT * np.abs(self.residuals(shifted))
             # Terms of the gap are convex in the margins, so they are largest at one of the ends.
             ends = [(self.values(moved), dual * moved) for moved in interval_ends(shifted, reach)]
             change = np.maximum(np.maximum(*(loss + product for loss, product in ends)) - (losses + products), 0.0)

@@ -115,13 +115,16 @@ class ActiveRows:
     ) -> ActiveRows | None:
         """Choose all rows but those whose coefficients are likely to stay at zero.
 
-        These have a margin beyond the kink by `distance` times the slope at zero. Returns None if
+        These have a margin beyond the kink by `distance` times the slope at zero, or between the kinks
+        of either side by as much times half the step of the slope. Returns None if
         nearly all rows, or none, would be active. `cache` is the last cache, or the bytes of a
         first one.
         """
-        slope = problem.conjugate.slope_right
+        slope, left, lower = (getattr(problem.conjugate, name) for name in ("slope_right", "slope_left", "lower"))
         shifted = problem.shifted(margins, problem.intercepts(margins))
-        bound = (dual == 0) & (shifted + slope > distance * np.abs(slope))
+        width = np.where(lower < 0, 0.5 * (slope - left), np.abs(slope))
+        bound = (dual == 0) & (shifted + slope > distance * width)
+        bound &= (lower == 0) | (-(shifted + left) > distance * width)
         rows = np.flatnonzero(~bound.all(axis=0))
         if len(rows) > 0.9 * problem.n_rows or not len(rows):
             return None

@@ -8,8 +8,8 @@ take many more. With several outputs three passes of four use neighbours, becaus
 change near rows. Rows whose coefficient is zero and optimal are left out of a pass, which saves
 most on Optimal margin Distribution Machines with large ``lam``.
 
-"greedy", for losses whose coefficients are nonnegative and of which few move (hinge, squared
-hinge): passes of blocks of near neighbours over the rows that are inside their box or violated.
+"greedy", for losses of which few coefficients move (hinge, squared hinge, those of regression):
+passes of blocks of near neighbours over the rows that are inside their box or violated.
 Blocks of the most violating rows come between these passes: a quarter of the rows have a decision
 value that must rise, a quarter one that must fall, and half are of the previous such block. Without
 that balance the hinge zigzags; without neighbours it took five times the kernel evaluations on
@@ -92,7 +92,7 @@ class Schedule:
         indices, violation = _violations(iterate, shrinking, balanced=not self.passes)
         dual = iterate.dual[:, indices]
         lower, upper = problem.conjugate.lower[indices], problem.conjugate.upper[indices]
-        bound = (dual == lower) | (dual == upper) if greedy else dual == 0
+        bound = (dual == lower) | (dual == upper) | (dual == 0) if greedy else dual == 0
         rows = indices[(~bound | (violation != 0)).any(axis=0)]
         if not len(rows):
             rows = indices
@@ -151,7 +151,8 @@ def canonical_order(problem: DualProblem) -> Indices:
         keys = [(part.indices.tobytes(), part.data.tobytes()) for part in parts]
     else:
         keys = [(np.ascontiguousarray(row).tobytes(), b"") for row in rows]
-    labelled = [(key, problem.labels[:, i].tobytes(), problem.weights[i]) for i, key in enumerate(keys)]
+    targets = np.zeros(len(keys)) if problem.targets is None else problem.targets
+    labelled = [(key, problem.labels[:, i].tobytes(), problem.weights[i], targets[i]) for i, key in enumerate(keys)]
     return np.array(sorted(range(problem.n_rows), key=labelled.__getitem__), dtype=np.int64)
 
 

@@ -65,8 +65,8 @@ class Iterate:
         """Return the iterate near a start, or at zero."""
         before = problem.kernel.evaluations
         dual = np.zeros(problem.labels.shape)
-        if start is not None:
-            dual = problem.feasible(np.ascontiguousarray(start, dtype=np.float64))
+        if start is not None or problem.balance:
+            dual = problem.feasible(np.array(dual if start is None else start, dtype=np.float64, order="C"))
         margins = problem.margins(dual) if dual.any() else np.zeros_like(dual)
         share = problem.best_scale(dual, margins)
         if (share < 1).any():

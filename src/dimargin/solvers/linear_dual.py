@@ -67,6 +67,8 @@ def loss_sums(losses: MarginLosses, norms: Floats, scores: Floats, parameters: F
     margins = losses.shifted(scores, intercepts)
     chain = UNIT * (weights.shape[1] + 2)
     reach = chain * np.linalg.norm(weights, axis=1)[:, None] * norms + UNIT * np.abs(margins)
+    if losses.targets is not None:
+        reach += UNIT * np.abs(losses.residuals(margins))
     values = losses.values(margins)
     ends = np.maximum(*(losses.values(moved) for moved in interval_ends(margins, reach)))
     return values.sum(axis=1), (ends - values).sum(axis=1)

@@ -94,10 +94,12 @@ def evaluate_at(shard: Shard, parameters: Parameters) -> Sums:
 
 
 def extent_of(shard: Shard, _: None) -> Sums:
-    """Bound ``sum_i loss_i'' |psi_i|^2``; sum second derivatives, rows, and errors of features."""
-    curvature, n_rows = shard.losses.conjugate.largest_curvature, shard.losses.n_rows
+    """Bound ``sum_i loss_i'' |psi_i|^2`` and targets; sum second derivatives, rows, and errors of features."""
+    curvature, n_rows, targets = shard.losses.conjugate.largest_curvature, shard.losses.n_rows, shard.losses.targets
     square = float(curvature.max(initial=0.0)) * shard.features.total_square()
-    return tuple(np.array([own]) for own in (square, curvature.sum(), n_rows, n_rows * shard.features.rounding()))
+    target = 0.0 if targets is None else float(np.abs(targets).max(initial=0.0))
+    facts = square, curvature.sum(), n_rows, n_rows * shard.features.rounding(), target
+    return tuple(np.array([own]) for own in facts)
 
 
 def sums_of(
@@ -107,28 +109,29 @@ def sums_of(
     combine: Callable[[Floats], Floats],
     part: slice = slice(None),
 ) -> tuple[Sums, Floats]:
-    """Return four sums for either class, and the second derivatives of the losses.
+    """Return four sums for either side (`MarginLosses.sides`), and the second derivatives of the losses.
 
-    The sums are those of the losses of rows inside the box, of other losses, of ``g_i``, and of
-    ``g_i phi_i``. `losses` are those of the whole shard, of which the rows are a `part`. The
+    The sums are those of the losses of rows inside the box, of other losses, of ``|g_i|``, and of
+    ``|g_i| phi_i``. `losses` are those of the whole shard, of which the rows are a `part`. The
     conjugate, the margins, of shape (n_outputs, n), and `combine` (see `Features`) are of these
     rows alone. The second derivatives have the shape of the margins.
     """
     dual, curvature, value = conjugate.response(margins)
     labels, q = losses.labels[:, part], len(dual)
+    signed, sizes = labels * dual, np.abs(dual)
+    sides = np.where(dual < 0, -labels, labels)
     inside = np.where(curvature > 0, value, 0.0)
     value -= inside
-    sums = [some for values in (inside, value, dual) for some in _by_class(values, labels)]
-    signed = labels * dual
-    if not losses.intercept:  # Then no sums by class are needed.
+    sums = [some for values in (inside, value, sizes) for some in _by_side(values, sides)]
+    if not losses.intercept:  # Then no sums by side are needed.
         return (*sums, combine(signed), np.zeros(1)), curvature
-    moments = combine(np.concatenate([signed, dual]))
+    moments = combine(np.concatenate([signed, sizes]))
     return (*sums, (moments[q:] + moments[:q]) / 2, (moments[q:] - moments[:q]) / 2), curvature
 
 
-def _by_class(values: Floats, labels: Floats) -> tuple[Floats, Floats]:
+def _by_side(values: Floats, sides: Floats) -> tuple[Floats, Floats]:
     # NumPy sums by pairs, which ROUNDINGS relies on.
-    every, signed = values.sum(axis=1), (values * labels).sum(axis=1)
+    every, signed = values.sum(axis=1), (values * sides).sum(axis=1)
     return (every + signed) / 2, (every - signed) / 2
 
 
@@ -311,7 +314,7 @@ class PrimalSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[State])
         """
         if state.extent is None:
             state.extent = tuple(float(s[0]) for s in state.shards.aggregate(extent_of))
-        square, curvature, n_rows, errors = state.extent
+        square, curvature, n_rows, errors, target = state.extent
         feature = errors / max(n_rows, 1.0) + ROUNDINGS
         of_score, of_sum = feature + self.n_features * UNIT, feature + n_rows * UNIT
         coefficients = np.linalg.norm(self.coefficients(state.weights), axis=1)
@@ -320,6 +323,7 @@ class PrimalSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[State])
             reach, total = np.sqrt(2 * primal * square), np.sqrt(2 * primal * curvature)
             of_primal = of_score * coefficients * reach + (ROUNDINGS + self.n_features * UNIT) * primal
             of_primal += 0.5 * (of_score + feature) * self._squares_of_features * coefficients**2
+            of_primal += UNIT * target * (total + 0.5 * UNIT * target * curvature)  # Of slopes less targets.
             sums = self.amplification * of_sum * reach
             # Rounding of the squared gradient, of the ``g_i`` at rounded margins, and of their sum.
             of_gap = of_primal + np.sqrt(2 * gap) * sums + 0.5 * sums**2

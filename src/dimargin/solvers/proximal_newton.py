@@ -68,7 +68,8 @@ def _smoothed(shard: Shard, task: tuple[int, Floats, float]) -> Shard:
     losses, own = shard.losses, own_rows(shard)
     base = losses.conjugate
     loss = _Envelope(base, dual[output, own], width / (base.upper - base.lower))
-    return replace(shard, losses=replace(losses, labels=losses.labels[output : output + 1], loss=loss))
+    # The conjugate has the targets already.
+    return replace(shard, losses=replace(losses, labels=losses.labels[output : output + 1], loss=loss, targets=None))
 
 
 def _answered(shard: Shard, parameters: Parameters) -> Floats:

@@ -16,8 +16,9 @@ from sklearn.base import clone
 
 from dimargin.estimators.fit_plan import FitPlan
 from dimargin.estimators.input_checks import seed_of
-from dimargin.estimators.linear_loss_classifier import LinearLossClassifier
-from dimargin.estimators.margin_classifier import MarginClassifier, warn_unless_converged
+from dimargin.estimators.linear_loss_machine import LinearLossClassifier
+from dimargin.estimators.margin_classifier import MarginClassifier
+from dimargin.estimators.margin_machine import warn_unless_converged
 from dimargin.estimators.training_data import Origin, class_factors, gamma_of
 from dimargin.estimators.wide_attributes import set_attributes
 from dimargin.kernels.column_statistics import with_constant

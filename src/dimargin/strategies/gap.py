@@ -41,8 +41,7 @@ class Evaluation:
 
     def kinks(self) -> list[tuple[Floats, Floats, Floats]]:
         """Return the rows of `Loss.kinks` for every output."""
-        losses = self.losses
-        return [losses.loss.kinks(*rows, losses.weights) for rows in zip(self.margins, losses.labels, strict=True)]
+        return self.losses.kinks(self.margins)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from sklearn.model_selection import check_cv
 from dimargin.estimators import LinearLossClassifier
 from dimargin.estimators.fit_plan import DataSize, FitPlan
 from dimargin.estimators.input_checks import check_magnitude, check_number, seed_of
-from dimargin.estimators.margin_classifier import PreparedFit
+from dimargin.estimators.margin_machine import PreparedFit
 from dimargin.estimators.search.folds import DecisionValueClassifier, decision_values
 from dimargin.estimators.training_data import TrainingData, on_stored_columns, training_data, with_class_weight
 from dimargin.estimators.wide_attributes import WideArray

@@ -31,7 +31,8 @@ from dimargin.estimators import (
 from dimargin.estimators.diagram import CertificateDiagram, visual_block
 from dimargin.estimators.fit_progress import Monitor, interruptible, interruption, monitor_of, observed
 from dimargin.estimators.input_checks import check_number, seed_of
-from dimargin.estimators.margin_classifier import no_probabilities, unchanged_on_failure
+from dimargin.estimators.margin_classifier import no_probabilities
+from dimargin.estimators.margin_machine import unchanged_on_failure
 from dimargin.estimators.search.folds import Fold, nested_order
 from dimargin.estimators.search.grids import beyond, default_grid, edges, widened
 from dimargin.estimators.search.halving import Round, plan, successive_halving

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.metrics import get_scorer_names
 
-from dimargin.estimators import CoreSetSVDD, MulticlassKernelClassifier
+from dimargin.estimators import CoreSetSVDD, MarginRegressor, MulticlassKernelClassifier
 from dimargin.estimators.preprocessing import CalendarFeatures, FourierFeatures, SparseScaler
 from dimargin.estimators.preprocessing.calendar_features import check_format
 from dimargin.estimators.preprocessing.sparse_scaler import SCALERS
@@ -60,8 +60,11 @@ def _check_certificate(attributes: dict[str, Any]) -> None:
     _require(sound, "its certificate or history is invalid")
 
 
-def _n_outputs(classes: Any) -> int:
+def _n_outputs(machine: Any) -> int:
     """Return the number of decision functions; raises ValueError for invalid classes."""
+    if isinstance(machine, MarginRegressor):
+        return 1
+    classes = machine.classes_
     sound = (
         isinstance(classes, np.ndarray)
         and classes.ndim == 1
@@ -76,7 +79,7 @@ def _n_outputs(classes: Any) -> int:
 
 def check_machine(machine: Any) -> None:
     """Raise ValueError for arrays of a kernel machine that the core would read out of bounds."""
-    n_outputs = _n_outputs(machine.classes_)
+    n_outputs = _n_outputs(machine)
     if len(machine.dual_coef_) == n_outputs - 1 > 1:
         _check_pairs(machine, n_outputs)
         return
@@ -126,7 +129,7 @@ def _fits_vectors(machine: Any, n_outputs: int) -> bool:
 
 def check_linear_machine(machine: Any) -> None:
     """Raise ValueError for arrays of a linear machine that do not fit together."""
-    n_outputs, width = _n_outputs(machine.classes_), machine.n_features_in_
+    n_outputs, width = _n_outputs(machine), machine.n_features_in_
     coefficients = kept_of(machine, "coef_")
     sound = (
         _is_wide(coefficients, (n_outputs, width))
@@ -153,7 +156,7 @@ def check_path(machine: Any) -> None:
         and machine.scores_.shape == machine.duality_gaps_.shape
     )
     _require(sound, f"its {name}_, {name}s_, scores_ or duality_gaps_ do not fit together")
-    shape = (*machine.scores_.shape, _n_outputs(machine.classes_), machine.n_features_in_ + 1)
+    shape = (*machine.scores_.shape, _n_outputs(machine), machine.n_features_in_ + 1)
     stored = getattr(path, "values", path)  # A cut-off path has NaN.
     _require(path is None or (path.shape == shape and stored.dtype.kind == "f"), "its path_ does not fit")
     if machine.scoring is not None and machine.scoring not in get_scorer_names():

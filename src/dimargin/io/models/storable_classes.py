@@ -35,7 +35,9 @@ from dimargin.estimators import (
     CoreSetSVMClassifier,
     GossipSVMClassifier,
     KernelMarginClassifier,
+    LinearSVMRegressor,
     OneClassCoreSetSVM,
+    SVMRegressor,
 )
 from dimargin.estimators.nested_steps import flat_steps
 from dimargin.estimators.preprocessing import CalendarFeatures, FourierFeatures, SparseScaler
@@ -159,6 +161,7 @@ def _machines() -> list[Storable]:
             _machine(kind, _LINEAR_ATTRS | _PATH_ATTRS | _unchecked(f"{name}_", f"{name}s_"), soundness.check_path)
             for kind, name in ((LinearSVMClassifierCV, "C"), (LinearODMClassifierCV, "lam"))
         ),
+        _machine(SVMRegressor, _KERNEL_ATTRS, kernel), _machine(LinearSVMRegressor, _LINEAR_ATTRS, linear),
         _machine(CoreSetSVMClassifier, _KERNEL_ATTRS, kernel),
         _machine(GossipSVMClassifier, _GOSSIP_ATTRS, linear),
         _machine(CoreSetSVDD, _DETECTOR_ATTRS | _unchecked("radius_", "center_"), detector),

@@ -1,4 +1,4 @@
-"""Base class of the linear classifiers that minimise a loss of margins over all rows."""
+"""Base classes of the linear machines that minimise a loss over all rows."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from dimargin.estimators.fit_plan import DataSize, FitPlan
 from dimargin.estimators.input_checks import check_magnitude, seed_of
-from dimargin.estimators.linear_margin_classifier import LinearMarginClassifier
-from dimargin.estimators.margin_classifier import PreparedFit
+from dimargin.estimators.linear_machine import LinearMachine, LinearMarginClassifier
+from dimargin.estimators.margin_machine import PreparedFit, said_classes
 from dimargin.estimators.training_data import TrainingData, on_stored_columns, training_data
 from dimargin.estimators.wide_attributes import kept_of, on
 from dimargin.kernels.column_statistics import SparseColumns, with_constant
-from dimargin.problems.losses import Loss
-from dimargin.problems.margin_losses import MarginLosses
 from dimargin.shards.keys import order_of_keys
 from dimargin.solvers import Limits, PrimalSolution
+from dimargin.solvers.newton import forms_hessian
 from dimargin.strategies import LINEAR_SOLVERS, LinearSolver, LinearTraining, Progress
 from dimargin.strategies.linear_coordinate_descent import certificate
 from dimargin.system.arrays import Floats, Indices
@@ -28,8 +27,8 @@ from dimargin.system.memory import check_memory
 from dimargin.system.threads import effective_n_threads, single_threaded_blas
 
 
-class LinearLossClassifier(LinearMarginClassifier):
-    """Base class of the linear classifiers that minimise a loss of margins over all rows.
+class LinearLossMachine(LinearMachine):
+    """Base class of the linear machines that minimise a loss over all rows.
 
     Parameters
     ----------
@@ -64,13 +63,10 @@ class LinearLossClassifier(LinearMarginClassifier):
 
     # ---- training ------------------------------------------------------------------------------------------------
 
-    @abstractmethod
-    def _loss(self) -> Loss:
-        """Return the loss; raises ValueError or TypeError for a parameter out of range."""
-
-    @abstractmethod
     def _auto_solver(self, size: DataSize) -> str:
         """Return the name of the solver for data of this size."""
+        is_cheap = forms_hessian(size.n_rows, size.n_features, size.n_values)
+        return "newton" if self._loss().smooth and is_cheap else "cd"
 
     def _check_parameters(self) -> None:
         """Raise an error if a parameter is out of range."""
@@ -87,6 +83,10 @@ class LinearLossClassifier(LinearMarginClassifier):
             )
 
     @property
+    def _has_intercept(self) -> bool:
+        return bool(self.fit_intercept) and self.constant_feature is None
+
+    @property
     def constant_feature(self) -> float | None:
         """Value of the feature whose coefficient is a regularised intercept; None without such a feature."""
         return None if self.intercept_scaling is None else float(self.intercept_scaling)
@@ -100,7 +100,7 @@ class LinearLossClassifier(LinearMarginClassifier):
             )
         loss, chosen = self._loss(), self.solver
         if chosen != "auto" and not loss.smooth and self._made(str(chosen)).needs_smooth_loss:
-            raise ValueError(f"solver={chosen!r} needs a loss with a derivative, which the hinge has not; use 'cd'")
+            raise ValueError(f"solver={chosen!r} needs a loss with a derivative, not {loss}; use 'cd'")
 
     def _made(self, name: str) -> LinearSolver:
         """Return the solver object, which the parameter is, or which has this name."""
@@ -113,23 +113,29 @@ class LinearLossClassifier(LinearMarginClassifier):
         memory = 8 * size.n_outputs * (15 * size.n_features + solver.numbers_per_row * size.n_rows)
         if self.constant_feature is not None:  # A value and a column index take at most 16 bytes in the copy.
             memory += 16 * (size.n_values + size.n_rows)
-        is_free, n_levels = bool(self.fit_intercept) and self.constant_feature is None, solver.n_levels(size.n_rows) + 1
-        return FitPlan(name, solver, self._loss(), is_free, memory, memory, n_levels)
+        n_levels = solver.n_levels(size.n_rows) + 1
+        return FitPlan(name, solver, self._loss(), self._has_intercept, memory, memory, n_levels)
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any = None) -> PreparedFit:
-        data, columns = on_stored_columns(training_data(self, X, y, sample_weight, linear=True))
-        counts = tuple(np.bincount(data.y, minlength=len(data.classes)).tolist())
-        plan = self._plan(DataSize(len(data.y), data.X.shape[1], int(data.X.size), counts))
+        data, columns = on_stored_columns(self._training_data(X, y, sample_weight))
+        plan = self._plan(data.size)
         check_memory(plan.memory, None)
+        return self._prepare_data(data, plan, columns)
+
+    def _prepare_data(self, data: TrainingData, plan: FitPlan, columns: Indices | None) -> PreparedFit:
+        """Return the fit of data on these columns (None: all)."""
         solver, start, seed = plan.strategy, self._start(data, columns), seed_of(self.random_state)
 
         def train(limits: Limits, progress: Progress) -> tuple[dict[str, Any], str]:
             training = self._training(data, start, limits, seed, solver.deals_rows)
+            progress = self._followed(progress, data)
             solution = solver.train(replace(training, progress=progress, dual=self._known_dual(data)))
+            solution = self._in_given_units(solution, data)
             return self.fitted_attributes(solution, data.classes, float(data.weights.sum()), columns), solution.reason
 
         def model_attributes(found: Floats) -> dict[str, Any]:
-            return self._model_attributes(data.classes, self._with_intercept(found), columns)
+            found = self._in_given_units(self._with_intercept(found), data)
+            return self._model_attributes(data.classes, found, columns)
 
         return PreparedFit(plan.n_levels, model_attributes, train)
 
@@ -137,9 +143,7 @@ class LinearLossClassifier(LinearMarginClassifier):
         self, data: TrainingData, start: Floats, limits: Limits, seed: int = 0, deals_rows: bool = False
     ) -> LinearTraining:
         """Return the training problem of a solver, which starts from these coefficients and intercepts."""
-        total, constant = float(data.weights.sum()), self.constant_feature
-        is_free = bool(self.fit_intercept) and constant is None
-        losses = MarginLosses(data.labels, data.weights, self._loss(), total, total, is_free)
+        losses, constant = self._losses(data), self.constant_feature
         order = order_of_keys(data.X, data.y, data.row_weights, seed) if deals_rows else None
         n_threads, X = effective_n_threads(self.n_jobs), with_constant(data.X, constant)
         if constant is not None:
@@ -153,22 +157,22 @@ class LinearLossClassifier(LinearMarginClassifier):
         return np.column_stack([found[:, :-2], self.constant_feature * found[:, -2]])
 
     def _start(self, data: TrainingData, columns: Indices | None) -> Floats:
-        if not self.warm_start or not hasattr(self, "classes_"):
+        if not self.warm_start or not hasattr(self, "intercept_"):
             return np.zeros((len(data.labels), data.X.shape[1] + 1))
         before, width = kept_of(self, "coef_").shape[1], self.n_features_in_
-        if not np.array_equal(self.classes_, data.classes) or before != width:
+        if not self._has_classes_of(data) or before != width:
             raise ValueError(
-                f"warm_start=True needs the classes and features of the previous fit ({before} features, "
-                f"classes {self.classes_!r}), got {width} features, classes {data.classes!r}"
+                f"warm_start=True needs the classes and features of the previous fit ({before} features"
+                f"{said_classes(vars(self).get('classes_', []))}), got {width} features{said_classes(data.classes)}"
             )
         start = self._parameters_on(columns)
         start[:, -1] *= bool(self.fit_intercept)
-        return start
+        return data.in_own_units(start)
 
     def _known_dual(self, data: TrainingData) -> Floats | None:
         """Return the dual coefficients of the previous fit, if a warm start can use them."""
         known: Floats | None = vars(self).get("_dual") if self.warm_start else None
-        return known if known is not None and known.shape == data.labels.shape else None
+        return known / data.unit if known is not None and known.shape == data.labels.shape else None
 
     # ---- parameters: coefficients of the columns that occur, then the intercept ----------------------------------
 
@@ -202,9 +206,14 @@ class LinearLossClassifier(LinearMarginClassifier):
     ) -> dict[str, Any]:
         """Return the attributes for prediction from parameters for these columns (None: all)."""
         weights = self._of_columns(parameters[:, :-1].copy(), columns)
-        return {"classes_": classes, "coef_": weights, "intercept_": parameters[:, -1].copy()}
+        known = {"classes_": classes} if len(classes) else {}
+        return known | {"coef_": weights, "intercept_": parameters[:, -1].copy()}
 
     # ---- certificates --------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _data_to_certify(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
+        """Return validated data with the classes and features of the fitted model."""
 
     def certify(self, X: Any, y: Any, sample_weight: Any = None, max_time: float | None = None) -> Self:
         """Compute the certificate of the fitted model on given rows, for example of other ones than those of `fit`.
@@ -225,13 +234,19 @@ class LinearLossClassifier(LinearMarginClassifier):
         self
         """
         check_is_fitted(self)
-        data = training_data(self, X, y, sample_weight, classes=self.classes_, linear=True)
-        columns = None
+        data, columns = self._data_to_certify(X, y, sample_weight), None
         if self._kept_columns is not None:
             data, columns = on_stored_columns(data, self._kept_columns)
         with single_threaded_blas():
-            training = self._training(data, self._parameters_on(columns), Limits(tol=self.tol))
-            size = DataSize(len(data.y), data.X.shape[1], int(data.X.size), (0,) * len(self.classes_))
-            objectives = certificate(training, self._plan(size).strategy, max_time)
-        self._set_global_certificate(objectives)
+            start = data.in_own_units(self._parameters_on(columns))
+            training = self._training(data, start, Limits(tol=self.tol))
+            objectives = certificate(training, self._plan(data.size).strategy, max_time)
+        self._set_global_certificate(self._objectives_in_given_units(objectives, data))
         return self
+
+
+class LinearLossClassifier(LinearMarginClassifier, LinearLossMachine):
+    """Base class of the linear classifiers that minimise a loss of margins over all rows."""
+
+    def _data_to_certify(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
+        return training_data(self, X, y, sample_weight, classes=self.classes_, linear=True)
