@@ -27,14 +27,14 @@ BENCH_SOURCES := bench/pyproject.toml bench/README.md $(shell find bench/dimargi
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: help demo test test-slow test-nightly test-all test-bench test-bench-quick test-nightly nightly test-versions test-arm64 coverage fuzz sanitize lint lint-workflows lint-dockerfile \
+.PHONY: help demo test test-slow test-nightly test-all test-sklearn test-bench test-bench-quick test-nightly nightly test-versions test-arm64 coverage fuzz sanitize lint lint-workflows lint-dockerfile \
 	lint-recipe check-release format types doctest docs docs-screenshots report-screenshots pictures sdist wheel bench clean
 
 # SciPy reads SCIPY_ARRAY_API when it is imported; without it some estimator checks skip. Waiting OpenMP threads
 # of scikit-learn sleep, because several test workers share the cores.
-test test-slow test-nightly test-all test-bench test-bench-quick test-versions test-arm64 coverage sanitize doctest: export SCIPY_ARRAY_API := 1
-test test-slow test-nightly test-all test-bench test-bench-quick test-versions test-arm64 coverage fuzz sanitize doctest: export OMP_WAIT_POLICY := passive
-test test-slow test-nightly test-all test-bench test-bench-quick test-versions coverage fuzz doctest demo docs pictures bench: export MPLBACKEND := Agg
+test test-slow test-nightly test-all test-sklearn test-bench test-bench-quick test-versions test-arm64 coverage sanitize doctest: export SCIPY_ARRAY_API := 1
+test test-slow test-nightly test-all test-sklearn test-bench test-bench-quick test-versions test-arm64 coverage fuzz sanitize doctest: export OMP_WAIT_POLICY := passive
+test test-slow test-nightly test-all test-sklearn test-bench test-bench-quick test-versions coverage fuzz doctest demo docs pictures bench: export MPLBACKEND := Agg
 
 help:  ## say what there is to make
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -66,6 +66,9 @@ test-bench-quick: $(VENV)/.ready-bench  ## run the quick tests of dimargin-bench
 test-all: $(VENV)/.ready-test  ## run all tests of the library
 	$(PY) -m pytest -n auto --dist worksteal -q tests
 
+test-sklearn: $(VENV)/.ready-test  ## run scikit-learn's own tests of sklearn.svm on the classes of dimargin.svm
+	$(PY) .ci/sklearn_tests.py -n auto --dist worksteal -q
+
 test-versions: $(VENV)/.ready-test  ## run the tests of estimators with other versions of what they build on
 	@mkdir -p build/versions && rm -f build/versions/*.whl
 	@$(PY) -m pip wheel --quiet --no-deps $(PIP_BUILD) --wheel-dir build/versions .
@@ -78,7 +81,8 @@ test-versions: $(VENV)/.ready-test  ## run the tests of estimators with other ve
 		echo "== $$name: $$($$at/bin/python -c 'import numpy, scipy, sklearn, sys; print("Python", *sys.version.split()[:1], "numpy", numpy.__version__, "scipy", scipy.__version__, "scikit-learn", sklearn.__version__)')" && \
 		$$at/bin/python -m pytest -n auto --dist worksteal -q -p no:cacheprovider -m "not slow" tests/estimators \
 			tests/display tests/io/models tests/io/test_skops_types.py tests/problems tests/solvers tests/strategies \
-			tests/shards/partition tests/kernels tests/test_seams.py || exit; \
+			tests/shards/partition tests/kernels tests/svm tests/test_accelerate.py tests/test_seams.py && \
+		$$at/bin/python .ci/sklearn_tests.py -n auto --dist worksteal -q || exit; \
 	done
 
 nightly:  ## run everything that checks: all stages of .ci/run, all versions of what the library builds on, coverage, a longer fuzz

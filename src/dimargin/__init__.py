@@ -1,4 +1,4 @@
-"""Distributed margin machines: large-margin classifiers that carry a certificate."""
+"""Distributed margin machines: large-margin classifiers and regressors that carry a certificate."""
 
 from typing import TYPE_CHECKING
 
@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from dimargin.estimators import GossipSVMClassifier as GossipSVMClassifier
     from dimargin.estimators import LinearODMClassifier as LinearODMClassifier
     from dimargin.estimators import LinearSVMClassifier as LinearSVMClassifier
+    from dimargin.estimators import LinearSVMRegressor as LinearSVMRegressor
     from dimargin.estimators import ODMClassifier as ODMClassifier
     from dimargin.estimators import OneClassCoreSetSVM as OneClassCoreSetSVM
     from dimargin.estimators import SVMClassifier as SVMClassifier
+    from dimargin.estimators import SVMRegressor as SVMRegressor
     from dimargin.estimators import minimum_enclosing_ball as minimum_enclosing_ball
     from dimargin.estimators.callbacks import LevelScores as LevelScores
     from dimargin.estimators.search import LinearODMClassifierCV as LinearODMClassifierCV
@@ -48,8 +50,10 @@ if TYPE_CHECKING:
     from dimargin.strategies import LinearDSVRG as LinearDSVRG
     from dimargin.strategies import LinearNewton as LinearNewton
     from dimargin.strategies import LinearSVRG as LinearSVRG
+    from dimargin.svm.patching import patch_sklearn as patch_sklearn
+    from dimargin.svm.patching import unpatch_sklearn as unpatch_sklearn
     from dimargin.version import __version__ as __version__
 else:
-    _MODULES = ("_core", "gossip", "io", "kernels", "problems", "shards", "solvers", "system")
+    _MODULES = ("_core", "gossip", "io", "kernels", "problems", "shards", "solvers", "svm", "system")
     find_moved_modules()
     __all__, __getattr__, __dir__ = lazily(__name__, _MODULES)

@@ -272,18 +272,19 @@ def test_a_model_of_any_loss_is_exported(dimargin, folder):
 USAGE = {
     "svm-train": "Missing argument 'FILE'",
     "svm-train none": "'none' does not exist",
-    "svm-train -s 1 rows": "nu-SVC is not supported; C-SVC (-s 0) finds the same models",
-    "svm-train -s 2 rows": "sklearn.svm.OneClassSVM",
-    "svm-train -s 3 rows": "sklearn.svm.SVR",
-    "svm-train -s 4 rows": "sklearn.svm.NuSVR",
-    "svm-train -s 5 rows": "'-s': must be one of 0, got 5",
+    "svm-train -s 5 rows": "'-s': must be one of 0, 1, 2, 3, 4, got 5",
     "svm-train -t 3 rows": "not positive semi-definite",
     "svm-train -t 5 rows": "'-t': must be one of 0, 1, 2, 4, got 5",
     "svm-train -t rbf rows": "'-t'",
-    "svm-train -b 1 rows": "dimargin train --probabilities",
-    "svm-train -h 0 rows": "shrinking is always on",
-    "svm-train -n 0.5 rows": "nu belongs to nu-SVC",
-    "svm-train -p 0.1 rows": "belongs to epsilon-SVR",
+    "svm-train -s 3 -t 3 rows": "not positive semi-definite",
+    "svm-train -b 2 rows": "'-b': Input should be less than or equal to 1",
+    "svm-train -h 2 rows": "'-h': Input should be less than or equal to 1",
+    "svm-train -s 1 -n 0 rows": "'nu' parameter of NuSVC must be a float in the range (0.0, 1.0]",
+    "svm-train -s 2 -n 1.1 rows": "'nu' parameter of OneClassSVM",
+    "svm-train -s 4 -n nan rows": "'nu' parameter of NuSVR",
+    "svm-train -s 3 -p -1 rows": "'epsilon' parameter of SVR must be a float in the range [0.0, inf)",
+    "svm-train -s 4 -c -1 rows": "C must be a finite number in (0, inf), got -1.0",
+    "svm-train -s 1 -w1 2 rows": "-w multiplies the C of C-SVC (-s 0)",
     "svm-train -z 3 rows": "No such option: -z",
     "svm-train -c 0 rows": "C must be a finite number in (0, inf), got 0.0",
     "svm-train -c x rows": "'-c'",
@@ -302,7 +303,7 @@ USAGE = {
     "svm-train rows none/m": "the folder none does not exist",
     "svm-train rows m more": "unexpected extra argument",
     "svm-predict rows": "Missing argument 'MODEL'",
-    "svm-predict -b 1 rows rows out": "dimargin predict --probabilities",
+    "svm-predict -b 2 rows rows out": "'-b': Input should be less than or equal to 1",
     "svm-scale -l 1 -u 1 rows": "the lower limit must be below the upper one, got 1 and 1",
     "svm-scale -y 3 2 rows": "got 3 and 2",
     "svm-scale -l nan rows": "lower limit",
@@ -322,6 +323,10 @@ def test_bad_usage_is_status_2_and_says_why(dimargin, folder, command):
 
 FAILURES = {
     "svm-train one": "expected at least two classes, but all labels are 3",
+    "svm-train -s 1 -n 1 uneven": "specified nu is infeasible",
+    "svm-train -s 2 -b 1 one": "-b 1 needs at least 5 rows inside and 5 outside",
+    "svm-train -s 1 halves": "the label is 0.5; classes must be whole numbers",
+    "svm-train -s 3 -W zeros rows": "expected at least one weight above 0",
     "svm-train halves": "halves, line 1: the label is 0.5; classes must be whole numbers",
     "svm-train table.csv": "table.csv: expected LIBSVM text; `dimargin train` reads CSV and Parquet",
     "svm-train damaged": "damaged, line 2",
@@ -336,6 +341,7 @@ FAILURES = {
     "svm-train -t 4 unsound": "not positive semi-definite",
     "svm-predict one places out": "X has 2 columns, but a support vector uses column 4",
     "svm-predict damaged model out": "damaged, line 2",
+    "svm-predict -b 1 rows model out": "model has no probabilities: it was trained without them",
     "svm-predict rows rows out": "rows, line 1: ",
     "svm-predict rows cut out": "cut, line 5",
     "svm-scale damaged": "damaged, line 2",
@@ -354,6 +360,7 @@ FAILURES = {
 def failing(dimargin, folder):
     (folder / "one").write_text("3 1:1\n3 1:2\n")
     (folder / "unsound").write_text("1 0:1 1:1 2:3\n2 0:2 1:3 2:1\n")
+    (folder / "uneven").write_text("1 1:1\n1 1:2\n2 1:0\n")
     (folder / "few").write_text("1\n\n2\n")
     (folder / "below").write_text("1\n0\n-1e-3\n")
     (folder / "words").write_text("nan\n")

@@ -17,7 +17,10 @@ def generate(rng):
     kernel = rng.choice(["linear", "polynomial", "rbf", "precomputed", "sigmoid"] if rng.random() < 0.3 else ["rbf"])
     n_classes = rng.choice([1, 2, 2, 3])
     counts = [rng.choice([0, 1, 2]) for _ in range(n_classes)]
-    lines = [f"svm_type {rng.choice(['c_svc'] * 9 + ['nu_svc', 'one_class'])}", f"kernel_type {kernel}"]
+    kind = rng.choice(["c_svc"] * 9 + ["nu_svc", "one_class", "epsilon_svr", "nu_svr"])
+    if is_single := kind not in ("c_svc", "nu_svc"):
+        n_classes, counts = 2, [sum(counts), 0]
+    lines = [f"svm_type {kind}", f"kernel_type {kernel}"]
     if kernel == "polynomial":
         lines += [f"degree {_number(rng)}", f"coef0 {_number(rng)}"]
     if kernel in ("polynomial", "rbf"):
@@ -27,10 +30,14 @@ def generate(rng):
         f"nr_class {n_classes}",
         f"total_sv {sum(counts)}",
         " ".join(["rho", *(_number(rng) for _ in range(pairs))]),
-        " ".join(["label", *map(str, range(n_classes))]),
-        " ".join(["nr_sv", *map(str, counts)]),
-        "SV",
     ]
+    if not is_single or rng.random() < 0.1:
+        lines += [" ".join(["label", *map(str, range(n_classes))]), " ".join(["nr_sv", *map(str, counts)])]
+    if rng.random() < 0.3:
+        for name in rng.choice([["probA", "probB"], ["probA"], ["prob_density_marks"]]):
+            numbers = sorted(map(str, range(10))) if name == "prob_density_marks" else ["1"] * pairs
+            lines.append(" ".join([name, *numbers]))
+    lines.append("SV")
     for _ in range(sum(counts)):
         coefficients = [_number(rng) for _ in range(n_classes - 1)]
         at = [0] if kernel == "precomputed" else sorted(rng.sample(range(1, 9), rng.choice([1, 2, 3])))
@@ -48,6 +55,9 @@ def check(data):
     for storage in (np.zeros, sp.csr_array):
         if model.n_columns < 10_000 or storage is sp.csr_array:
             try:
-                model.predict(storage((2, max(1, model.n_columns))))
+                X = storage((2, max(1, model.n_columns)))
+                model.predict(X)
+                if model.has_probabilities and not model.is_regression:
+                    model.predict_proba(X)
             except ValueError as error:  # numbers too large for the kernel
                 assert "too large" in str(error), error

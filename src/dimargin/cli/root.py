@@ -35,7 +35,7 @@ COMMANDS = {
     ),
     "simulate": Command("dimargin.cli.simulate", "Simulate sites that train together."),
     "site": Command("dimargin.cli.site", "Train with other sites; rows stay here unless --share-rows is given."),
-    "svm-train": Command("dimargin.cli.svm_commands", "Train LIBSVM's C-SVC and write LIBSVM's text model."),
+    "svm-train": Command("dimargin.cli.svm_commands", "Train a machine of LIBSVM and write LIBSVM's text model."),
     "svm-predict": Command(
         "dimargin.cli.svm_commands", "Predict with a LIBSVM text model and compare with the labels of FILE."
     ),

@@ -22,7 +22,7 @@ from dimargin.cli.flags import existing_file, usage_checked
 from dimargin.cli.open_model import OpenModel
 from dimargin.cli.shared import check_output
 from dimargin.estimators import SVMClassifier
-from dimargin.estimators.linear_margin_classifier import LinearMarginClassifier
+from dimargin.estimators.linear_machine import LinearMarginClassifier
 from dimargin.export.c_source import to_c
 from dimargin.export.onnx_model import to_onnx
 from dimargin.io.data import DataFileError
@@ -35,28 +35,23 @@ from dimargin.io.libsvm.export import libsvm_model
 from dimargin.io.libsvm.liblinear_model import liblinear_model, write_liblinear_model
 from dimargin.io.libsvm.libsvm_model import widened
 from dimargin.io.libsvm.ranges import FeatureRanges
-from dimargin.io.libsvm.text_model import write_libsvm_model
-from dimargin.io.libsvm.text_model_training import OneVsOne
+from dimargin.io.libsvm.text_model import number_text, write_libsvm_model
+from dimargin.io.libsvm.text_model_training import OfAnyType, OneVsOne, Trainer, regression_scores
+from dimargin.svm import SVR, NuSVC, NuSVR, OneClassSVM
 from dimargin.system.writing import write_file
 
 _KERNELS = {0: "linear", 1: "poly", 2: "rbf", 4: "precomputed"}
-_REFUSED_TYPES = {
-    1: "nu-SVC is not supported; C-SVC (-s 0) finds the same models, with -c for -n",
-    2: "one-class SVM is not supported; scikit-learn has it: sklearn.svm.OneClassSVM",
-    3: "epsilon-SVR is not supported; scikit-learn has it: sklearn.svm.SVR",
-    4: "nu-SVR is not supported; scikit-learn has it: sklearn.svm.NuSVR",
-}
+_SVM_TYPES = "0: C-SVC, 1: nu-SVC, 2: one-class SVM, 3: epsilon-SVR, 4: nu-SVR."
 
 
-def refused_flag(flag: str, reason: str, accepted: str | None = None) -> Any:
+def refused_flag(flag: str, reason: str) -> Any:
     """Make a flag of LIBSVM or LIBLINEAR that is refused; the message says what to do instead."""
 
     def check(value: str | None) -> None:
-        if value not in (None, accepted):
+        if value is not None:
             raise typer.BadParameter(reason)
 
-    text = reason if accepted is None else f"Only {accepted}: {reason}"
-    return typer.Option(flag, callback=check, help=text, rich_help_panel="Refused, and what to do instead")
+    return typer.Option(flag, callback=check, help=reason, rich_help_panel="Refused, and what to do instead")
 
 
 def one_of(known: Collection[int], refused: dict[int, str]) -> Callable[[int], int]:
@@ -83,15 +78,7 @@ InputArgument = Annotated[
     Path, data_argument(metavar="FILE", help="LIBSVM text (also .gz, .bz2, .xz); - is standard input.")
 ]
 QuietOption = Annotated[bool, typer.Option("-q", help="Quiet mode (no outputs).")]
-ProbabilityOption = Annotated[
-    str | None,
-    refused_flag(
-        "-b",
-        "probability estimates are not supported; dimargin train --probabilities and dimargin predict "
-        "--probabilities are calibrated",
-        "0",
-    ),
-]
+ProbabilityOption = Annotated[int, typer.Option("-b", min=0, max=1, help="1: write probabilities, too.")]
 
 
 class SvmTrainCommand(TyperCommand):
@@ -148,9 +135,7 @@ def svm_train(
         Path | None,
         typer.Argument(dir_okay=False, metavar="MODEL", help="File for the model.", show_default="FILE.model"),
     ] = None,
-    svm_type: Annotated[
-        int, typer.Option("-s", metavar="TYPE", help="0: C-SVC.", callback=one_of({0}, _REFUSED_TYPES))
-    ] = 0,
+    svm_type: Annotated[int, typer.Option("-s", metavar="TYPE", help=_SVM_TYPES, callback=one_of(range(5), {}))] = 0,
     kernel: Annotated[
         int,
         typer.Option(
@@ -172,7 +157,9 @@ def svm_train(
         typer.Option("-g", metavar="GAMMA", help="Parameter gamma of the kernel.", show_default="1/largest feature"),
     ] = 0.0,
     coef0: Annotated[float, typer.Option("-r", metavar="COEF0", help="Parameter of the polynomial kernel.")] = 0.0,
-    cost: Annotated[float, typer.Option("-c", metavar="COST", help="The parameter C.")] = 1.0,
+    cost: Annotated[float, typer.Option("-c", metavar="COST", help="The parameter C of -s 0, 3, 4.")] = 1.0,
+    nu: Annotated[float, typer.Option("-n", metavar="NU", help="The parameter nu of -s 1, 2, 4.")] = 0.5,
+    tube: Annotated[float, typer.Option("-p", metavar="P", help="Error without loss of -s 3.")] = 0.1,
     epsilon: Annotated[
         float,
         typer.Option(
@@ -184,33 +171,31 @@ def svm_train(
     ] = 1e-3,
     cache: Annotated[
         float | None,
-        typer.Option("-m", metavar="MB", help="Memory for kernel rows.", show_default="2048", callback=above_zero),
+        typer.Option(
+            "-m", metavar="MB", help="Memory for kernel rows, -s 0.", show_default="2048", callback=above_zero
+        ),
     ] = None,
     folds: Annotated[
         int | None, typer.Option("-v", metavar="N", min=2, help="N-fold cross validation instead of a model.")
     ] = None,
     weight: Annotated[
         list[str] | None,
-        typer.Option("-w", metavar="i WEIGHT", help="Multiply C by WEIGHT for label i: -w1 2.5. May be repeated."),
+        typer.Option("-w", metavar="i WEIGHT", help="Multiply C by WEIGHT for label i, -s 0: -w1 2.5. Repeatable."),
     ] = None,
     row_weights: Annotated[
         Path | None,
         existing_file("-W", metavar="WEIGHTS", help="File of row weights, one per line, which multiply C."),
     ] = None,
     quiet: QuietOption = False,
-    nu: Annotated[str | None, refused_flag("-n", "nu belongs to nu-SVC, which is not supported; use -c")] = None,
-    tube: Annotated[
-        str | None, refused_flag("-p", "this belongs to epsilon-SVR, which is not supported; use sklearn.svm.SVR")
-    ] = None,
-    shrinking: Annotated[
-        str | None, refused_flag("-h", "shrinking is always on and undone before the certificate; omit the flag")
-    ] = None,
-    probability: ProbabilityOption = None,
+    shrinking: Annotated[int, typer.Option("-h", min=0, max=1, help="No effect: the solvers always shrink.")] = 1,
+    probability: ProbabilityOption = 0,
 ) -> None:
-    """Train LIBSVM's C-SVC and write LIBSVM's text model.
+    """Train a machine of LIBSVM and write LIBSVM's text model.
 
     Example: dimargin svm-train -c 32 -g 2 train.libsvm
     """
+    if weight and svm_type:
+        raise typer.BadParameter("-w multiplies the C of C-SVC (-s 0); use -W for weights of rows")
     weights = label_weights(weight or [])
     if model is None:
         model = Path(f"{data.name}.model")
@@ -225,15 +210,38 @@ def svm_train(
         if folds is None:
             check_output("MODEL", model, data)
         machine.fit_plan()
-    X, y = read_rows(data, trains=True)
+        if svm_type:
+            machine = _of_type(svm_type, machine, nu, tube)
+            machine._validate_params()
+    X, y = read_rows(data, trains=svm_type in (0, 1))
     given = None if row_weights is None else read_weights(row_weights, len(y))
     machine.set_params(gamma=gamma or 1 / max(1, X.shape[1] - 1))
-    trainer = OneVsOne(machine, weights, None if cache is None else int(min(cache * 2.0**20, 2.0**62)))
+    has_probabilities = bool(probability) and folds is None
+    if svm_type:
+        trainer: Trainer = OfAnyType(machine, {}, has_probabilities, is_classifier=svm_type == 1)
+    else:
+        own = None if cache is None else int(min(cache * 2.0**20, 2.0**62))
+        trainer = OneVsOne(machine, weights, own, has_probabilities)
     if folds is None:
         write_libsvm_model(trainer.train(X, y, quiet, given), model)
+        return
+    predicted = trainer.held_out(X, y, folds, given)
+    if svm_type in (3, 4):
+        error, correlation = regression_scores(predicted, y)
+        print(f"Cross Validation Mean squared error = {error:g}")
+        print(f"Cross Validation Squared correlation coefficient = {correlation:g}")
     else:
-        accuracy = trainer.cross_validate(X, y, folds, given)
-        print(f"Cross Validation Accuracy = {100 * accuracy:g}%")
+        print(f"Cross Validation Accuracy = {100 * np.mean(predicted == y):g}%")
+
+
+def _of_type(svm_type: int, checked: SVMClassifier, nu: float, tube: float) -> Any:
+    """Return the machine of a type of LIBSVM above 0, with the parameters of a machine of type 0."""
+    own: dict[str, Any] = {name: getattr(checked, name) for name in ("kernel", "gamma", "degree", "coef0", "tol")}
+    if svm_type == 1:
+        return NuSVC(nu=nu, **own)
+    if svm_type == 2:
+        return OneClassSVM(nu=nu, **own)
+    return SVR(C=checked.C, epsilon=tube, **own) if svm_type == 3 else NuSVR(C=checked.C, nu=nu, **own)
 
 
 def svm_predict(
@@ -241,7 +249,7 @@ def svm_predict(
     model: Annotated[Path, typer.Argument(exists=True, dir_okay=False, metavar="MODEL", help="LIBSVM text model.")],
     output: Annotated[Path, typer.Argument(dir_okay=False, metavar="OUTPUT", help="File for the predicted labels.")],
     quiet: QuietOption = False,
-    probability: ProbabilityOption = None,
+    probability: ProbabilityOption = 0,
 ) -> None:
     """Predict with a LIBSVM text model and compare with the labels of FILE.
 
@@ -250,13 +258,31 @@ def svm_predict(
     with usage_checked():
         check_output("OUTPUT", output, data, model)
     machine, (X, y) = from_libsvm(model, zero_based=True), read_rows(data)
+    if probability and not machine.has_probabilities:
+        raise ValueError(f"{model} has no probabilities: it was trained without them (svm-train -b 1)")
     if machine.kernel is not None:
         X = widened_rows(X, machine.n_columns)
-    predicted = machine.predict(X)
-    write_file(output, "".join(f"{label}\n" for label in predicted.tolist()).encode())
-    if not quiet:
-        if machine.has_probabilities:
-            print("Model supports probability estimates, but disabled in prediction.")
+    predicted, columns, header = machine.predict(X), [], ""
+    if probability and not machine.is_regression:
+        columns.append(machine.predict_proba(X))
+        header = "label normal outlier\n"
+        if machine.is_classifier:
+            header = f"labels {' '.join(map(str, machine.labels.tolist()))}\n"
+            predicted = machine.labels[columns[0].argmax(axis=1)]
+    rows = np.column_stack([predicted, *columns]).tolist()
+    write_file(output, (header + "".join(f"{' '.join(map(number_text, row))}\n" for row in rows)).encode())
+    if quiet:
+        return
+    if machine.has_probabilities and not probability:
+        print("Model supports probability estimates, but disabled in prediction.")
+    if machine.is_regression:
+        if probability and machine.probA is not None:
+            print("Prob. model for test data: target value = predicted value + z,")
+            print(f"z: Laplace distribution e^(-|z|/sigma)/(2sigma),sigma={machine.probA[0]:g}")
+        error, correlation = regression_scores(predicted, y)
+        print(f"Mean squared error = {error:g} (regression)")
+        print(f"Squared correlation coefficient = {correlation:g} (regression)")
+    else:
         correct = int(np.count_nonzero(predicted == y))
         share = 100 * correct / len(predicted)
         print(f"Accuracy = {share:g}% ({correct}/{len(predicted)}) (classification)")

@@ -17,7 +17,7 @@ from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
 from sklearn.multiclass import OneVsOneClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
-from sklearn.svm import SVC
+from sklearn.svm import SVC, LinearSVC
 
 import dimargin as dm
 from dimargin.io.libsvm import LibsvmModel
@@ -255,6 +255,16 @@ def models(draw):
         "poly": Kernel("poly", gamma, draw(st.integers(1, 4)), draw(st.floats(0, 2))),
     }[name]
     labels = draw(st.lists(st.integers(-(2**31) + 1, 2**31 - 1), min_size=n_classes, max_size=n_classes, unique=True))
+    n_pairs, probabilities = n_classes * (n_classes - 1) // 2, {}
+    kinds = ["c_svc", "nu_svc"]
+    if n_classes == 2 and not n_support[1]:
+        kinds += ["one_class", "epsilon_svr", "nu_svr"]
+    kind = draw(st.sampled_from(kinds))
+    if draw(st.booleans()):
+        names = {"one_class": ["density_marks"], "epsilon_svr": ["probA"], "nu_svr": ["probA"]}
+        for name in names.get(kind, ["probA", "probB"]):
+            found = draw(arrays(float, 10 if name == "density_marks" else n_pairs, elements=finite))
+            probabilities[name] = np.sort(found) if name == "density_marks" else found
     values = st.one_of(st.just(0.0), st.floats(-10, 10, allow_subnormal=False))
     X = sp.csr_array(draw(arrays(float, (n_vectors, width), elements=values)))
     X.eliminate_zeros()
@@ -262,11 +272,13 @@ def models(draw):
         X = sp.csr_array((X.data, X.indices * 1000, X.indptr), shape=(n_vectors, 1000 * width))
     return LibsvmModel(
         kernel,
-        np.array(labels),
-        draw(arrays(float, n_classes * (n_classes - 1) // 2, elements=finite)),
+        np.array(labels if kind in kinds[:2] else [], dtype=np.int64),
+        draw(arrays(float, n_pairs, elements=finite)),
         n_support,
         draw(arrays(float, (n_classes - 1, n_vectors), elements=finite)),
         X,
+        svm_type=kind,
+        **probabilities,
     )
 
 
@@ -281,8 +293,8 @@ def test_a_round_trip_changes_nothing(tmp_path_factory, model):
     path = tmp_path_factory.mktemp("models") / "m"
     write_libsvm_model(model, path)
     again = dm.from_libsvm(path)
-    assert again.kernel == model.kernel and not again.zero_based
-    for name in ("labels", "rho", "n_support", "coefficients"):
+    assert again.kernel == model.kernel and not again.zero_based and again.svm_type == model.svm_type
+    for name in ("labels", "rho", "n_support", "coefficients", "probA", "probB", "density_marks"):
         assert np.array_equal(getattr(again, name), getattr(model, name)), name
     width = again.support_vectors.shape[1]
     assert not model.support_vectors[:, width:].nnz
@@ -384,7 +396,7 @@ def test_what_has_no_form_is_refused_with_the_reason(tmp_path):
         (clusters.fit(X, y), ValueError, "predicts by clusters has no LIBSVM form"),
         (dm.SVMClassifier(kernel=linear_kernel).fit(X, y), ValueError, "a function has no LIBSVM form"),
         (make_pipeline(MinMaxScaler(), dm.SVMClassifier()).fit(X, y), TypeError, "pass only the machine"),
-        (SVC().fit(X, y), TypeError, "expected a kernel machine of dimargin, got SVC"),
+        (LinearSVC().fit(X, y), TypeError, "expected a kernel machine of dimargin or sklearn.svm, got LinearSVC"),
         (OneVsOneClassifier(SVC()).fit(iris, species), TypeError, "expected pairs of kernel machines.* got SVC"),
         (OneVsOneClassifier(dm.SVMClassifier()).fit(iris, species), ValueError, "kernels differ .*; set gamma"),
         (dm.SVMClassifier().fit(X, text), ValueError, r"integers of 32 bits, got \['spam', 'ham'\]"),

@@ -20,7 +20,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
 from dimargin.estimators.input_checks import check_finite
-from dimargin.estimators.linear_margin_classifier import LinearMarginClassifier
+from dimargin.estimators.linear_machine import LinearMarginClassifier
 from dimargin.estimators.wide_attributes import kept_of, on
 from dimargin.io.data.chunks import CHUNK, DataFileError, short
 from dimargin.io.data.lines import blocks_of_lines

@@ -1,4 +1,4 @@
-"""LIBSVM's models: a kernel expansion for every pair of classes, and a vote."""
+"""LIBSVM's models: a kernel expansion for every pair of classes, and a vote, or a single expansion."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.metrics import accuracy_score
+from scipy.special import expit
+from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import check_array, gen_batches
 
 from dimargin.estimators.input_checks import check_finite
 from dimargin.estimators.training_data import canonical
 from dimargin.io.data.libsvm import DENSE
+from dimargin.io.libsvm.pairwise_coupling import coupled_probabilities
 from dimargin.kernels.column_statistics import narrowed
 from dimargin.kernels.functions import Kernel
 from dimargin.kernels.row_transform import RowTransform
@@ -23,10 +25,15 @@ from dimargin.kernels.user import Transform, UserKernel, kernel_matrix
 from dimargin.system.arrays import Floats, Indices
 from dimargin.system.threads import effective_n_threads
 
+CLASSIFIERS, REGRESSORS = ("c_svc", "nu_svc"), ("epsilon_svr", "nu_svr")
+NO_LABELS: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+SVM_TYPES = (*CLASSIFIERS, "one_class", *REGRESSORS)
+N_DENSITY_MARKS = 10  # They separate LIBSVM's probabilities 0.001, 0.1, ..., 0.9, 0.999 of inliers.
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LibsvmModel:
-    r"""A classifier in the form of LIBSVM's text models.
+    r"""A classifier, regression or one-class machine in the form of LIBSVM's text models.
 
     The classes have the order of `labels`; every pair a, b with a before b has a decision value
 
@@ -36,23 +43,31 @@ class LibsvmModel:
     b; the class with the most votes is predicted, the first of them in a tie (C.-C. Chang and C.-J.
     Lin, "LIBSVM: a library for support vector machines", ACM TIST 2011, section 7).
 
+    Regressions and one-class machines have the single value ``sum_i coefficients[0, i] k(x_i, x) - rho[0]``, which is
+    the predicted number, or positive for inliers.
+
     Attributes
     ----------
     kernel : Kernel or None
         "linear", "poly" or "rbf"; None for a precomputed kernel. Support vectors then have only
         feature 0, their index in the kernel matrix, counted from one.
     labels : ndarray of shape (n_classes,), int64
+        Empty for regressions and one-class machines.
     rho : ndarray of shape (n_classes * (n_classes - 1) / 2,)
         Thresholds of the pairs (0, 1), (0, 2), ..., (1, 2), ...
     n_support : ndarray of shape (n_classes,), int64
-        Number of support vectors of each class; those of a class are consecutive.
+        Number of support vectors of each class; those of a class are consecutive. Regressions and one-class machines
+        have their number, and 0.
     coefficients : ndarray of shape (n_classes - 1, n_SV)
     support_vectors : CSR array of shape (n_SV, largest feature of any)
     zero_based : bool
         Whether the first column of the support vectors is feature 0 of the file, or feature 1.
-    has_probabilities : bool
-        Whether the file had the parameters of LIBSVM's probability estimates, which are not used
-        here.
+    svm_type : {"c_svc", "nu_svc", "one_class", "epsilon_svr", "nu_svr"}
+    probA, probB : ndarray of shape (n_pairs,), or None
+        The probability of the first class of a pair with the decision value f is ``1 / (1 + exp(probA f + probB))``.
+        Regressions have only `probA`, the scale of the Laplace distribution of their errors.
+    density_marks : ndarray of shape (10,), or None
+        Decision values that separate ranges of equal probability, of one-class machines.
 
     Examples
     --------
@@ -82,7 +97,10 @@ class LibsvmModel:
     coefficients: Floats
     support_vectors: Any
     zero_based: bool = False
-    has_probabilities: bool = False
+    svm_type: str = "c_svc"
+    probA: Floats | None = None
+    probB: Floats | None = None
+    density_marks: Floats | None = None
 
     def __repr__(self) -> str:
         """Return the kernel, the labels and the number of support vectors."""
@@ -90,15 +108,29 @@ class LibsvmModel:
         name = "precomputed" if kernel is None else kernel.name
         used = {"linear": (), "precomputed": (), "poly": ("gamma", "degree", "coef0")}.get(name, ("gamma",))
         values = ", ".join(f"{one} {getattr(kernel, one):.5g}" for one in used)
-        labels, n_support = ", ".join(map(str, self.labels.tolist())), int(self.n_support.sum())
-        return (
-            f"<LibsvmModel: kernel {name}{values and f' ({values})'}, labels {labels}, {n_support:,} support vectors>"
-        )
+        kind = f"labels {', '.join(map(str, self.labels.tolist()))}" if self.is_classifier else self.svm_type
+        n_support = int(self.n_support.sum())
+        return f"<LibsvmModel: kernel {name}{values and f' ({values})'}, {kind}, {n_support:,} support vectors>"
+
+    @property
+    def is_classifier(self) -> bool:
+        """Whether the model predicts labels of classes."""
+        return self.svm_type in CLASSIFIERS
+
+    @property
+    def is_regression(self) -> bool:
+        """Whether the model predicts numbers."""
+        return self.svm_type in REGRESSORS
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether the model has the parameters of LIBSVM's probability estimates."""
+        return self.probA is not None or self.density_marks is not None
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
-        """Indices in `labels` of the classes of every pair, in the order of `rho`."""
-        return list(combinations(range(len(self.labels)), 2))
+        """Indices in `n_support` of the classes of every pair, in the order of `rho`."""
+        return list(combinations(range(len(self.n_support)), 2))
 
     @property
     def n_columns(self) -> int:
@@ -108,7 +140,7 @@ class LibsvmModel:
         return int(self.support_vectors.shape[1])
 
     def decision_values(self, X: Any, n_jobs: int | None = None) -> Floats:
-        """Return the decision values of all pairs of classes, with kernel values in float64.
+        """Return the decision values of all pairs of classes, or the only one, with kernel values in float64.
 
         Parameters
         ----------
@@ -121,7 +153,7 @@ class LibsvmModel:
 
         Returns
         -------
-        ndarray of shape (n_samples, n_classes * (n_classes - 1) / 2)
+        ndarray of shape (n_samples, n_classes * (n_classes - 1) / 2), or (n_samples, 1)
             A positive value means the first class of the pair.
 
         Raises
@@ -158,9 +190,13 @@ class LibsvmModel:
                 values[p, batch] += sums[a][b - 1] + sums[b][a]
         return np.ascontiguousarray(values.T)
 
-    def predict(self, X: Any, n_jobs: int | None = None) -> NDArray[np.int64]:
-        """Predict labels by LIBSVM's vote; parameters and errors as in `decision_values`."""
+    def predict(self, X: Any, n_jobs: int | None = None) -> NDArray[Any]:
+        """Predict labels by LIBSVM's vote, numbers, or 1 and -1; parameters and errors as in `decision_values`."""
         values = self.decision_values(X, n_jobs)
+        if self.is_regression:
+            return values[:, 0]
+        if not self.is_classifier:
+            return np.where(values[:, 0] > 0, 1, -1)
         votes = np.zeros((len(values), len(self.labels)), dtype=np.int64)
         for p, (a, b) in enumerate(self.pairs):
             first = values[:, p] > 0
@@ -168,9 +204,30 @@ class LibsvmModel:
             votes[:, b] += ~first
         return np.asarray(self.labels[votes.argmax(axis=1)])
 
+    def predict_proba(self, X: Any, n_jobs: int | None = None) -> Floats:
+        """Return LIBSVM's probabilities, of shape (n_samples, n_classes), or of inliers and outliers.
+
+        The most probable class may differ from the predicted one. Parameters and errors are those of
+        `decision_values`; ValueError is also raised if the file has no parameters of them, and for regressions.
+        """
+        if self.is_regression or not self.has_probabilities:
+            reason = "it is a regression" if self.is_regression else "it was trained without them (svm-train -b 1)"
+            raise ValueError(f"the model has no probabilities of classes: {reason}")
+        values = self.decision_values(X, n_jobs)
+        if self.density_marks is not None:
+            n_below = np.searchsorted(self.density_marks, values[:, 0], side="right")
+            inlier = np.clip(n_below / N_DENSITY_MARKS, 0.001, 0.999)
+            return np.column_stack([inlier, 1 - inlier])
+        assert self.probA is not None and self.probB is not None
+        first = np.clip(expit(-(values * self.probA + self.probB)), 1e-7, 1 - 1e-7)  # These are LIBSVM's limits.
+        # Batches limit the memory of the matrices of the pairs to 32 MB each.
+        batches = gen_batches(len(first), max(1, 2**22 // len(self.labels) ** 2))
+        return np.concatenate([coupled_probabilities(first[batch], len(self.labels)) for batch in batches])
+
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Compute the accuracy of the predicted labels, as scikit-learn's classifiers do."""
-        return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
+        """Compute the accuracy, or R^2 of a regression, as scikit-learn's estimators do."""
+        measure = r2_score if self.is_regression else accuracy_score
+        return float(measure(y, self.predict(X), sample_weight=sample_weight))
 
 
 def _of_columns(X: Any, columns: Indices) -> Floats:

@@ -21,19 +21,22 @@ from dimargin.io.data.chunks import CHUNK, Chunks, DataFileError, short
 from dimargin.io.data.libsvm import LibsvmRows
 from dimargin.io.data.lines import blocks_of_lines
 from dimargin.io.data.opening import explained
-from dimargin.io.libsvm.libsvm_model import LibsvmModel, csr_rows
+from dimargin.io.libsvm.libsvm_model import (
+    CLASSIFIERS,
+    N_DENSITY_MARKS,
+    NO_LABELS,
+    REGRESSORS,
+    SVM_TYPES,
+    LibsvmModel,
+    csr_rows,
+)
 from dimargin.io.models.model_format import ModelFileError, is_model_file
 from dimargin.kernels.functions import MAX_DEGREE, Kernel
 from dimargin.system.arrays import Floats
 from dimargin.system.writing import write_file
 
 _KERNEL_NAMES: dict[str, Any] = {"linear": "linear", "polynomial": "poly", "rbf": "rbf", "precomputed": None}
-_UNSUPPORTED_KINDS = {
-    "sigmoid": "the sigmoid kernel is not positive semi-definite, and not supported here",
-    "one_class": "it is not a classifier",
-    "epsilon_svr": "it is a regression",
-    "nu_svr": "it is a regression",
-}
+_SIGMOID = "the sigmoid kernel is not positive semi-definite, and not supported here"
 _KEYWORDS = {
     "svm_type", "kernel_type", "degree", "gamma", "coef0", "nr_class", "total_sv", "rho", "label", "probA", "probB",
     "prob_density_marks", "nr_sv",
@@ -47,7 +50,8 @@ _MAX_HEADER_BYTES = 2**24  # The words of the header need up to fifty times as m
 def write_libsvm_model(model: LibsvmModel, path: str | os.PathLike[str]) -> None:
     """Write a model as LIBSVM's text, with the fewest digits that preserve each number."""
     kernel, name = model.kernel, None if model.kernel is None else model.kernel.name
-    header = ["svm_type c_svc", f"kernel_type {next(text for text, known in _KERNEL_NAMES.items() if known == name)}"]
+    kernel_name = next(text for text, known in _KERNEL_NAMES.items() if known == name)
+    header = [f"svm_type {model.svm_type}", f"kernel_type {kernel_name}"]
     if kernel is not None and kernel.name == "poly":
         header += [
             f"degree {kernel.degree}",
@@ -56,15 +60,16 @@ def write_libsvm_model(model: LibsvmModel, path: str | os.PathLike[str]) -> None
         ]
     if kernel is not None and kernel.name == "rbf":
         header += [f"gamma {number_text(kernel.gamma)}"]
-    header += [
-        f"nr_class {len(model.labels)}",
-        f"total_sv {model.support_vectors.shape[0]}",
-        " ".join(["rho", *map(number_text, model.rho.tolist())]),
-        " ".join(["label", *map(str, model.labels)]),
-        " ".join(["nr_sv", *map(str, model.n_support)]),
-        "SV",
-    ]
-    write_file(path, "".join(f"{line}\n" for line in [*header, *_vector_lines(model)]).encode(), private=True)
+    header += [f"nr_class {len(model.n_support)}", f"total_sv {model.support_vectors.shape[0]}"]
+    numbers = {
+        "rho": model.rho, "label": model.labels if model.is_classifier else None, "probA": model.probA,
+        "probB": model.probB, "prob_density_marks": model.density_marks,
+        "nr_sv": model.n_support if model.is_classifier else None,
+    }  # fmt: skip
+    for keyword, values in numbers.items():
+        if values is not None:
+            header.append(" ".join([keyword, *map(number_text, values.tolist())]))
+    write_file(path, "".join(f"{line}\n" for line in [*header, "SV", *_vector_lines(model)]).encode(), private=True)
 
 
 def number_text(number: float) -> str:
@@ -100,13 +105,14 @@ def from_libsvm(path: str | os.PathLike[str], zero_based: bool | None = None) ->
     Returns
     -------
     LibsvmModel
-        The model, with the methods `predict` and `decision_values`.
+        The model, of any type, with the methods `predict`, `decision_values` and, where the file has their
+        parameters, `predict_proba`.
 
     Raises
     ------
     ModelFileError
-        If the file is not such a model, is damaged or truncated, or has an unsupported type
-        (regression, one-class) or kernel (sigmoid). The message names the line.
+        If the file is not such a model, is damaged or truncated, or has the sigmoid kernel, which is not supported. The
+        message names the line.
     OSError
         If the file cannot be opened.
 
@@ -124,21 +130,42 @@ def from_libsvm(path: str | os.PathLike[str], zero_based: bool | None = None) ->
 
 def _read(path: Path, stream: io.BufferedReader, zero_based: bool | None) -> LibsvmModel:
     header = Header(path, stream, "LIBSVM", _KEYWORDS, "SV")
-    if (kind := header.word("svm_type")) not in ("c_svc", "nu_svc"):
-        header.fail("svm_type", _UNSUPPORTED_KINDS.get(kind, "expected c_svc or nu_svc"))
-    kernel = _kernel(header)
+    if (kind := header.word("svm_type")) not in SVM_TYPES:
+        header.fail("svm_type", f"expected one of {', '.join(SVM_TYPES)}")
+    kernel, labels = _kernel(header), NO_LABELS
     n_classes, n_vectors = header.integer("nr_class", 1), header.integer("total_sv", 0)
-    labels = header.labels(n_classes)
-    n_support = header.integers("nr_sv", n_classes)
-    if min(n_support) < 0 or sum(n_support) != n_vectors:
-        header.fail("nr_sv", f"expected counts of 0 or more with the sum total_sv, {n_vectors}")
-    rho = np.array(header.numbers("rho", n_classes * (n_classes - 1) // 2))
+    if kind in CLASSIFIERS:
+        labels = header.labels(n_classes)
+        n_support = header.integers("nr_sv", n_classes)
+        if min(n_support) < 0 or sum(n_support) != n_vectors:
+            header.fail("nr_sv", f"expected counts of 0 or more with the sum total_sv, {n_vectors}")
+    else:
+        n_support = [n_vectors, 0]
+        if n_classes != 2:
+            header.fail("nr_class", f"expected 2, which LIBSVM writes for {kind}")
+    n_pairs = n_classes * (n_classes - 1) // 2
+    rho, probabilities = np.array(header.numbers("rho", n_pairs)), _probabilities(header, kind, n_pairs)
     coefficients, vectors, zero_based = _vectors(header, stream, n_classes - 1, n_vectors, zero_based)
     if kernel is None and not _are_indices(vectors, zero_based):
         header.fail("kernel_type", "every support vector must have only feature 0, its index in the kernel matrix")
     return LibsvmModel(
-        kernel, labels, rho, np.array(n_support), coefficients, vectors, zero_based, "probA" in header.entries
+        kernel, labels, rho, np.array(n_support), coefficients, vectors, zero_based, kind, **probabilities
     )
+
+
+def _probabilities(header: Header, kind: str, n_pairs: int) -> dict[str, Any]:
+    """Return the parameters of probabilities; raises ModelFileError for lines that a type of model cannot have."""
+    known = {"one_class": {"prob_density_marks"}} | {one: {"probA"} for one in REGRESSORS}
+    own = known.get(kind, {"probA", "probB", "label", "nr_sv"})
+    for keyword in sorted(header.entries.keys() & {"probA", "probB", "prob_density_marks", "label", "nr_sv"} - own):
+        header.fail(keyword, f"a model of type {kind} does not have it")
+    if "prob_density_marks" in header.entries:
+        marks = np.array(header.numbers("prob_density_marks", N_DENSITY_MARKS))
+        if (np.diff(marks) < 0).any():
+            header.fail("prob_density_marks", "expected numbers in ascending order")
+        return {"density_marks": marks}
+    names = own & {"probA", "probB"}
+    return {name: np.array(header.numbers(name, n_pairs)) for name in names} if names & header.entries.keys() else {}
 
 
 def _are_indices(vectors: Any, zero_based: bool) -> bool:
@@ -151,7 +178,7 @@ def _are_indices(vectors: Any, zero_based: bool) -> bool:
 def _kernel(header: Header) -> Kernel | None:
     name = header.word("kernel_type")
     if name not in _KERNEL_NAMES:
-        header.fail("kernel_type", _UNSUPPORTED_KINDS.get(name, f"expected one of {', '.join(_KERNEL_NAMES)}"))
+        header.fail("kernel_type", _SIGMOID if name == "sigmoid" else f"expected one of {', '.join(_KERNEL_NAMES)}")
     if name in ("linear", "precomputed"):
         return Kernel("linear") if name == "linear" else None
     gamma = header.numbers("gamma", 1)[0]
