@@ -34,7 +34,7 @@ class Point:
     at: float
     share: float  # sum of the coefficients, relative to the largest possible one
     coefficients: Floats  # between minus and plus the weights of the rows, of shape (n,)
-    margins: Floats  # those of the coefficients, of shape (n,)
+    margins: Floats  # Margins of the coefficients, of shape (n,).
     solution: Solution
 
 
@@ -83,10 +83,10 @@ class NuSearch:
     below: Point | None = None  # the solution of the largest share that is smaller
     last: Point | None = None
     nearest: list[Point] = field(default_factory=list)  # the two solutions with the shares nearest to nu
-    slope: float = 0.0  # of the share, between the last two solutions
-    width: float = math.inf  # of the last interval between both sides
+    slope: float = 0.0  # Slope of the share between the last two solutions.
+    width: float = math.inf  # Width of the last interval between both sides.
     n_slow: int = 0  # number of solves in turn that have not halved it
-    best: tuple[Floats, float, Objectives] | None = None  # by their estimates
+    best: tuple[Floats, float, Objectives] | None = None  # The best ones by their estimates.
     passes: int = 0
     kernel_evaluations: int = 0
 

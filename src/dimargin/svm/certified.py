@@ -1,4 +1,4 @@
-"""What the classes of `dimargin.svm` share: certificates, and what has none."""
+"""Certificates of the classes of `dimargin.svm`, and the problems that have none."""
 
 from __future__ import annotations
 

@@ -161,7 +161,7 @@ class CertifiedLibsvm:
 
     @property
     def _price(self: Any) -> float:
-        """C, or a number in its place that no coefficient reaches if the rows are separable."""
+        """C, or for an infinite one a number that no coefficient reaches if the rows are separable."""
         return min(float(self.C), INFINITE_C)
 
     # ---- prediction ----------------------------------------------------------------------------------------------
@@ -223,7 +223,7 @@ class CertifiedLibsvm:
 
 
 class CertifiedClassifier(CertifiedLibsvm):
-    """What SVC and NuSVC share."""
+    """Base class of SVC and NuSVC."""
 
     _sign = -1.0
 

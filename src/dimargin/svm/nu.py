@@ -33,7 +33,7 @@ from dimargin.system.threads import effective_n_threads, single_threaded_blas
 
 
 class NuLibsvm(CertifiedLibsvm):
-    """What the nu machines share: their search, and the machine that predicts."""
+    """Base class of the nu machines, with the machine that predicts."""
 
     def _kernel(self: Any, X: Any, weights: Floats) -> tuple[Any, dict[str, Any]]:
         """Return the kernel matrix of rows, and the parameters of machines."""
