@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from drop_in import KERNELS, SEEDS, WEIGHTS, both_fitted, dense, rows, weights_of
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from sklearn.metrics.pairwise import rbf_kernel
 
@@ -19,6 +19,7 @@ def has_free_coefficients(machine, bounds):
     return len(machine.support_) and ((sizes > 1e-6) & (sizes < 0.999 * bounds[machine.support_])).any()
 
 
+@settings(max_examples=30)
 @given(SEEDS, st.sampled_from([2, 3]), st.sampled_from(KERNELS), WEIGHTS, CLASS_WEIGHTS, st.sampled_from([0.1, 1, 30]))
 def test_decision_values_and_labels_of_svc(seed, n_classes, kernel, weighting, class_weight, C):
     X, y, _ = rows(seed, n_classes=n_classes)
@@ -42,6 +43,7 @@ def test_decision_values_and_labels_of_svc(seed, n_classes, kernel, weighting, c
     assert own.duality_gap_ <= 1e-6
 
 
+@settings(max_examples=30)
 @given(SEEDS, st.sampled_from(KERNELS), WEIGHTS, st.sampled_from([0.1, 1, 30]), st.sampled_from([0.0, 0.05, 0.4]))
 def test_predictions_of_svr(seed, kernel, weighting, C, epsilon):
     X, _, y = rows(seed)

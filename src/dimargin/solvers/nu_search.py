@@ -36,6 +36,7 @@ class Point:
     coefficients: Floats  # between minus and plus the weights of the rows, of shape (n,)
     margins: Floats  # Margins of the coefficients, of shape (n,).
     solution: Solution
+    tol: float = 0.0  # Gap to which it was solved.
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,8 @@ class NuSearch:
         large relative to the objective.
         """
         inner, at = replace(limits, tol=0.3 * limits.tol), start
-        rough = replace(limits, tol=max(inner.tol, ROUGH_TOL))
+        # Small problems are solved up to rounding in any case.
+        rough = inner if limits.tol < 1e-9 else replace(limits, tol=max(inner.tol, ROUGH_TOL))
         for _ in range(MAX_SOLVES):
             self._solve(at, rough if self.above is None or self.below is None else inner)
             if self.best is not None and self.best[2].met(limits.tol).all():
@@ -115,7 +117,7 @@ class NuSearch:
         return self._ended("precision", "no parameter between two solutions has a smaller gap")
 
     def _solve(self, at: float, limits: Limits) -> None:
-        last = self.solve_at(at, self.last, limits)
+        last = replace(self.solve_at(at, self.last, limits), tol=limits.tol)
         self.passes += last.solution.passes
         self.kernel_evaluations += last.solution.kernel_evaluations
         if self.last is not None and last.at != self.last.at:
@@ -131,7 +133,7 @@ class NuSearch:
 
     def _has_rough_ends(self, tol: float) -> bool:
         ends = [end for end in (self.above, self.below) if end is not None]
-        return len(ends) == 2 and max(end.solution.objectives.worst_gap for end in ends) > max(3 * tol, 1e-9)
+        return len(ends) == 2 and max(end.tol for end in ends) > tol
 
     def _keep(self, coefficients: Floats, margins: Floats, at: float) -> None:
         objectives = self.certify(coefficients, margins)
@@ -143,7 +145,7 @@ class NuSearch:
         above, below = self.above, self.below
         if above is None or below is None:
             return at <= self.bounds[0] if above is None else at >= self.bounds[1]
-        return abs(above.at - below.at) <= 1e-13 * max(abs(above.at), abs(below.at))
+        return abs(above.at - below.at) <= 1e-9 * max(abs(above.at), abs(below.at))
 
     def _next(self, at: float, step: float) -> tuple[float, float]:
         """Return the next parameter, and the step if it is again on the same side."""
