@@ -24,7 +24,7 @@ def accelerate(tmp_path):
 
     def run(*arguments, folder=".", **environment):
         command = [sys.executable, "-m", "dimargin.accelerate", *arguments]
-        given = {**os.environ, "PYTHONPATH": os.path.abspath("src"), **environment}
+        given = os.environ | environment
         return subprocess.run(command, cwd=tmp_path / folder, env=given, capture_output=True, text=True, check=False)
 
     return run

@@ -20,7 +20,7 @@ from dimargin.estimators.svm import SVMClassifier
 from dimargin.estimators.svr import SVMRegressor
 from dimargin.problems.one_vs_one import pairs_of
 from dimargin.svm.certified import CERTIFICATE, MORE_PARAMETERS, check_uncertified, warnings_named
-from dimargin.svm.platt import pair_sigmoids
+from dimargin.svm.platt import Train, pair_sigmoids
 from dimargin.system.arrays import Floats, Indices
 
 DEFAULT_PROBABILITY: Any = inspect.signature(sklearn.svm.SVC).parameters["probability"].default
@@ -111,13 +111,7 @@ class CertifiedLibsvm:
         self._probA, self._probB = np.empty(0), np.empty(0)
         if getattr(self, "_effective_probability", getattr(self, "probability", False)) is True:
             weights = weights * self.class_weight_[codes]
-
-            def train_on(rows: Indices, codes: Indices, weights: Floats) -> SVMClassifier:
-                own = X[np.ix_(rows, rows)] if self._is_precomputed else X[rows]
-                found: SVMClassifier = self._trained(own, codes, weights)
-                return found
-
-            self._probA, self._probB = pair_sigmoids(train_on, X, codes, weights, random_seed)
+            self._probA, self._probB = pair_sigmoids(self.trainer_on(X), X, codes, weights, random_seed)
 
     def _take(self: Any, machine: Any, order: Indices, codes: Indices) -> None:
         """Take the attributes of LIBSVM from a machine, with support vectors in this order."""
@@ -236,6 +230,16 @@ class CertifiedClassifier(CertifiedLibsvm):
             same = "belong to the same class" if len(left) == 1 else f"are of the classes {left} only"
             raise ValueError(f"Invalid input - all samples with positive weights {same}.")
         return self._trained(X, codes, weights)  # type: ignore[no-any-return]
+
+    def trainer_on(self: Any, X: Any) -> Train:
+        """Return a function that trains on some of the rows, for `pair_sigmoids`."""
+
+        def train(rows: Indices, codes: Indices, weights: Floats) -> SVMClassifier:
+            own = X[np.ix_(rows, rows)] if self._is_precomputed else X[rows]
+            found: SVMClassifier = self._trained(own, codes, weights)
+            return found
+
+        return train
 
     def _predicted(self: Any, X: Any) -> Floats:
         """Return the number of the class with the most votes, the first one of several, as LIBSVM does."""

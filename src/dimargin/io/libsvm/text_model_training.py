@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -127,7 +128,7 @@ class OneVsOne(Trainer):
         self._fit(machine, values, codes, weights, quiet)
         model = replace(_numbered(libsvm_model(machine), X), labels=labels)
         if self.has_probabilities:
-            probA, probB = pair_sigmoids(machine, values, codes, weights, 0)
+            probA, probB = pair_sigmoids(partial(_trained_on, machine, values), values, codes, weights, 0)
             model = replace(model, probA=probA, probB=probB)
         if not quiet:
             _report(machine, model, codes, machine.C * weights)
@@ -157,7 +158,8 @@ class OfAnyType(Trainer):
     def _probabilities(self, machine: Any, model: LibsvmModel, X: Any, y: Any, weights: Floats) -> dict[str, Any]:
         """Return LIBSVM's parameters of probabilities."""
         if self.is_classifier:
-            found = pair_sigmoids(machine._machine, _values(X, machine), y, weights, 0)
+            values = _values(X, machine)
+            found = pair_sigmoids(machine.trainer_on(values), values, y, weights, 0)
             return dict(zip(("probA", "probB"), found, strict=True))
         if model.is_regression:
             errors = np.abs(y - replace(self, has_probabilities=False).held_out(X, y, 5, weights))
@@ -259,3 +261,11 @@ def _report(machine: SVMClassifier, model: LibsvmModel, codes: Indices, bounds: 
             f"relative duality gap = {gaps[p]:.2g}",
         ]
     print_progress("\n".join([*lines, f"Total nSV = {len(support)}"]))
+
+
+def _trained_on(machine: SVMClassifier, X: Any, rows: Indices, codes: Indices, weights: Floats) -> SVMClassifier:
+    """Return a machine with the same parameters that is trained on some of the rows."""
+    own = X[np.ix_(rows, rows)] if machine.kernel == "precomputed" else X[rows]
+    fresh: SVMClassifier = clone(machine)
+    fresh.fit(own, codes, sample_weight=weights)
+    return fresh
