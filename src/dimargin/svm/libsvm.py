@@ -103,6 +103,8 @@ class CertifiedLibsvm:
 
     def _fit_machine(self: Any, X: Any, y: Floats, sample_weight: Floats, random_seed: int) -> None:
         weights = np.ones(len(y)) if not len(sample_weight) else np.maximum(sample_weight, 0.0)
+        if weights.ndim != 1:
+            raise ValueError(f"sample_weight must be a vector, got shape {weights.shape}")
         if not weights.any():
             raise ValueError("Invalid input - all samples have zero or negative weights.")
         machine = self._train(X, y, weights)
