@@ -64,6 +64,11 @@ class NuProblem:
     def solve_at(self, parameter: float, last: Point | None, limits: Limits) -> Point:
         """Solve at a parameter, from another solution."""
         price = self.price(parameter)
+        if last is not None and self.C is None and limits.tol < ROUGH_TOL:
+            # The objective lacks the losses, which may be most of that of the C-SVM.
+            square = self.price(last.at) ** 2 * float(last.coefficients @ last.margins)
+            share = max(0.5 * square / float(last.solution.objectives.primal[0]), 1e-6)
+            limits = replace(limits, tol=share * limits.tol)
         start = None if last is None else (price * last.coefficients)[None]
         solution = solve(self.at(parameter), BlockCoordinateDescent(), start, limits)
         coefficients = np.clip(solution.dual[0] / price, -self.weights, self.weights)
