@@ -57,6 +57,7 @@ def test_without_a_program_it_says_how_it_is_used(accelerate, arguments, said):
     assert done.returncode == 1 and said in done.stderr and "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_errors_and_exit_codes_are_those_of_the_program(accelerate, tmp_path):
     (tmp_path / "fails.py").write_text("import sys; sys.exit(3)")
     (tmp_path / "raises.py").write_text("raise RuntimeError('mine')")

@@ -15,6 +15,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.slow_after(2)
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("name", ["SVC", "NuSVC"])
 def test_probabilities_are_near_those_of_scikit_learn(name, n_classes):
