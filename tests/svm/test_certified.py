@@ -56,6 +56,8 @@ def test_attributes_of_a_fit_have_the_names_and_forms_of_scikit_learn(name, form
     assert mine.keys() == theirs.keys() | set(CERTIFICATE)
     assert [key for key in theirs if not same_form(mine[key], theirs[key])] == []
     for key in ("coef_", "n_support_", "shape_fit_", "offset_", "n_iter_", "probA_", "probB_", *theirs):
+        if key == "n_support_" and their.n_support_.sum() != len(their.support_):
+            continue  # Of sparse rows, scikit-learn 1.6 counts stored values.
         assert hasattr(own, key) == hasattr(their, key)
         if key not in ("n_iter_", "coef_") and hasattr(their, key):
             value, expected = dense(getattr(own, key)), dense(getattr(their, key))
