@@ -108,7 +108,10 @@ def test_best_intercepts(kind, seed, n, has_ties, epsilon, share):
     if kind is EpsilonInsensitiveLoss:  # piecewise linear: least at all kinks of an interval, whose middle is taken
         at = total(kinks)
         least = kinks[at <= at.min() + 1e-9 * (1 + np.abs(at).min())]
-        assert found == pytest.approx((least.min() + least.max()) / 2, abs=1e-6)
+        assert least.min() - 1e-6 <= found <= least.max() + 1e-6
+        flat = kinks[at <= at.min() + 1e-13 * (1 + np.abs(at).min())]  # Wider intervals may rise by little.
+        if np.array_equal(flat, least):
+            assert found == pytest.approx((least.min() + least.max()) / 2, abs=1e-6)
         return
     ends = (kinks[0] - abs(pull), kinks[-1] + abs(pull))
     best = minimize_scalar(lambda b: total(b).item(), bounds=ends, method="bounded")
