@@ -19,6 +19,13 @@ def has_free_coefficients(machine, bounds):
     return len(machine.support_) and ((sizes > 1e-6) & (sizes < 0.999 * bounds[machine.support_])).any()
 
 
+def primal(machine, X, y, bounds):
+    """Objective of a machine of two classes, by the definition."""
+    # With rows left out, scikit-learn's support_ does not hold their places in X.
+    half = 0.5 * machine.dual_coef_[0] @ (machine.decision_function(machine.support_vectors_) - machine.intercept_[0])
+    return half + bounds @ np.maximum(1 - np.where(y == 1, 1, -1) * machine.decision_function(X), 0.0)
+
+
 @settings(max_examples=30)
 @given(SEEDS, st.sampled_from([2, 3]), st.sampled_from(KERNELS), WEIGHTS, CLASS_WEIGHTS, st.sampled_from([0.1, 1, 30]))
 def test_decision_values_and_labels_of_svc(seed, n_classes, kernel, weighting, class_weight, C):
@@ -27,18 +34,23 @@ def test_decision_values_and_labels_of_svc(seed, n_classes, kernel, weighting, c
     own, their = both_fitted(
         "SVC", X, y, weights, C=C, class_weight=class_weight, decision_function_shape="ovo", **kernel
     )
-    each = np.ones(len(y)) if weights is None else weights
+    each = np.ones(len(y)) if weights is None else np.maximum(weights, 0.0)
     assume(n_classes == 3 or has_free_coefficients(their, C * each * their.class_weight_[y]))
     queries = rows(seed + 1, n_classes=n_classes)[0]
     values, expected = own.decision_function(queries), their.decision_function(queries)
-    # LIBSVM's kernel values are of single precision.
-    close = np.abs(values - expected) <= 1e-4 * (1 + C + np.abs(expected))
+    precision = 1e-5
+    if n_classes == 2:
+        mine, theirs = (primal(machine, X, y, C * each * their.class_weight_[y]) for machine in (own, their))
+        assert mine <= theirs * (1 + 1e-9)
+        # LIBSVM's kernel values are of single precision, so that it may be far from the optimum.
+        precision = 1e-5 if theirs <= mine * (1 + 1e-9) else 1e-4
+    close = np.abs(values - expected) <= precision * (1 + C + np.abs(expected))
     # In a pair of classes without a free coefficient the intercept may be any of an interval.
     is_free = close.all(axis=0) if n_classes == 3 else close.all()
     assert is_free.any()
     if np.all(is_free):
         margins = np.abs(expected) if n_classes == 2 else np.abs(expected).min(axis=1)
-        clear = margins > 1e-3
+        clear = margins > 2 * precision * (1 + C)
         np.testing.assert_array_equal(own.predict(queries)[clear], their.predict(queries)[clear])
     assert own.duality_gap_ <= 1e-6
 

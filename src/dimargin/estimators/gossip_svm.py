@@ -300,9 +300,8 @@ class GossipSVMClassifier(LinearMarginClassifier):
         return loss_of(self.loss_function, float(self.theta), float(self.upsilon))
 
     def _objectives(self, X: Any, signs: Floats, weights: Floats, deadline: float | None) -> Objectives:
-        return hinge_objectives(
-            HingeRows(X, signs, self._loss()), weights, float(self.alpha), float(self.tol), deadline
-        )
+        rows = HingeRows(X, signs, self._loss())
+        return hinge_objectives(rows, weights, float(self.alpha), float(self.tol), deadline)
 
     def _accuracies_of_sites(self, columns: Indices | None) -> Callable[[GossipRun], Floats] | None:
         """Return the function for the sites' accuracies, if a front end has set one."""

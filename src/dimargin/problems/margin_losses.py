@@ -31,7 +31,7 @@ class MarginLosses:
     mass: float  # weight of the rows that this problem represents (``W_k``), also rows filtered out
     total: float  # weight of the rows of the whole problem (``W``)
     intercept: bool = False  # whether there is an unregularised one: ``sum_i y_i g_i = 0``
-    targets: Floats | None = None  # of regression, of shape (n,): losses are those of ``m_i - t_i``
+    targets: Floats | None = None  # targets of regression, of shape (n,): losses are those of ``m_i - t_i``
     # What ``sum_i y_i g_i`` is with an intercept b, if not zero: positive, and the primal has the term ``balance b``.
     balance: float = 0.0
 

@@ -57,10 +57,7 @@ class CertifiedLibsvm:
     def _dense_fit(
         self: Any, X: Any, y: Floats, sample_weight: Floats, solver_type: int, kernel: str, random_seed: int
     ) -> None:
-        reason = self._lacks_certificate()
-        if reason is not None:
-            check_uncertified(self, reason)
-            self._machine = None
+        if self._is_left_to_libsvm():
             super()._dense_fit(X, y, sample_weight, solver_type, kernel, random_seed)  # type: ignore[misc]
             return
         if callable(self.kernel):
@@ -74,10 +71,7 @@ class CertifiedLibsvm:
     def _sparse_fit(
         self: Any, X: Any, y: Floats, sample_weight: Floats, solver_type: int, kernel: str, random_seed: int
     ) -> None:
-        reason = self._lacks_certificate()
-        if reason is not None:
-            check_uncertified(self, reason)
-            self._machine = None
+        if self._is_left_to_libsvm():
             super()._sparse_fit(X, y, sample_weight, solver_type, kernel, random_seed)  # type: ignore[misc]
             return
         X.sort_indices()
@@ -90,6 +84,15 @@ class CertifiedLibsvm:
     @property
     def _is_precomputed(self: Any) -> bool:
         return callable(self.kernel) or self.kernel == "precomputed"
+
+    def _is_left_to_libsvm(self: Any) -> bool:
+        """Return whether LIBSVM solves the problem, without a certificate; ValueError if that is not allowed."""
+        reason = self._lacks_certificate()
+        if reason is None:
+            return False
+        check_uncertified(self, reason)
+        self._machine = None
+        return True
 
     def _lacks_certificate(self: Any) -> str | None:
         """Return why the problem has no certificate, or None."""
@@ -117,10 +120,8 @@ class CertifiedLibsvm:
 
     def _take(self: Any, machine: Any, order: Indices, codes: Indices) -> None:
         """Take the attributes of LIBSVM from a machine, with support vectors in this order."""
-        machine.support_, machine.dual_coef_ = (
-            machine.support_[order],
-            np.ascontiguousarray(machine.dual_coef_[:, order]),
-        )
+        machine.support_ = machine.support_[order]
+        machine.dual_coef_ = np.ascontiguousarray(machine.dual_coef_[:, order])
         machine.support_vectors_ = machine.support_vectors_[order]
         self._machine, self.support_ = machine, machine.support_.astype(np.int32)
         self.support_vectors_ = np.empty((0, 0)) if self._is_precomputed else machine.support_vectors_

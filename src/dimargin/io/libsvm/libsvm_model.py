@@ -114,17 +114,17 @@ class LibsvmModel:
 
     @property
     def is_classifier(self) -> bool:
-        """Whether the model predicts labels of classes."""
+        """Return whether the model predicts labels of classes."""
         return self.svm_type in CLASSIFIERS
 
     @property
     def is_regression(self) -> bool:
-        """Whether the model predicts numbers."""
+        """Return whether the model predicts numbers."""
         return self.svm_type in REGRESSORS
 
     @property
     def has_probabilities(self) -> bool:
-        """Whether the model has the parameters of LIBSVM's probability estimates."""
+        """Return whether the model has the parameters of LIBSVM's probability estimates."""
         return self.probA is not None or self.density_marks is not None
 
     @property
