@@ -70,7 +70,7 @@ private:
 template <class T, class Argument, class Solve>
 void bind_block_solver(nb::module_& m, const char* name, const Argument& gram_argument, Solve solve, const char* doc) {
     const auto begin = [solve](In<T, 2> gram, Index index, In<double, 2> pieces, In<double, 2> y, Out<double, 2> dual,
-                               In<double, 2> margins, Out<double, 2> change, bool intercept, double tolerance,
+                               In<double, 2> margins, Out<double, 2> change, int sums, double tolerance,
                                double absolute, int max_steps, int n_threads) {
         const int64_t size = int64_t(index.shape(0)), n = int64_t(y.shape(1)), outputs = int64_t(y.shape(0));
         if (int64_t(gram.shape(0)) != size || int64_t(gram.shape(1)) != size || pieces.shape(0) != 6 ||
@@ -84,14 +84,14 @@ void bind_block_solver(nb::module_& m, const char* name, const Argument& gram_ar
             const double* p = pieces.data();
             solve(BlockProblem<T>{size, index.data(), gram.data(),
                                   {p, p + n, p + 2 * n, p + 3 * n, p + 4 * n, p + 5 * n}, y.data() + q * n,
-                                  dual.data() + q * n, margins.data() + q * n, change.data() + q * size, intercept,
+                                  dual.data() + q * n, margins.data() + q * n, change.data() + q * size, sums,
                                   operations},
                   tolerance, absolute, max_steps);
         };
         return std::make_unique<BlockSolve>(solve_output, outputs, n_threads);
     };
     m.def(name, begin, gram_argument, nb::arg("index"), nb::arg("pieces"), nb::arg("y"),
-          nb::arg("dual").noconvert(), nb::arg("margins"), nb::arg("change").noconvert(), nb::arg("intercept"),
+          nb::arg("dual").noconvert(), nb::arg("margins"), nb::arg("change").noconvert(), nb::arg("sums"),
           nb::arg("tolerance"), nb::arg("absolute"), nb::arg("max_steps"), nb::arg("n_threads"), doc);
 }
 

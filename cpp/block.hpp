@@ -3,6 +3,7 @@
 #include <stdint.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 #include <vector>
@@ -194,9 +195,9 @@ struct Block {
             rhs.push_back(-(f[i] + h[i] + y[i] * (slope(i, piece[c]) + curvature(i, piece[c]) * g[i])));
         }
         const auto bend = [&](int c) { return curvature(active[c], piece[c]); };
-        const bool shifts = p.intercept && m > 0;
+        const bool shifts = p.sums && m > 0;
         const double released = std::accumulate(step.begin(), step.end(), 0.0);
-        if (p.intercept && m == 0 && released != 0.0) {  // Their sum is not that of coefficients at the kink.
+        if (p.sums && m == 0 && released != 0.0) {  // Their sum is not that of coefficients at the kink.
             centre();
             return false;
         }
@@ -265,10 +266,43 @@ struct Block {
         for (int64_t i : free) step.push_back(-y[i] * derivative(i));
         const auto bend = [&](int c) { return curvature(free[c], piece_of(free[c])); };
         const size_t m = free.size();
-        if (p.intercept) step.resize(2 * m, 1.0);
+        const auto is_first = [&](size_t c) { return p.sums < 2 || y[free[c]] > 0; };
+        size_t n_first = 0;
+        for (size_t c = 0; c < m; ++c) n_first += is_first(c);
+        const bool both = n_first > 0 && n_first < m;
+        if (both) {
+            step.resize(3 * m, 0.0);
+            for (size_t c = 0; c < m; ++c) step[(is_first(c) ? m : 2 * m) + c] = 1.0;
+        } else if (p.sums) {
+            step.resize(2 * m, 1.0);
+        }
         if (!newton_step(free, bend, step)) return false;
-        if (p.intercept) keep_sum(step);
+        if (both) keep_sums(step, is_first);
+        else if (p.sums) keep_sum(step);
         return follow(free, step);
+    }
+
+    // The same as `keep_sum` for the sums of two groups, with solutions for their indicators.
+    template <class IsFirst> static void keep_sums(std::vector<double>& step, IsFirst&& is_first) {
+        const size_t m = step.size() / 3;
+        const auto sums = [&](size_t from) {
+            std::array<double, 2> s{};
+            for (size_t c = 0; c < m; ++c) s[is_first(c) ? 0 : 1] += step[from + c];
+            return s;
+        };
+        const auto of_first = sums(m), of_second = sums(2 * m);
+        const double determinant = of_first[0] * of_second[1] - of_first[1] * of_second[0];
+        for (int refinement = 0; refinement < 2; ++refinement) {
+            const auto s = sums(0);
+            const double first = (s[0] * of_second[1] - s[1] * of_second[0]) / determinant;
+            const double second = (s[1] * of_first[0] - s[0] * of_first[1]) / determinant;
+            for (size_t c = 0; c < m; ++c) step[c] -= first * step[m + c] + second * step[2 * m + c];
+        }
+        const auto left = sums(0);
+        std::array<double, 2> count{};
+        for (size_t c = 0; c < m; ++c) ++count[is_first(c) ? 0 : 1];
+        for (size_t c = 0; c < m; ++c) step[c] -= left[is_first(c) ? 0 : 1] / count[is_first(c) ? 0 : 1];
+        step.resize(m);
     }
 
     // Combines two solutions, for the gradient and for a vector of ones, into the step that changes the sum of the signed
@@ -293,7 +327,7 @@ struct Block {
 
     // Goes to the first minimum of the dual objective along a direction. A coordinate that reaches the end of its piece
     // stays there, and the others continue; along the flat directions of a matrix of low rank many coordinates reach
-    // their ends. With an intercept all of them stop at the first end, to keep the sum. Returns whether any reached it.
+    // their ends. If sums must not change, all of them stop at the first end. Returns whether any reached it.
     bool follow(const std::vector<int64_t>& free, const std::vector<double>& step) {
         struct End {
             double at;
@@ -332,7 +366,7 @@ struct Block {
             if (inside) break;
             t = ends[passed].at;
             g[ends[passed].row] = ends[passed].bound;
-            if (p.intercept) {
+            if (p.sums) {
                 ++passed;
                 break;
             }
@@ -345,7 +379,9 @@ struct Block {
             const bool right = g_start[i] > 0;
             g[i] = std::min(std::max(g[i], right ? 0.0 : lower[i]), right ? upper[i] : 0.0);
         }
-        if (p.intercept) restore_sum(ends, g_start);
+        if (p.sums == 1) restore_sum(ends, g_start, [](int64_t) { return true; });
+        for (const double label : {1.0, -1.0})
+            if (p.sums == 2) restore_sum(ends, g_start, [&](int64_t i) { return y[i] == label; });
         f = start;
         for (const End& end : ends) add_row(f, end.row, y[end.row] * (g[end.row] - g_start[end.row]));
         if (dual_change(g_start, start) <= 0.0) return passed > 0;
@@ -354,21 +390,22 @@ struct Block {
         return false;
     }
 
-    // Restores the sum of the signed coefficients by changing those that have moved: one coefficient, if it can undo the
-    // whole drift and stay inside its box, otherwise as many as needed, none beyond its previous value.
-    template <class Ends> void restore_sum(const Ends& ends, const std::vector<double>& before) {
+    // Restores the sum of the signed coefficients of some rows by changing those that have moved: one coefficient, if it
+    // can undo the whole drift and stay inside its box, otherwise as many as needed, none beyond its previous value.
+    template <class Ends, class Takes> void restore_sum(const Ends& ends, const std::vector<double>& before, Takes&& takes) {
         double drift = 0.0;
-        for (const auto& end : ends) drift += y[end.row] * (g[end.row] - before[end.row]);
+        for (const auto& end : ends)
+            if (takes(end.row)) drift += y[end.row] * (g[end.row] - before[end.row]);
         if (drift == 0.0) return;
         for (const auto& end : ends) {
             const double to = g[end.row] - y[end.row] * drift;
-            if (to <= lower[end.row] || to >= upper[end.row]) continue;
+            if (!takes(end.row) || to <= lower[end.row] || to >= upper[end.row]) continue;
             g[end.row] = to;
             return;
         }
         for (const auto& end : ends) {
             const double moved = y[end.row] * (g[end.row] - before[end.row]);
-            if (moved * drift <= 0.0) continue;
+            if (!takes(end.row) || moved * drift <= 0.0) continue;
             const double back = std::abs(moved) < std::abs(drift) ? moved : drift;
             g[end.row] = back == moved ? before[end.row] : g[end.row] - y[end.row] * back;
             drift -= back;

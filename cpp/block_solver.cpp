@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
+#include <limits>
 #include <memory>
 #include <new>
 #include <stdexcept>
@@ -42,13 +43,15 @@ template <class T>
 PairOutcome pair_steps(const BlockProblem<T>& p, SolvePairs<T> pairs, double* b, const double* f, double tolerance,
                        double absolute, int64_t max_steps) {
     const int64_t n = p.size, stride = padded<T>(n);
-    auto gram = aligned<T>(n * stride), vectors = aligned<T>(5 * stride);
+    auto gram = aligned<T>(n * stride), vectors = aligned<T>(7 * stride);
     T *diagonal = vectors.get(), *curvature = diagonal + stride, *score = curvature + stride;
     std::vector<double> lower(n), upper(n);
+    T *first = score + 3 * stride, *second = first + stride;
     std::vector<T> above(n), below(n);
     bool has_kinks = false;
     std::fill_n(diagonal, stride, T(1));
     for (int64_t i = 0; i < n; ++i) {
+        (p.y[p.index[i]] > 0 ? second : first)[i] = -std::numeric_limits<T>::infinity();
         std::copy_n(p.gram + i * n, n, gram.get() + i * stride);
         const int64_t at = p.index[i];
         const double y = p.y[at], bend = p.pieces.curvature_right[at], end = p.pieces.upper[at];
@@ -62,8 +65,9 @@ PairOutcome pair_steps(const BlockProblem<T>& p, SolvePairs<T> pairs, double* b,
         (y > 0 ? below[i] : above[i]) = T(y * jump);
     }
     const PairProblem<T> problem{n, stride, gram.get(), diagonal, curvature, score, score + stride, score + 2 * stride,
-                                 b, lower.data(), upper.data(), p.intercept, nullptr, nullptr,
-                                 has_kinks ? above.data() : nullptr, has_kinks ? below.data() : nullptr};
+                                 b, lower.data(), upper.data(), p.sums > 0, nullptr, nullptr,
+                                 has_kinks ? above.data() : nullptr, has_kinks ? below.data() : nullptr,
+                                 p.sums == 2 ? first : nullptr, p.sums == 2 ? second : nullptr};
     const PairOutcome outcome = pairs(problem, tolerance, absolute, max_steps);
     *p.operations += 8.0 * double(outcome.steps) * double(n);
     return outcome;
@@ -135,8 +139,8 @@ void solve_two_sided(Block& block, double goal, bool to_rounding, int max_steps)
 }
 
 void solve(Block& block, SolvePairs<double> pairs, double start, double goal, bool to_rounding, int max_steps) {
-    if (block.p.intercept && block.two_sided() && block.smooth()) solve_two_sided(block, goal, to_rounding, max_steps);
-    else if (block.p.intercept) solve_with_intercept(block, pairs, std::max(goal, rounding_violation), max_steps);
+    if (block.p.sums && block.two_sided() && block.smooth()) solve_two_sided(block, goal, to_rounding, max_steps);
+    else if (block.p.sums) solve_with_intercept(block, pairs, std::max(goal, rounding_violation), max_steps);
     else solve_without_intercept(block, start, goal, to_rounding, max_steps);
     block.finish();
 }
@@ -146,7 +150,7 @@ void solve(Block& block, SolvePairs<double> pairs, double start, double goal, bo
 void solve_block(const BlockProblem<double>& problem, SolvePairs<double> pairs, double tolerance, double absolute,
                  int max_steps) {
     Block block(problem);
-    if (problem.intercept && block.two_sided() && block.smooth()) block.centre();
+    if (problem.sums && block.two_sided() && block.smooth()) block.centre();
     const double start = block.largest_violation();
     solve(block, pairs, start, std::max(tolerance * start, absolute), tolerance == 0.0, max_steps);
 }
@@ -165,7 +169,7 @@ void solve_pairs(const BlockProblem<T>& p, SolvePairs<T> pairs, SolvePairs<doubl
     if (outcome.violation > outcome.goal) {
         // The matrix is nearly singular: pair steps stall, and Newton steps take over.
         const std::vector<double> gram(p.gram, p.gram + n * n);
-        Block block({n, p.index, gram.data(), p.pieces, p.y, p.dual, p.margins, p.change, p.intercept, p.operations});
+        Block block({n, p.index, gram.data(), p.pieces, p.y, p.dual, p.margins, p.change, p.sums, p.operations});
         for (int64_t i = 0; i < n; ++i) {
             if (b[i] != before[i]) block.add_row(block.f, i, b[i] - before[i]);
             block.g[i] = block.y[i] * b[i] + 0.0;

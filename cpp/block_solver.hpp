@@ -21,7 +21,7 @@ template <class T> struct BlockProblem {
     double* dual;               // coefficients, updated at the rows of the block
     const double* margins;      // margins of the old coefficients
     double* change;             // [size] y * (new dual - old dual)
-    bool intercept;             // the sum of y * dual must not change
+    int sums;                   // of y * dual that must not change: none, one, or two, those of either label
     double* operations;         // counter of floating-point operations (approximate)
 };
 
@@ -37,7 +37,7 @@ extern Lapack lapack;
 // Solves a block by sweeps of coordinate descent, each followed by a Newton step, until no coordinate violates its
 // optimality condition by more than `tolerance` times the largest violation at the start (or by more than `absolute`),
 // or `max_steps` are done. The dual objective does not rise. With tolerance 0 the block is solved to rounding, for
-// losses with curvature by primal Newton steps alone. With an intercept, primal Newton steps replace the sweeps for losses
+// losses with curvature by primal Newton steps alone. If sums must not change, primal Newton steps replace the sweeps for losses
 // with curvature whose coefficients have either sign, and pair steps for others.
 void solve_block(const BlockProblem<double>& problem, SolvePairs<double> pairs, double tolerance, double absolute,
                  int max_steps);

@@ -47,6 +47,7 @@ template <class T> struct Solver {
     double score_i = 0.0, score_j = 0.0;  // of the pieces on which the two coefficients move
     bool up_i = true, up_j = true;        // the directions in which their scores say that they move
     double violation = 0.0;
+    const T* group = nullptr;  // of the pair, if there are two groups
 
     const T* row(int64_t t) const {
         if (p.fill) p.fill(p.context, t);
@@ -84,8 +85,8 @@ template <class T> struct Solver {
             p.score[i] -= di * p.curvature[i];
             p.score[j] -= dj * p.curvature[j];
         }
-        Largest<T> first;
-        Vec<T> most = Vec<T>{} - infinity<T>();
+        Largest<T> first, second;
+        Vec<T> most = Vec<T>{} - infinity<T>(), most_of_second = most;
         for (int64_t t = 0; t < p.stride; t += lanes<T>()) {
             Vec<T> s = load(p.score + t);
             if (moved) {
@@ -93,7 +94,14 @@ template <class T> struct Solver {
                 *(Vec<T>*)(p.score + t) = s;
             }
             const Vec<T> up = s + load(p.rise + t), down = -(s + load(p.fall + t));
-            if (p.intercept) {
+            if (p.first) {
+                const Vec<T> in_first = load(p.first + t), in_second = load(p.second + t);
+                const Vec<T> falls = down + in_first, falls_in_second = down + in_second;
+                first.see(up + in_first);
+                second.see(up + in_second);
+                most = falls > most ? falls : most;
+                most_of_second = falls_in_second > most_of_second ? falls_in_second : most_of_second;
+            } else if (p.intercept) {
                 first.see(up);
                 most = down > most ? down : most;
             } else {
@@ -105,6 +113,13 @@ template <class T> struct Solver {
         }
         violation = double(largest_of<T>(most)) + (p.intercept ? double(largest_of<T>(first.value)) : 0.0);
         i = first.where();
+        group = p.first;
+        const double of_second = double(largest_of<T>(most_of_second)) + double(largest_of<T>(second.value));
+        if (p.first && of_second > violation) {
+            violation = of_second;
+            i = second.where();
+            group = p.second;
+        }
     }
 
     double clip(int64_t t, double step, bool up) const {
@@ -126,7 +141,8 @@ template <class T> struct Solver {
         Largest<T> best;
         const Vec<T> least = Vec<T>{} + T(min_bend) * dii;
         for (int64_t t = 0; t < p.stride; t += lanes<T>()) {
-            const Vec<T> difference = si - (load(p.score + t) + load(p.fall + t));
+            Vec<T> difference = si - (load(p.score + t) + load(p.fall + t));
+            if (group) difference += load(group + t);
             Vec<T> bend = load(p.diagonal + t) + dii - T(2) * load(values + t);
             bend = bend > least ? bend : least;
             best.see(difference > Vec<T>{} ? difference * difference / bend : Vec<T>{} - infinity<T>());

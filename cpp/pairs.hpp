@@ -6,7 +6,7 @@
 namespace dimargin {
 
 // Maximises  sum_i s_i d_i - 1/2 d'(K + diag(curvature)) d  over changes d of the signed coefficients b = y * g, in the
-// box lower <= b + d <= upper, with sum d = 0 if there is an intercept. If there are kinks, a score has its entry of
+// box lower <= b + d <= upper, with sum d = 0 if there is an intercept, or the sums of two groups zero. If there are kinks, a score has its entry of
 // `above` added where b > 0, and its entry of `below`, which is no smaller, where b < 0.
 template <class T> struct PairProblem {
     int64_t size;         // number of coefficients
@@ -22,11 +22,13 @@ template <class T> struct PairProblem {
     void (*fill)(void* context, int64_t row) = nullptr;  // writes a row of gram before it is read; null if all are written
     void* context = nullptr;
     const T *above = nullptr, *below = nullptr;  // [size]; null without kinks
+    // [stride] for each of two groups that have an intercept of their own: zero in the group, else minus infinity.
+    const T *first = nullptr, *second = nullptr;  // null with a common intercept
 };
 
 // Takes steps until the violation is at most `tolerance` times the first violation, or at most `absolute`, or `max_steps`
 // are done. With an intercept the violation is the difference between the largest score that may rise and the smallest
-// that may fall, otherwise the largest size of a score that its coefficient may follow.
+// that may fall, of the worse group, otherwise the largest size of a score that its coefficient may follow.
 struct PairOutcome {
     int64_t steps;
     double violation, goal;

@@ -173,7 +173,7 @@ def solve_block(
     dual: _Float64,
     margins: _Float64,
     change: _Float64,
-    intercept: bool,
+    sums: int,
     tolerance: float,
     absolute: float,
     max_steps: int,
@@ -196,8 +196,8 @@ def solve_block(
         Margins of `dual` as it was.
     change : array of shape (n_outputs, size)
         Receives ``y * (new dual - old dual)``.
-    intercept : bool
-        Whether the sum of ``y * dual`` stays; for losses whose coefficients are never negative.
+    sums : int
+        How many sums of ``y * dual`` stay: none, one, or two, of the rows of either label.
     tolerance, absolute : float
         The block is solved when no violation exceeds `tolerance` times the first one, or `absolute`.
     max_steps : int
@@ -237,7 +237,7 @@ def solve_blocks(
     margins : array of shape (n,)
         Margins of `dual` as it was.
     intercept : bool
-        As in `solve_block`.
+        Whether the sum of ``y * dual`` stays.
     max_steps : int
         Of every problem.
     n_threads : int
@@ -291,7 +291,7 @@ def solve_pairs(
     dual: _Float64,
     margins: _Float64,
     change: _Float64,
-    intercept: bool,
+    sums: int,
     tolerance: float,
     absolute: float,
     max_steps: int,

@@ -18,6 +18,7 @@ from helpers import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nu_objectives import optimum
 from numpy.testing import assert_allclose, assert_array_equal
 from qpsolvers import solve_qp
 from scipy.sparse import csc_matrix
@@ -25,7 +26,9 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from dimargin import _core
 from dimargin.kernels.functions import Kernel
+from dimargin.kernels.matrix import KernelMatrix
 from dimargin.problems.losses import HingeLoss, ODMLoss, SquaredHingeLoss
+from dimargin.problems.nu import NuProblem
 from dimargin.problems.regression_losses import EpsilonInsensitiveLoss, SquaredEpsilonInsensitiveLoss
 
 RBF = KERNELS[2]
@@ -145,7 +148,7 @@ def test_one_newton_step_solves_a_quadratic(curvature, left, seed):
     bend, infinite = np.full(n, curvature), np.full(n, np.inf)
     _core.solve_block(
         K, np.arange(n), np.array([slope, bend, slope, bend, -infinite, infinite]), labels[None], dual, margins,
-        np.empty((1, n)), intercept=False, tolerance=1e-15, absolute=0.0, max_steps=1, n_threads=1,
+        np.empty((1, n)), sums=0, tolerance=1e-15, absolute=0.0, max_steps=1, n_threads=1,
     ).finish()  # fmt: skip
     assert np.linalg.norm(dual[0] - exact) <= left * np.linalg.norm(start - exact)
 
@@ -163,7 +166,7 @@ def solve_block_with(problem, index):
     """A gram matrix of four rows and any index."""
     _core.solve_block(
         np.eye(4), index, problem.conjugate.stack(), problem.labels, np.zeros((1, 10)), np.zeros((1, 10)),
-        np.zeros((1, 4)), intercept=False, tolerance=0.1, absolute=0.0, max_steps=1, n_threads=1,
+        np.zeros((1, 4)), sums=0, tolerance=0.1, absolute=0.0, max_steps=1, n_threads=1,
     ).finish()  # fmt: skip
 
 
@@ -249,6 +252,40 @@ def test_pair_steps_refuse_other_precisions():
     X, labels = blobs(10)
     with pytest.raises(TypeError):
         solve_pairs(make_problem(X, labels, HINGE, RBF), np.arange(10), np.zeros((1, 10)), np.float16)
+
+
+# ---- sums of the coefficients of either label ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("solve", "dtype"),
+    [(_core.solve_block, np.float64), (_core.solve_pairs, np.float64), (_core.solve_pairs, np.float32)],
+    ids=["block", "pairs, float64", "pairs, float32"],
+)
+# Of a matrix of full rank the reference is accurate.
+@given(seed=st.integers(0, 2**32 - 1), n=st.integers(2, 60), nu=st.floats(0.1, 0.9))
+@settings(max_examples=60)
+def test_two_sums_stay(solve, dtype, seed, n, nu):
+    X, labels = blobs(n + 2, seed % 1000)
+    labels, weights = np.where(np.arange(n) % 3, 1.0, -1.0), np.random.default_rng(seed).uniform(0.5, 2.0, n)
+    matrix = KernelMatrix.of(X[:n], RBF).in_float64()
+    problem = NuProblem.of_labels(matrix, labels, weights, nu)
+    # The core has the values in single precision as well.
+    K = matrix.block(np.arange(n), np.arange(n)).astype(np.float32).astype(float)
+    dual, change = problem.feasible(np.zeros((1, n))), np.empty((1, n))
+    start, margins = dual.copy(), labels * ((labels * dual) @ K)
+    solve(
+        np.ascontiguousarray(K, dtype=dtype), np.arange(n), problem.conjugate.stack(), problem.labels, dual, margins,
+        change, 2, 0.0, 1e-7, 300, 1,
+    ).finish()  # fmt: skip
+    assert (dual >= 0).all() and (dual <= weights).all()
+    assert_allclose(change, labels * (dual - start), atol=1e-12)
+    for rows, mass in problem.parts:
+        assert_allclose(dual[0, rows].sum(), mass, rtol=1e-12)
+    signed = labels * dual[0]
+    sums = [(labels == sign, mass) for sign, mass in zip((1.0, -1.0), problem.masses, strict=True)]
+    best = optimum(labels[:, None] * K * labels, np.zeros(n), weights, sums)
+    assert -0.5 * signed @ K @ signed == pytest.approx(best, rel=1e-6, abs=1e-6 * weights.sum())
 
 
 # ---- coefficients of either sign, whose conjugates have a kink at zero -----------------------------------------------

@@ -86,8 +86,6 @@ class DualProblem(MarginLosses):
         A small error of margins can make the coefficients that answer them many times too large.
         A factor of at least 0.9 counts as one.
         """
-        if self.balance:
-            return np.ones((len(dual), 1))
         slopes, curvatures = self.conjugate.piece(dual)
         slope = (slopes * dual).sum(axis=1, keepdims=True)
         square = (dual * margins).sum(axis=1, keepdims=True) + (curvatures * dual**2).sum(axis=1, keepdims=True)

@@ -51,7 +51,7 @@ class InnerProblem(DualProblem):
         dual, margins : ndarray of shape (n_outputs, n)
             Coefficients and margins of these rows in the larger problem, without intercept.
         sums : pair of ndarray of shape (n_outputs,)
-            Sums of the absolute coefficients of the larger problem on either side (`sides`), its balance included.
+            Sums of the absolute coefficients of the larger problem on either side (`sides`).
         objective : ndarray of shape (n_outputs,)
             Dual objective of the larger problem.
         """
@@ -60,7 +60,7 @@ class InnerProblem(DualProblem):
         if not problem.intercept:
             own = [*sums]
         return cls(
-            *(getattr(problem, own.name) for own in fields(MarginLosses) if own.name != "balance"),
+            *(getattr(problem, own.name) for own in fields(MarginLosses)),
             kernel=problem.kernel, start=dual, start_margins=margins, start_dual=objective,
             positive=sums[0] - own[0], negative=sums[1] - own[1],
         )  # fmt: skip

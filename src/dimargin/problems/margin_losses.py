@@ -32,8 +32,6 @@ class MarginLosses:
     total: float  # weight of the rows of the whole problem (``W``)
     intercept: bool = False  # whether there is an unregularised one: ``sum_i y_i g_i = 0``
     targets: Floats | None = None  # targets of regression, of shape (n,): losses are those of ``m_i - t_i``
-    # What ``sum_i y_i g_i`` is with an intercept b, if not zero: positive, and the primal has the term ``balance b``.
-    balance: float = 0.0
 
     def __post_init__(self) -> None:
         if abs(self.mass - self.total) <= ROUNDING_OF_WEIGHTS * self.total:
@@ -48,6 +46,11 @@ class MarginLosses:
         """Number of rows of this problem."""
         return int(self.labels.shape[1])
 
+    @property
+    def n_sums(self) -> int:
+        """Number of sums of signed coefficients that are given: one, of zero, with an intercept."""
+        return int(self.intercept)
+
     @cached_property
     def conjugate(self) -> PiecewiseConjugate:
         """Conjugate of the loss on every row."""
@@ -58,7 +61,7 @@ class MarginLosses:
         """Return the losses of some rows, in a problem of this mass."""
         labels, targets = np.ascontiguousarray(self.labels[:, index]), self.targets
         targets = None if targets is None else targets[index]
-        own = labels, self.weights[index], self.loss, mass, self.total, self.intercept, targets, self.balance
+        own = labels, self.weights[index], self.loss, mass, self.total, self.intercept, targets
         return MarginLosses(*own)
 
     @staticmethod
@@ -79,8 +82,6 @@ class MarginLosses:
         dual = np.clip(dual, self.conjugate.lower, self.conjugate.upper)
         if not self.intercept:
             return dual
-        if self.balance:
-            return self._with_balance(dual)
         sums, sizes = (dual * self.labels).sum(axis=1), np.abs(dual).sum(axis=1)
         for q in np.flatnonzero(np.abs(sums) > 1e-6 * sizes):
             heavier = self.sides(dual)[q] == np.sign(sums[q])
@@ -88,18 +89,6 @@ class MarginLosses:
         sums = (dual * self.labels).sum(axis=1)
         for q in np.flatnonzero(np.abs(sums) > BALANCED * sizes):
             self._balance(dual[q], self.labels[q], float(sums[q]))
-        return dual
-
-    def _with_balance(self, dual: Floats) -> Floats:
-        """Change coefficients in place so that their signed sum exceeds the balance by a little more than rounding.
-
-        Shrinking them to the balance then costs what `ObjectiveSums` bounds.
-        """
-        goal = self.balance * (1 + 1e-12)
-        for own, labels in zip(dual, self.labels, strict=True):
-            excess = float((own * labels).sum()) - goal
-            if abs(excess) > BALANCED * (np.abs(own).sum() + goal):
-                self._balance(own, labels, excess)
         return dual
 
     def sides(self, dual: Floats) -> Floats:
@@ -128,7 +117,7 @@ class MarginLosses:
         if not self.intercept:
             return np.zeros(len(margins))
         pairs = zip(self.labels, self.residuals(margins), strict=True)
-        return np.array([self.loss.best_intercept(y * m, y, self.conjugate, -self.balance) for y, m in pairs])
+        return np.array([self.loss.best_intercept(y * m, y, self.conjugate) for y, m in pairs])
 
     def kinks(self, margins: Floats) -> list[tuple[Floats, Floats, Floats]]:
         """Return the rows of `Loss.kinks` for every output, at margins without intercept."""
@@ -197,11 +186,7 @@ class MarginLosses:
         The `errors` bound the rounding of the margins; without them no rounding is counted.
         """
         shifted = self.shifted(margins, intercepts)
-        sums = ObjectiveSums(*(terms.sum(axis=1) for terms in self.objective_terms(dual, margins, shifted, errors)))
-        if not self.balance:
-            return sums
-        # The balance counts as one more coefficient, of the negative side.
-        return sums._replace(primal=sums.primal + self.balance * intercepts, negative=sums.negative + self.balance)
+        return ObjectiveSums(*(terms.sum(axis=1) for terms in self.objective_terms(dual, margins, shifted, errors)))
 
     def objective_terms(
         self, dual: Floats, margins: Floats, shifted: Floats, errors: Floats | None

@@ -36,7 +36,7 @@ class BlockSolver:
         problem, kernel, threads = iterate.problem, iterate.problem.kernel, iterate.problem.kernel.n_threads
         labels, dual = np.ascontiguousarray(problem.labels[:, block]), np.ascontiguousarray(iterate.dual[:, block])
         change, conjugate = np.empty_like(dual), np.ascontiguousarray(self.conjugate[:, block])
-        arguments = np.arange(len(block)), conjugate, labels, dual, margins, change, problem.intercept
+        arguments = np.arange(len(block)), conjugate, labels, dual, margins, change, problem.n_sums
         if problem.loss.selection == "greedy" and not self.is_one_block:
             # Violations below this, of margins near one, are rounding.
             rounding = 1e-13 if kernel.double else 1e-5

@@ -116,8 +116,12 @@ class Schedule:
         indices, violation = _violations(iterate, shrinking, balanced=True)
         direction = problem.labels[:, indices] * violation
         direction = direction[np.abs(direction).max(axis=1).argmax()]
-        half = self.block_size // 4
-        fresh = indices[np.union1d(_largest(direction, half), _largest(-direction, half))]
+        # Of every sum that is given, as many coefficients rise as fall.
+        labels = problem.labels[0, indices]
+        groups = [labels > 0, labels < 0] if problem.n_sums == 2 else [np.ones(len(labels), dtype=bool)]
+        few = self.block_size // (4 * len(groups))
+        ends = [_largest(np.where(own, sign * direction, 0.0), few) for own in groups for sign in (1, -1)]
+        fresh = indices[np.unique(np.concatenate(ends))]
         is_active = np.zeros(problem.n_rows, dtype=bool)
         is_active[indices], is_active[fresh] = True, False
         previous = self.previous[is_active[self.previous]]

@@ -65,7 +65,7 @@ class Iterate:
         """Return the iterate near a start, or at zero."""
         before = problem.kernel.evaluations
         dual = np.zeros(problem.labels.shape)
-        if start is not None or problem.balance:
+        if start is not None or problem.n_sums == 2:  # Zero is not feasible with given sums.
             dual = problem.feasible(np.array(dual if start is None else start, dtype=np.float64, order="C"))
         margins = problem.margins(dual) if dual.any() else np.zeros_like(dual)
         share = problem.best_scale(dual, margins)

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
+import sklearn
 import sklearn.svm
 from sklearn.utils import gen_batches
 
@@ -79,7 +80,10 @@ class CertifiedLibsvm:
         self.support_vectors_ = type(X)(self.support_vectors_)
         dual = self.dual_coef_
         columns, ends = np.tile(np.arange(dual.shape[1]), len(dual)), np.arange(len(dual) + 1) * dual.shape[1]
-        self.dual_coef_ = type(X)((dual.ravel(), columns, ends), shape=dual.shape)
+        # Older releases of scikit-learn always have a matrix here, of which coef_ takes slices.
+        is_older = tuple(map(int, sklearn.__version__.split(".")[:2])) < (1, 9)
+        container = sp.csr_matrix if is_older else type(X)
+        self.dual_coef_ = container((dual.ravel(), columns, ends), shape=dual.shape)
 
     @property
     def _is_precomputed(self: Any) -> bool:

@@ -20,12 +20,12 @@ from dimargin.estimators.svr import SVMRegressor
 from dimargin.estimators.training_data import Origin
 from dimargin.estimators.wide_attributes import set_attributes
 from dimargin.kernels.user import kernel_matrix
+from dimargin.problems.nu import NuProblem
 from dimargin.problems.objectives import Objectives
 from dimargin.problems.one_vs_one import pairs_of, slots_of
+from dimargin.problems.solution import Solution
 from dimargin.solvers import Limits
-from dimargin.solvers.nu_problem import NuProblem
-from dimargin.solvers.nu_search import NuResult
-from dimargin.solvers.one_class import solve_one_class
+from dimargin.solvers.nu import solve_nu, solve_nu_regression
 from dimargin.svm.certified import MORE_PARAMETERS, warnings_named
 from dimargin.svm.libsvm import DEFAULT_PROBABILITY, CertifiedClassifier, CertifiedLibsvm
 from dimargin.system.arrays import Floats, Indices
@@ -49,7 +49,7 @@ class NuLibsvm(CertifiedLibsvm):
 
     def _finished(
         self: Any, machine: Any, kernel: Any, kept: Indices, signed: Floats, intercept: Floats,
-        found: list[NuResult], codes: Indices, classes: Any,
+        found: list[Solution], codes: Indices, classes: Any,
     ) -> Any:  # fmt: skip
         """Return the machine with the attributes of a fit."""
         support = np.flatnonzero(signed.any(axis=0))
@@ -148,10 +148,9 @@ class NuSVC(CertifiedClassifier, NuLibsvm, sklearn.svm.NuSVC):
             for (first, second), (slot_first, slot_second) in zip(pairs.tolist(), slots.tolist(), strict=True):
                 rows = np.flatnonzero((codes == first) | (codes == second))
                 labels = np.where(codes[rows] == second, 1.0, -1.0)
-                of_classes = [float(weights[codes == c].sum()) for c in (first, second)]
-                nu = min(float(self.nu), 2 * min(of_classes) / sum(of_classes))  # In folds it may be less.
-                problem = NuProblem(kernel.take(rows), labels, weights[rows], nu)
-                result, (positive, negative) = problem.search(self._limits(own, began))
+                problem = NuProblem.of_labels(kernel.take(rows), labels, weights[rows], float(self.nu))
+                result = solve_nu(problem, self._limits(own, began))
+                positive, negative = result.objectives.intercept[0].tolist()
                 rho = 0.5 * (positive + negative)
                 if not rho > 0:  # Then w is zero as well, and nothing can be scaled to a margin of one.
                     rho = 1.0
@@ -159,7 +158,7 @@ class NuSVC(CertifiedClassifier, NuLibsvm, sklearn.svm.NuSVC):
                         reason = f"the margin is zero for classes that overlap, unless nu={self.nu:g} is raised"
                         result = replace(result, status="precision", reason=reason)
                 slot = np.where(labels > 0, slot_second, slot_first)
-                signed[slot, rows] = labels * result.coefficients / rho
+                signed[slot, rows] = labels * result.dual[0] / rho
                 intercepts.append(0.5 * (negative - positive) / rho)
                 found.append(result)
         machine = SVMClassifier(C=1.0, multi_class="one_vs_one", pair_scores="votes", **own)
@@ -218,19 +217,19 @@ class NuSVR(NuLibsvm, sklearn.svm.NuSVR):
         unit = unit_of(y - centre, weights)
         price, targets = self._price / unit, (y - centre) / unit
         with single_threaded_blas():
-            problem = NuProblem(kernel, np.ones(len(y)), weights, float(self.nu), price, targets)
-            result, (above, below) = problem.search(self._limits(own, began))
+            result = solve_nu_regression(kernel, targets, weights, float(self.nu), price, self._limits(own, began))
         machine = SVMRegressor(C=self._price, **own)
         machine.n_features_in_ = X.shape[1]
-        shift = np.array([0.5 * (below - above) * unit])
-        intercept, found = shift + centre, result.objectives
+        found = result.objectives
+        shift = unit * found.intercept
+        intercept = shift + centre
         # Targets and the intercept are rounded once more; this bounds what that adds to the losses.
         moved = rounding_of_sums(y, -centre).max() + rounding_of_sums(shift, centre)
         size, added = unit**2 * np.abs(found.primal), self._price * float(weights.sum()) * moved
         result = replace(result, objectives=Objectives.of(
             unit**2 * found.primal, found.unrounded * size, intercept, found.rounding * size + added
         ))  # fmt: skip
-        signed = (price * unit) * result.coefficients[None]
+        signed = unit * result.dual
         none = np.zeros(len(y), dtype=np.int64)
         return self._finished(  # type: ignore[no-any-return]
             machine, kernel, kept, signed, intercept, [result], none, np.empty(0)
@@ -291,12 +290,13 @@ class OneClassSVM(NuLibsvm, sklearn.svm.OneClassSVM):
         weights = weights[kept]
         kernel, own = self._kernel(X, weights)
         with single_threaded_blas():
-            result, rho = solve_one_class(kernel, weights, float(self.nu), self._limits(own, began))
+            problem = NuProblem.of_labels(kernel, np.ones(len(kept)), weights, float(self.nu))
+            result = solve_nu(problem, self._limits(own, began))
         machine = SVMRegressor(**own)
         machine.n_features_in_ = X.shape[1]
         none = np.zeros(len(kept), dtype=np.int64)
         return self._finished(  # type: ignore[no-any-return]
-            machine, kernel, kept, result.coefficients[None], np.array([-rho]), [result], none, np.empty(0)
+            machine, kernel, kept, result.dual, -result.objectives.intercept[:, 0], [result], none, np.empty(0)
         )
 
     def _predicted(self: Any, X: Any) -> Floats:
