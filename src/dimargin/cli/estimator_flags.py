@@ -15,16 +15,18 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from dimargin.cli.flags import optional_flag
-from dimargin.estimators import MACHINES, MarginClassifier
+from dimargin.estimators import MACHINES, MarginRegressor
 from dimargin.estimators.docstrings import parameter_texts
-from dimargin.estimators.machines import machine_of, name_of
+from dimargin.estimators.machines import machine_of, machines_for, name_of
 from dimargin.io.data.labels import label_values
 from dimargin.strategies import LINEAR_SOLVERS, STRATEGIES, Options
 
 SEED = 0
 """Default of ``--random-state``: a command does the same every time, as LIBSVM's programs do."""
+_OWN_DEFAULTS = {"random_state": str(SEED), "epsilon": "a tenth of the standard deviation of y"}
 DEFAULT_LOSS = next(iter(MACHINES))
 LOSSES = "squared_hinge, hinge, odm; linear_hinge etc. have no kernel"
+REGRESSION_LOSSES = "epsilon_insensitive, squared_epsilon_insensitive; linear_epsilon_insensitive etc. have no kernel"
 _WITH_OPTIONS: dict[str, type[Options]] = {**STRATEGIES, **LINEAR_SOLVERS}
 _EXCLUDED = {"loss", "verbose", "warm_start"}  # The command line handles these parameters itself.
 
@@ -50,7 +52,7 @@ def flags(
         hints, texts = typing.get_type_hints(machine.__init__), parameter_texts(machine)
         for name in parameters(machine, exclude):
             kind = next((k for k in (bool, int, float) if hints[name] in (k, k | None)), str)
-            default = str(SEED) if name == "random_state" else _defaults(name, machines, exclude)
+            default = _OWN_DEFAULTS.get(name) or _defaults(name, machines, exclude)
             text, metavar = _described(texts.get(name) or undescribed.get(name, ""))
             found.setdefault(name, optional_flag(name, kind, text, default, panel, metavar))
     return list(found.values())
@@ -76,6 +78,8 @@ def _defaults(name: str, machines: Sequence[type[Any]], exclude: Collection[str]
     first, *others = dict.fromkeys(defaults.values())
     losses = {machine: " or ".join(loss for loss, own in MACHINES.items() if own is machine) for machine in having}
     differing = [f"; --loss {losses[machine]}: {value}" for machine, value in defaults.items() if value in others]
+    if name == "C" and any(issubclass(machine, MarginRegressor) for machine in having):
+        differing.append("; regression: spread of y")
     return f"{first}{''.join(differing)}"
 
 
@@ -86,18 +90,23 @@ def strategy_options() -> str:
 
 
 def make_machine(
-    loss: str | None, given: dict[str, Any], options: Sequence[str], resumed: MarginClassifier | None = None
-) -> MarginClassifier:
-    """Make the machine that the flags describe; raises ValueError or TypeError, which name a parameter out of range."""
-    if loss is not None and loss not in MACHINES:
-        raise ValueError(f"--loss must be one of {', '.join(MACHINES)}, got {loss!r}")
+    loss: str | None, given: dict[str, Any], options: Sequence[str], resumed: Any = None, task: str | None = None
+) -> Any:
+    """Make the machine that the flags describe; raises ValueError or TypeError, which name a parameter out of range.
+
+    Without a `task`, `loss` decides it.
+    """
+    machines = machines_for(task)
+    if loss is not None and loss not in machines:
+        of_task = "" if task is None else f" with --task {task}"
+        raise ValueError(f"--loss must be one of {', '.join(machines)}{of_task}, got {loss!r}")
     if resumed is None:
-        chosen = loss or DEFAULT_LOSS
-        machine = machine_of(chosen, random_state=SEED)
-    elif loss is None or name_of(resumed) == loss:
+        machine = machine_of(loss or next(iter(machines)), random_state=SEED)
+    elif loss is task is None or name_of(resumed) in ([*machines] if loss is None else [loss]):
         machine = resumed
     else:
-        raise ValueError(f"--loss {loss} cannot be changed: the model to resume is a {type(resumed).__name__}")
+        flag = f"--task {task}" if loss is None else f"--loss {loss}"
+        raise ValueError(f"{flag} cannot be changed: the model to resume is a {type(resumed).__name__}")
     known = parameters(type(machine))
     for name, value in given.items():
         if value is None:

@@ -24,7 +24,7 @@ def in_flags(text: str) -> str:
     """
     if "param_grid" in text:  # Its keys are Python's names on the command line, too.
         return text.replace("param_grid", "--grid")
-    text = re.sub(r"\b\w+Classifier(?= (?:stopped|needs)\b)", "training", text)
+    text = re.sub(r"\b\w+(?:Classifier|Regressor)(?= (?:stopped|needs)\b)", "training", text)
     text = re.sub(rf"\b({'|'.join(_NAMES)})=(?:'([^']*)'|([\w.+-]*\w))", _flag, text)
     long_names = "|".join(name for name in _NAMES if "_" in name)
     text = re.sub(rf"(?<![\w.-])({long_names})\b", lambda found: f"--{found[1].replace('_', '-')}", text)

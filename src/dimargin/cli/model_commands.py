@@ -24,6 +24,7 @@ from dimargin.cli.open_model import OpenModel
 from dimargin.cli.row_columns import WeightOption
 from dimargin.cli.shared import (
     MANY_VALUES,
+    NAMES,
     DataArgument,
     JsonOption,
     ModelArgument,
@@ -80,13 +81,13 @@ def _predict(
     quiet: QuietOption = False,
     **given: Any,
 ) -> None:
-    """Write one predicted label per line; outlier detectors write 1 for inliers, -1 for outliers.
+    """Write one predicted label or number per line; outlier detectors write 1 for inliers, -1 for outliers.
 
     Example: dimargin predict spam.dimargin new.csv --output labels.txt
 
     Files whose names end with .csv or .parquet get a table with the column "label" instead. With
     --probabilities, labels are those of the highest probability, for a model that was trained
-    with this flag.
+    with this flag. A regressor writes numbers, and its column is called "prediction".
     """
     out = Output(False, quiet)
     with usage_checked():
@@ -96,6 +97,9 @@ def _predict(
             raise ValueError("--decision-values and --probabilities cannot be used together")
         reading = Reading.of(given)
     opened = OpenModel.load(model, data)
+    if (decision_values or probabilities) and opened.is_regressor:
+        flag = "--probabilities" if probabilities else "--decision-values"
+        raise ValueError(f"{model} predicts numbers, and {flag} is for models that predict classes")
     decide = opened.single("--decision-values").decision_function if decision_values else None
     if probabilities and not opened.has_probabilities:
         opened.refuse_detector("has no probabilities")
@@ -112,6 +116,7 @@ def _predict(
     values = shares if decide is None else decide(rows.X).reshape(len(labels), -1)
     suffix = None if output is None else output.suffix
     names = _value_names(values, getattr(trained, "classes_", None), "" if decide is None else "decision value")
+    names = ["prediction" if opened.is_regressor else "label", *names]
     if output is not None and suffix == ".parquet":
         write_file(output, _parquet(labels, values, names))
     else:
@@ -144,10 +149,10 @@ def _value_names(values: Floats | None, classes: NDArray[Any] | None, what: str)
 
 
 def _csv(labels: NDArray[Any], values: Floats | None, names: list[str]) -> str:
-    """Return CSV with the label and, in full precision, columns of values with these names."""
+    """Return CSV with the label and, in full precision, columns of values; `names` are those of all columns."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["label", *names])
+    writer.writerow(names)
     rows = np.empty((len(labels), 0)) if values is None else values
     writer.writerows([name, *row] for name, row in zip(_names(labels), rows.tolist(), strict=True))
     return text.getvalue()
@@ -160,7 +165,7 @@ def _parquet(labels: NDArray[Any], values: Floats | None, names: list[str]) -> b
 
     content = io.BytesIO()
     columns = [pa.array(column) for column in (labels.tolist(), *([] if values is None else values.T))]
-    parquet.write_table(pa.Table.from_arrays(columns, ["label", *names]), content)
+    parquet.write_table(pa.Table.from_arrays(columns, names), content)
     return content.getvalue()
 
 
@@ -185,6 +190,9 @@ def _evaluate(
     Of a model with probabilities, the Brier score is their mean squared distance from the outcomes,
     summed over the classes if these are more than two. The calibration error is the mean distance
     between probability and frequency in ten groups of about equally many rows.
+
+    Of a regressor, R2 is the share of the variance that it explains; errors are in the units of the
+    labels. Its stored certificate is printed, too.
     """
     out = Output(as_json, quiet)
     with usage_checked():
@@ -194,9 +202,13 @@ def _evaluate(
     trained.refuse_detector("has no accuracy; dimargin predict finds the outliers")
     if plot is not None:
         trained.single("--plot")
+        if trained.is_regressor:
+            raise ValueError(f"{model} predicts numbers, which have no margins; dimargin report draws residuals")
     rows = trained.read_labelled(data, label, reading, weight)
     out.warn(trained.remarks(data, rows))
     facts = trained.scores(rows)
+    if trained.is_regressor:
+        return out.result(facts | trained.certificate(), NAMES)
     by_class = trained.scores_by_class(rows, facts["confusion"])
     display = MarginDistributionDisplay.from_estimator
     draw(lambda: display(trained.estimator, rows.X, rows.y), plot, out, "margin distribution")
@@ -255,7 +267,7 @@ def _info(
         "machine": type(machine).__name__,
         **({} if trained.calibration is None else {"probabilities": trained.calibration}),
         **trained.certificate(),
-        **({} if trained.is_detector else {"classes": machine.classes_.tolist()}),
+        **({"classes": machine.classes_.tolist()} if hasattr(machine, "classes_") else {}),
         "features": int(machine.n_features_in_),
         **({} if transformer is None else {"columns": describe(transformer)}),
         "scaling": scaling_of(trained.scalers),

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.metrics import confusion_matrix
@@ -23,8 +24,9 @@ from dimargin.cli.row_columns import RowColumns, present
 from dimargin.cli.text_rows import read_texts
 from dimargin.display.class_scores import class_scores
 from dimargin.display.probability_scores import probability_scores
+from dimargin.display.regression_scores import regression_scores
 from dimargin.display.unwrap import innermost, members
-from dimargin.estimators import CoreSetDetector
+from dimargin.estimators import CoreSetDetector, MarginRegressor
 from dimargin.estimators.facts import facts_of, problem_names
 from dimargin.estimators.nested_steps import flat_steps
 from dimargin.estimators.preprocessing.category_encoder import unseen_categories
@@ -119,6 +121,11 @@ class OpenModel:
         """Return whether the machine is an outlier detector."""
         return isinstance(self.machine, CoreSetDetector)
 
+    @property
+    def is_regressor(self) -> bool:
+        """Return whether the model predicts numbers."""
+        return isinstance(self.machine, MarginRegressor)
+
     def refuse_detector(self, what: str) -> None:
         """Raise ValueError for an outlier detector; `what` ends the message."""
         if self.is_detector:
@@ -153,14 +160,24 @@ class OpenModel:
                 "dimargin.load"
             )
         names = getattr(self.estimator, "feature_names_in_", None)  # A pipeline returns those of its first step.
-        columns = ModelColumns(self.notes, names, self.estimator.n_features_in_, self.transformer)
+        columns = ModelColumns(
+            self.notes, names, self.estimator.n_features_in_, self.transformer, has_targets=self.is_regressor
+        )
         return columns.read(path, reading, label, needs_label, weight)
 
     def read_labelled(
         self, path: Path, label: str | None, reading: Reading, weight: str | int | None = None
     ) -> DataSet:
-        """Read data whose labels are classes of the model; raises DataFileError for unknown labels."""
+        """Read data whose labels are classes of the model; raises DataFileError for unknown labels.
+
+        Labels of a regressor are numbers.
+        """
         data = self.read(path, label, reading, weight=weight)
+        if self.is_regressor:
+            try:
+                return replace(data, y=np.asarray(data.y, dtype=np.float64))
+            except ValueError as error:
+                raise DataFileError(f"{path}: the labels of a regression must be numbers: {error}") from error
         classes = self.machine.classes_
         labels, unknown = known_labels(np.asarray(data.y), classes)
         if unknown:
@@ -180,9 +197,13 @@ class OpenModel:
             )
 
     def scores(self, data: DataSet) -> dict[str, Any]:
-        """Return the accuracies and the confusion matrix on data of `read_labelled`."""
-        classes = self.machine.classes_
+        """Return the accuracies and the confusion matrix, or the errors of a regressor, on data of `read_labelled`."""
         began = time.perf_counter()
+        if self.is_regressor:
+            numbers = self.estimator.predict(data.X)
+            speed = {"rows_per_second": round(len(numbers) / max(time.perf_counter() - began, 1e-9))}
+            return {"rows": len(numbers), **regression_scores(data.y, numbers, data.weights), **speed}
+        classes = self.machine.classes_
         probabilities = self.estimator.predict_proba(data.X) if self.has_probabilities else None
         predicted = self.estimator.predict(data.X) if probabilities is None else classes[probabilities.argmax(axis=1)]
         seconds = time.perf_counter() - began
@@ -267,6 +288,7 @@ class ModelColumns:
     names: Sequence[str] | None  # Names of the features, if they have names.
     n_features: int
     transformer: ColumnTransformer | None = None  # Fitted step that turns columns into numbers; rows are a table then.
+    has_targets: bool = False  # Whether labels are numbers to predict.
 
     def read(
         self,
@@ -283,16 +305,19 @@ class ModelColumns:
             label = notes.get("label")
         columns = None if self.names is None else _stripped(self.names)
         wanted = WantedColumns(label, columns, needs_label, skip_unlabelled=bool(reading.skip_unlabelled))
-        row_columns = RowColumns.find(file, wanted, weight)
+        row_columns = RowColumns.find(file, wanted, weight, has_targets=self.has_targets and needs_label)
         if columns is None:
             drop = row_columns.names
             wanted = replace(wanted, drop=[*drop, *(self._former_row_columns(file, wanted, drop) if is_table else [])])
         noted = bool(notes.get("decimal_comma"))
         decimal_comma = noted if reading.decimal_comma is None else reading.decimal_comma
         thousands: Any = reading.thousands or notes.get("thousands")
-        reading = replace(reading, decimal_comma=decimal_comma, thousands=thousands)
+        na = [*notes.get("na", ()), *(reading.na or ())]
+        reading = replace(reading, decimal_comma=decimal_comma, thousands=thousands, na=na)
+        row_columns = row_columns.with_targets(file, wanted.skip_unlabelled, na, decimal_comma, thousands)
+        wanted = row_columns.of_features(wanted)
         if self.transformer is not None or decimal_comma or thousands or wanted.skip_unlabelled:
-            rows = self._table(file, wanted, reading)
+            rows = self._table(file, wanted, reading, row_columns.kept)
         else:
             try:
                 rows = read_file(file, wanted, self.n_features, notes.get("zero_based"), row_columns.weighted)
@@ -313,7 +338,9 @@ class ModelColumns:
         is_alike = len(names) == n_columns and all(0 <= k < len(names) for k in places)
         return [names[k] for k in places] if is_alike else []
 
-    def _table(self, file: DataFile, wanted: WantedColumns, reading: Reading) -> DataSet:
+    def _table(
+        self, file: DataFile, wanted: WantedColumns, reading: Reading, labelled: NDArray[np.bool_] | None = None
+    ) -> DataSet:
         """Read a table whose columns are not all written as numbers."""
         path, notes, names, transformer = file.path, self.notes, self.names, self.transformer
         if transformer is None:
@@ -325,8 +352,8 @@ class ModelColumns:
             wanted = replace(wanted, columns=kept)
         try:
             rows = read_mixed(
-                file, wanted, numbers=numbers, texts=texts, na=[*notes.get("na", ()), *(reading.na or ())],
-                decimal_comma=bool(reading.decimal_comma), thousands=reading.thousands,
+                file, wanted, numbers=numbers, texts=texts, na=reading.na or (),
+                decimal_comma=bool(reading.decimal_comma), thousands=reading.thousands, kept=labelled,
             )  # fmt: skip
         except OddCellError as error:
             if error.has_other_mark:

@@ -1,19 +1,23 @@
-"""Flags for the columns of row weights and groups, which are not used as features."""
+"""Columns of row weights, groups and numbers to predict, which are not used as features, and their flags."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import pyarrow.compute as pc
 import typer
+from numpy.typing import NDArray
 
+from dimargin.estimators.margin_regressor import MAX_TARGET
 from dimargin.io.data import DataFileError, DataSet
 from dimargin.io.data.chunks import WEIGHT_EXPECTED, short
 from dimargin.io.data.libsvm import check_weight
-from dimargin.io.data.mixed import MixedData, place_among, read_mixed
-from dimargin.io.data.named_columns import WantedColumns, column_index
+from dimargin.io.data.mixed import MixedData, place_among, read_mixed, remark_on_unlabelled
+from dimargin.io.data.named_columns import WantedColumns, column_index, label_index
 from dimargin.io.data.opening import DataFile
 from dimargin.io.data.whole_file import column_names
 
@@ -23,7 +27,7 @@ WeightOption = Annotated[
         metavar="COLUMN",
         help="Name or position of the column of row weights, which is not used as a feature; 'label' for LIBSVM text "
         "whose lines begin with label:weight.",
-        show_default="every row has weight 1",
+        show_default="weight 1",
     ),
 ]
 GroupOption = Annotated[
@@ -39,19 +43,35 @@ GroupOption = Annotated[
 
 @dataclass(frozen=True)
 class RowColumns:
-    """Columns of row weights and groups in a file."""
+    """Columns of row weights, groups and targets in a file."""
 
     weight: str | None = None  # Name of the column; "label" for weights behind labels of LIBSVM text.
     group: str | None = None
     index: int | None = None  # Position of the weights' column.
     weighted: bool = False  # Whether labels of LIBSVM text have weights behind them.
+    target: str | None = None  # Name of the column of labels, if these are numbers to predict and in a table.
+    target_index: int | None = None
+    targets: MixedData | None = None  # The content of that column.
 
     @classmethod
     def find(
-        cls, file: DataFile, wanted: WantedColumns, weight: str | int | None, group: str | int | None = None
+        cls,
+        file: DataFile,
+        wanted: WantedColumns,
+        weight: str | int | None,
+        group: str | int | None = None,
+        has_targets: bool = False,
     ) -> RowColumns:
-        """Find the columns by the given names or positions; raises DataFileError for a missing column."""
+        """Find the columns by the given names or positions; raises DataFileError for a missing column.
+
+        `has_targets` says whether the labels are numbers to predict.
+        """
         path = file.path
+        if has_targets and file.kind != "libsvm":
+            names = column_names(file, wanted)
+            at: Any = label_index(path, names, wanted.label)
+            found = cls.find(file, replace(wanted, label=names[at]), weight, group)
+            return replace(found, target=names[at], target_index=at)
         if weight is None and group is None:
             return cls()
         if file.kind == "libsvm":
@@ -72,11 +92,50 @@ class RowColumns:
         """Names of the columns of a table."""
         return [] if self.weighted else [name for name in (self.weight, self.group) if name is not None]
 
+    def of_features(self, wanted: WantedColumns) -> WantedColumns:
+        """Return the wanted columns, whose labels are not read if they are targets."""
+        return wanted if self.target is None else replace(wanted, label=self.target, needs_label=False)
+
+    def with_targets(
+        self, file: DataFile, skips: bool, na: Collection[str] = (), decimal_comma: bool = False,
+        thousands: str | None = None,
+    ) -> RowColumns:  # fmt: skip
+        """Read the targets, if there are some.
+
+        Raises OddCellError for a target that is not a number, and DataFileError for one that is missing, unless rows
+        without a target are to be left out.
+        """
+        if self.target is None:
+            return self
+        read = read_mixed(
+            file, WantedColumns(columns=[self.target], needs_label=False), numbers=[self.target], na=na,
+            decimal_comma=decimal_comma, thousands=thousands,
+        )  # fmt: skip
+        path, y = file.path, read.X.column(0).to_numpy()
+        labelled, outside = ~np.isnan(y), np.flatnonzero(np.abs(y) > MAX_TARGET)
+        if len(outside):
+            what = f"column {short(self.target)!r} is {y[outside[0]]:g}; expected at most {MAX_TARGET:g}"
+            raise DataFileError(f"{path}, {read.place(int(outside[0]))}: {what}")
+        if not labelled.any():
+            raise DataFileError(f"{path}: no row has a label in column {short(self.target)!r}")
+        if not labelled.all():
+            remark = remark_on_unlabelled(path, labelled, read.place, self.target, lambda row: None, skips)
+            read = replace(read, labelled=labelled, remarks=(remark,))
+        return replace(self, targets=replace(read, y=y[labelled]))
+
+    @property
+    def kept(self) -> NDArray[np.bool_] | None:
+        """Mask of the rows of the file that have a target, if others are left out."""
+        return None if self.targets is None else self.targets.labelled
+
     def added(
         self, rows: DataSet, file: DataFile, decimal_comma: bool = False, thousands: str | None = None
     ) -> DataSet:
-        """Return rows with their weights and groups; raises DataFileError for invalid ones."""
+        """Return rows with their weights, groups and targets; raises DataFileError for invalid ones."""
         path = file.path
+        if self.targets is not None:
+            label = self.target if rows.feature_names is not None else self.target_index
+            rows = replace(rows, y=self.targets.y, label=label, remarks=(*rows.remarks, *self.targets.remarks))
         weight: str | int | None = self.weight if rows.feature_names is not None else self.index
         if self.weighted:
             rows = replace(rows, weight="label")

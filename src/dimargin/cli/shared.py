@@ -111,12 +111,13 @@ class Output:
             self.console.print(table)
 
 
-SECONDS = {
+NAMES = {
+    "r2": "R2",
     "seconds": "seconds of training",
     "search_seconds": "search seconds, included",
     "calibration_seconds": "calibration seconds, added",
 }
-"""Names of the durations in the tables of train and tune, which say which of them contains another one."""
+"""Names in the tables of results; those of durations say which of them contains another one."""
 _CERTIFIED = {
     "global": "global: the gap is for the whole problem, with all rows",
     "partitioned": "partitioned: the gap is for the worst part of the rows",
@@ -127,6 +128,8 @@ _CERTIFIED = {
 
 
 def _text(value: Any) -> str:
+    if value is None:
+        return "-"
     if isinstance(value, float):
         return f"{value:.4g}"
     if isinstance(value, dict) and len(value) > MANY_VALUES:
@@ -229,7 +232,7 @@ class Trained:
             "model": str(model),
             "rows": self.shape[0],
             "features": self.shape[1],
-            "classes": self.machine.classes_.tolist(),
+            **({"classes": self.machine.classes_.tolist()} if hasattr(self.machine, "classes_") else {}),
             "seconds": self.seconds,
             **({} if self.calibrated is None else {"calibration_seconds": self.calibration_seconds}),
         }
@@ -272,7 +275,7 @@ def match_class_weights(machine: Any, y: Any) -> None:
     """Replace the keys of ``class_weight`` in a machine or a search by the labels in `y`."""
     classes = np.unique(y)
     estimator, grid = getattr(machine, "estimator", machine), getattr(machine, "param_grid", None) or []
-    if isinstance(estimator.class_weight, dict):
+    if isinstance(getattr(estimator, "class_weight", None), dict):
         estimator.set_params(class_weight=keyed_by_class(estimator.class_weight, classes))
     for part in [grid] if isinstance(grid, dict) else grid:
         if isinstance(part, dict) and isinstance(part.get("class_weight"), list):

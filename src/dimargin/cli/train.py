@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Collection
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,7 +17,7 @@ import typer
 from dimargin.cli import spark_engine
 from dimargin.cli.brief_help import Application
 from dimargin.cli.column_flags import ColumnChoices, Reading, column_flags
-from dimargin.cli.estimator_flags import LOSSES, flags, make_machine, strategy_options
+from dimargin.cli.estimator_flags import LOSSES, REGRESSION_LOSSES, flags, make_machine, strategy_options
 from dimargin.cli.file_flags import data_option, readable
 from dimargin.cli.flags import add_command, existing_file, usage_checked
 from dimargin.cli.open_model import OpenModel
@@ -25,7 +26,7 @@ from dimargin.cli.row_columns import WeightOption
 from dimargin.cli.searches import FIRST_NAMES, SearchDisplay, choice_text, first_search
 from dimargin.cli.shared import (
     DATA,
-    SECONDS,
+    NAMES,
     JsonOption,
     LabelOption,
     Output,
@@ -40,9 +41,11 @@ from dimargin.cli.shared import (
 )
 from dimargin.cli.terminal import FitDisplay
 from dimargin.cli.training_rows import fitted_steps, read_training_rows, say_training_rows
+from dimargin.estimators import MarginRegressor
 from dimargin.estimators.machines import name_of
-from dimargin.io.data import DataFileError
+from dimargin.io.data import DataFileError, DataSet
 
+_MANY_NUMBERS = 50  # More different numbers as labels, each of few rows, are more likely targets than classes.
 _where = partial(typer.Option, rich_help_panel="Where it is trained")
 
 
@@ -50,10 +53,14 @@ def _train(
     context: typer.Context,
     data: Annotated[str, typer.Argument(metavar="DATA", help=f"{DATA} For Spark also a folder or a URL.")],
     model: Annotated[Path, typer.Option("--model", "-m", help="File for the model.", dir_okay=False)],
+    task: Annotated[
+        Literal["classification", "regression"] | None,
+        typer.Option(help="Predict classes (the default) or numbers.", show_default=False),
+    ] = None,
     loss: Annotated[
         str | None,
         typer.Option(
-            help=f"Loss: {LOSSES}.",
+            help=f"Loss: {LOSSES}. Of regressions: {REGRESSION_LOSSES}.",
             show_default="hinge with C=1 or squared_hinge with C=10, by cross-validation; squared_hinge with --C or "
             "--engine spark",
         ),
@@ -171,7 +178,10 @@ def _train(
         if previous is not None:
             previous.machine.set_params(max_time=None)  # The limit of a previous run does not apply.
         resumed = None if previous is None else previous.machine
-        machine: Any = make_machine(loss, given, strategy_option or [], resumed)
+        machine: Any = make_machine(loss, given, strategy_option or [], resumed, task)
+        if isinstance(machine, MarginRegressor) and (engine == "spark" or method is not None):
+            flag = "--engine spark" if engine == "spark" else "--probabilities"
+            raise ValueError(f"{flag} cannot be used for regression, only for classification")
     try:
         if engine == "spark":
             scale = scale or Scale.minmax
@@ -179,11 +189,9 @@ def _train(
                 machine, data, label, weight, scale, master, settings, checkpoint_dir, columns.options, out
             )
         elif previous is None:
-            chooses = loss is None and given["C"] is None
-            done = _train_here(
-                machine, readable(context, Path(data)), label, weight, columns, scale or Scale.minmax, chooses, method,
-                out,
-            )  # fmt: skip
+            free = [name for name, value in {**given, "loss": loss}.items() if value is None]
+            path = readable(context, Path(data))
+            done = _train_here(machine, path, label, weight, columns, scale or Scale.minmax, free, method, out)
         else:
             weight = weight or previous.notes.get("weight")
             path = readable(context, Path(data))
@@ -198,7 +206,7 @@ def _train(
         **trained.certificate(),
         **trained.validation(validate, label, columns.reading, out.warn),
     }
-    out.result(facts, SECONDS)
+    out.result(facts, NAMES)
     if done.interrupted:
         leave_interrupted(out, _interruption(done, data, model, method, columns))
 
@@ -238,24 +246,34 @@ def _train_here(
     weight: str | None,
     columns: ColumnChoices,
     scale: Scale,
-    chooses: bool,
+    free: Collection[str],
     method: str | None,
     out: Output,
 ) -> Trained:
     """Train on a file, and calibrate by `method`, unless that is None.
 
-    With `chooses`, a cross-validation chooses between two losses before.
+    If the loss and C of a classifier are `free`, a cross-validation chooses between two losses before.
     """
-    rows, transformer = read_training_rows(data, columns, label, weight)
+    predicts_numbers = isinstance(machine, MarginRegressor)
+    rows, transformer = read_training_rows(data, columns, label, weight, has_targets=predicts_numbers)
     seed = machine.random_state if isinstance(machine.random_state, int) else None
     steps = fitted_steps(rows, transformer, scale, getattr(machine, "memory_limit", None), seed)
     say_training_rows(data, rows, steps, out)
-    labels, counts = np.unique(np.asarray(rows.y), return_counts=True)
-    if len(labels) < 2:
-        raise DataFileError(f"{data}: all rows have the label {str(labels[0])!r}; training needs two classes or more")
-    match_class_weights(machine, labels)
-    search = first_search(machine, rows.y) if chooses else None
-    out.say(_plan_of(machine, rows.X.shape[0], counts.tolist(), search is not None))
+    search, counts = None, None
+    if predicts_numbers:
+        out.say(_fit_to_spread(machine, rows, free))
+    else:
+        y = np.asarray(rows.y)
+        labels, counts = np.unique(y, return_counts=True)
+        if len(labels) < 2:
+            message = f"all rows have the label {str(labels[0])!r}; training needs two classes or more"
+            raise DataFileError(f"{data}: {message}")
+        if labels.dtype.kind in "iuf" and _MANY_NUMBERS < len(labels) > 0.1 * len(y):
+            said = f"the {len(y)} labels are {len(labels)} different numbers, each of which is a class"
+            out.warn([f"{data}: {said}; --task regression predicts numbers"])
+        match_class_weights(machine, labels)
+        search = first_search(machine, y) if {"loss", "C"} <= {*free} else None
+    out.say(_plan_of(machine, rows.X.shape[0], None if counts is None else counts.tolist(), search is not None))
     X = scaled(steps, rows.X)
 
     def fit() -> Trained:
@@ -271,7 +289,19 @@ def _train_here(
     return with_probabilities(method, machine, X, rows, fit, out)
 
 
-def _plan_of(machine: Any, n_rows: int, class_counts: list[int], chooses: bool) -> str:
+def _fit_to_spread(machine: Any, rows: DataSet, free: Collection[str]) -> str:
+    """Set those of epsilon and C that are `free` and in the units of the targets; return a message on it."""
+    mean = np.average(np.asarray(rows.y), weights=rows.weights)
+    spread = float(np.sqrt(np.average((rows.y - mean) ** 2, weights=rows.weights)))
+    chosen = {"epsilon": 0.1 * spread} | ({"C": spread} if machine.loss == "epsilon_insensitive" else {})
+    chosen = {name: value for name, value in chosen.items() if name in free and 0 < spread < np.inf}
+    machine.set_params(**chosen)
+    said = " and ".join(f"--{name} {value:.4g}" for name, value in chosen.items())
+    text = f"the targets have the mean {mean:.4g} and the standard deviation {spread:.4g}"
+    return f"{text}, from which {said} follow{'s' * (len(chosen) == 1)}" if chosen else text
+
+
+def _plan_of(machine: Any, n_rows: int, class_counts: list[int] | None, chooses: bool) -> str:
     """Return a message on what is about to be trained, and for how long."""
     found = machine.fit_plan(n_rows, class_counts=class_counts)
     strategy = "" if found.shape is None else f", strategy {found.name}"  # Linear machines have a solver.
@@ -310,9 +340,9 @@ def _resume(
 def register(app: Application) -> None:
     """Add the command, whose flags include the parameters of all machines."""
     common = (
-        "model", "loss", "label", "weight", "scale", "probabilities", "calibration", "validate", "resume", "engine",
-        "missing", "categories", "category", "dates", "decimal_comma", "thousands", "na", "drop", "skip_unlabelled",
-        "encoding", "kernel", "gamma", "C", "lam", "strategy", "tol", "max_time", "class_weight", "memory_limit",
-        "n_jobs", "random_state", "as_json", "quiet",
+        "model", "task", "loss", "label", "weight", "scale", "probabilities", "calibration", "validate", "resume",
+        "engine", "missing", "categories", "category", "dates", "decimal_comma", "thousands", "na", "drop",
+        "skip_unlabelled", "encoding", "kernel", "gamma", "C", "lam", "strategy", "tol", "max_time", "class_weight",
+        "memory_limit", "n_jobs", "random_state", "as_json", "quiet",
     )  # fmt: skip
     add_command(app, "train", _train, [*column_flags(), *flags()], common)

@@ -17,7 +17,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
 from dimargin.cli.column_advice import Problems, are_dates, listed, missing_flags
-from dimargin.cli.column_flags import ColumnChoices
+from dimargin.cli.column_flags import ColumnChoices, Missing
 from dimargin.cli.row_columns import RowColumns, heavy
 from dimargin.cli.shared import Output, Scale, dense_scaler, fitted_scalers
 from dimargin.estimators.preprocessing import CalendarFeatures, CategoryEncoder
@@ -37,21 +37,50 @@ Steps = list[tuple[str, Any]]
 
 
 def read_training_rows(
-    path: Path, choices: ColumnChoices, label: str | None, weight: str | None = None, group: str | None = None
+    path: Path,
+    choices: ColumnChoices,
+    label: str | None,
+    weight: str | None = None,
+    group: str | None = None,
+    has_targets: bool = False,
 ) -> tuple[DataSet, ColumnTransformer | None]:
     """Read training data, with the weights and groups of rows if their columns are given.
 
-    Rows of numbers have no transformer. Otherwise X is a `pyarrow.Table`, and the unfitted
-    ColumnTransformer turns it into numbers. If a column cannot be used, the message of the
-    DataFileError names the flag that helps.
+    `has_targets` says whether labels are numbers to predict, and not classes. Rows of numbers have
+    no transformer. Otherwise X is a `pyarrow.Table`, and the unfitted ColumnTransformer turns it
+    into numbers. If a column cannot be used, the message of the DataFileError names the flag that
+    helps.
     """
     skips = bool(choices.skip_unlabelled)
     file, wanted = DataFile(path, choices.options), WantedColumns(label, drop=choices.drop or (), skip_unlabelled=skips)
-    row_columns = RowColumns.find(file, wanted, weight, group)
-    reader = _Reader(file, replace(wanted, drop=[*wanted.drop, *row_columns.names]), choices)
+    row_columns = RowColumns.find(file, wanted, weight, group, has_targets)
+    try:
+        row_columns = row_columns.with_targets(
+            file, skips, choices.na or (), bool(choices.decimal_comma), choices.thousands
+        )
+    except OddCellError as error:
+        raise DataFileError(f"{error}{_advice_on_targets(file, row_columns.target, choices)}") from error
+    wanted = row_columns.of_features(replace(wanted, drop=[*wanted.drop, *row_columns.names]))
+    reader = _Reader(file, wanted, choices, row_columns.kept)
     rows, transformer = reader.table(row_columns) if choices.are_for_tables else (reader.numbers(row_columns), None)
-    check_classes(rows.fraction)
+    if has_targets:
+        rows = replace(rows, y=np.asarray(rows.y, dtype=np.float64))
+    else:
+        check_classes(rows.fraction)
     return replace(rows, remarks=(*rows.remarks, *_remarks_on_constants(path, rows))), transformer
+
+
+def _advice_on_targets(file: DataFile, target: Any, choices: ColumnChoices) -> str:
+    """Return advice on a column of targets that are not all numbers."""
+    read = read_mixed(
+        file, WantedColumns(columns=[target], needs_label=False), na=choices.na or (),
+        decimal_comma=bool(choices.decimal_comma), thousands=choices.thousands,
+    )  # fmt: skip
+    own = replace(choices, missing=Missing.median, categories=None, category=None, dates=None, drop=None)
+    found = Problems(read, own)
+    if not found.remedies or {"--categories", "--dates", "--drop"} & {*found.handled.words}:
+        return ". A regression predicts numbers; leave --task regression out to predict classes"
+    return f". What helps: {'; '.join(found.remedies)}"
 
 
 def _remarks_on_constants(path: Path, rows: DataSet) -> list[str]:
@@ -121,6 +150,7 @@ class _Reader:
     file: DataFile
     wanted: WantedColumns
     choices: ColumnChoices
+    kept: NDArray[np.bool_] | None = None  # Which rows to keep, if the labels are not read.
 
     def numbers(self, row_columns: RowColumns) -> DataSet:
         """Read rows whose features are numbers; an error ends with advice on other columns."""
@@ -159,7 +189,7 @@ class _Reader:
         choices = self.choices
         return read_mixed(
             self.file, wanted, texts=choices.category or (), na=choices.na or (),
-            decimal_comma=bool(choices.decimal_comma), thousands=choices.thousands,
+            decimal_comma=bool(choices.decimal_comma), thousands=choices.thousands, kept=self.kept,
         )  # fmt: skip
 
     def _kind(self, table: Any, name: str) -> str:
@@ -197,7 +227,7 @@ class _Reader:
                 changes_file = changes_file or bool(found.unreadable)
                 choices, drop = found.handled, [*reader.wanted.drop, *(found.handled.drop or ()), *found.unreadable]
                 file = DataFile(self.file.path, choices.options)
-                reader = _Reader(file, replace(self.wanted, drop=drop), choices)
+                reader = replace(self, file=file, wanted=replace(self.wanted, drop=drop), choices=choices)
         except OSError:
             return ""
         except DataFileError as error:

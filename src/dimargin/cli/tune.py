@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import typer
@@ -33,7 +33,7 @@ from dimargin.cli.probabilities import CalibrationOption, ProbabilitiesOption, c
 from dimargin.cli.row_columns import GroupOption, WeightOption
 from dimargin.cli.searches import SearchDisplay
 from dimargin.cli.shared import (
-    SECONDS,
+    NAMES,
     DataArgument,
     JsonOption,
     LabelOption,
@@ -51,6 +51,7 @@ from dimargin.cli.shared import (
 )
 from dimargin.cli.training_rows import Steps, fitted_steps, read_training_rows, say_training_rows, scaling_of
 from dimargin.display import TuningDisplay
+from dimargin.estimators.machines import machines_for
 from dimargin.estimators.search import SVMClassifierCV, counted_entries
 from dimargin.io.data import DataSet
 
@@ -61,6 +62,9 @@ _EXCLUDED = ("estimator", "param_grid", "verbose")  # The command line handles t
 def _tune(
     data: DataArgument,
     model: Annotated[Path, typer.Option("--model", "-m", help="File for the tuned model.", dir_okay=False)],
+    task: Annotated[
+        Literal["classification", "regression"], typer.Option(help="Only classifiers can be tuned.", hidden=True)
+    ] = "classification",
     loss: Annotated[
         str,
         typer.Option(help=f"Loss: {LOSSES}. --grid may hold loss, to try both hinges."),
@@ -104,6 +108,11 @@ def _tune(
     with usage_checked():
         check_output("--model", model, data, validate)
         check_plot(plot, data, validate)
+        if task == "regression" or loss in machines_for("regression"):
+            raise ValueError(
+                "tune chooses parameters of classifiers; for regression give --C, --epsilon and --gamma to train, or "
+                "search in Python by GridSearchCV (docs/guide/regression.md)"
+            )
         _refuse_tuned(given)
         columns = ColumnChoices.of(given)
         method = chosen_method(probabilities, calibration, None)
@@ -142,7 +151,7 @@ def _tune(
     if table and not (as_json or quiet):
         out.console.print(_tried(tried, table))
         out.say("scores of earlier rounds are of fewer rows and folds: compare candidates within a round")
-    out.result(facts, SECONDS)
+    out.result(facts, NAMES)
     if done.interrupted:
         lost = f" without probabilities; add them with: {columns.resuming(str(data), model, method)}" if method else ""
         leave_interrupted(out, f"the best machine so far is in {model}{lost}")
@@ -245,7 +254,8 @@ def register(app: Application) -> None:
     searched = flags([SVMClassifierCV], "Parameters of the search", exclude=_EXCLUDED)
     tuned = [optional_flag(name, str, "", "None", "", hidden=True) for name in _TUNED]
     excluded = {*_TUNED, *(flag.name for flag in searched)}
-    others = [flag for flag in flags() if flag.name not in excluded]
+    machines = dict.fromkeys(machines_for("classification").values())
+    others = [flag for flag in flags([*machines]) if flag.name not in excluded]
     common = (
         "model", "loss", "grid", "table", "plot", "label", "weight", "group", "scale", "probabilities", "calibration",
         "validate", "missing", "categories", "category", "dates", "decimal_comma", "thousands", "na", "drop",

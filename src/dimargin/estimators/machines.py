@@ -6,27 +6,39 @@ from typing import Any
 
 from dimargin.estimators.linear_odm import LinearODMClassifier
 from dimargin.estimators.linear_svm import LinearSVMClassifier
+from dimargin.estimators.linear_svr import LinearSVMRegressor
 from dimargin.estimators.margin_classifier import MarginClassifier
+from dimargin.estimators.margin_regressor import MarginRegressor
 from dimargin.estimators.odm import ODMClassifier
 from dimargin.estimators.svm import SVMClassifier
+from dimargin.estimators.svr import SVMRegressor
 
-MACHINES: dict[str, type[MarginClassifier]] = {
+MACHINES: dict[str, type[MarginClassifier] | type[MarginRegressor]] = {
     "squared_hinge": SVMClassifier,
     "hinge": SVMClassifier,
     "odm": ODMClassifier,
     "linear_odm": LinearODMClassifier,
     "linear_hinge": LinearSVMClassifier,
     "linear_squared_hinge": LinearSVMClassifier,
+    "epsilon_insensitive": SVMRegressor,
+    "squared_epsilon_insensitive": SVMRegressor,
+    "linear_epsilon_insensitive": LinearSVMRegressor,
+    "linear_squared_epsilon_insensitive": LinearSVMRegressor,
 }
-"""Machines by the name of their loss; the first is the default of the command line."""
+"""Machines by the name of their loss; the first of each task is its default on the command line."""
 
 
-def machine_of(name: str, **parameters: Any) -> MarginClassifier:
+def machines_for(task: str | None) -> dict[str, type[Any]]:
+    """Return the machines of a task, "classification" or "regression"; all of them for None."""
+    others = {"classification": MarginRegressor, "regression": MarginClassifier}
+    return {name: kind for name, kind in MACHINES.items() if task is None or not issubclass(kind, others[task])}
+
+
+def machine_of(name: str, **parameters: Any) -> Any:
     """Return an unfitted machine for a name in `MACHINES`, with the loss of that name if it has several."""
     kind: Any = MACHINES[name]
     losses = {"loss": name.removeprefix("linear_")} if hasattr(kind, "loss") else {}
-    machine: MarginClassifier = kind(**losses, **parameters)
-    return machine
+    return kind(**losses, **parameters)
 
 
 def name_of(machine: Any) -> str | None:

@@ -6,7 +6,6 @@ import scipy.sparse as sp
 
 from dimargin.estimators import MACHINES, CoreSetSVDD, CoreSetSVMClassifier, GossipSVMClassifier, OneClassCoreSetSVM
 from dimargin.estimators.callbacks import LevelScores
-from dimargin.estimators.linear_svr import LinearSVMRegressor
 from dimargin.estimators.preprocessing import CalendarFeatures, CategoryEncoder, FourierFeatures, SparseScaler
 from dimargin.estimators.search import (
     LinearODMClassifierCV,
@@ -14,7 +13,6 @@ from dimargin.estimators.search import (
     ODMClassifierCV,
     SVMClassifierCV,
 )
-from dimargin.estimators.svr import SVMRegressor
 from dimargin.gossip.simulation.conditions import Conditions, LinkFaults, NetworkSplit, Outage
 from dimargin.io.models.algorithms import algorithm_homes
 from dimargin.kernels.column_statistics import SparseColumns
@@ -29,7 +27,7 @@ def _trusted_types() -> tuple[str, ...]:
     estimators = (
         *MACHINES.values(), ODMClassifierCV, SVMClassifierCV, LinearODMClassifierCV, LinearSVMClassifierCV,
         CoreSetSVMClassifier, CoreSetSVDD, OneClassCoreSetSVM, GossipSVMClassifier, CalendarFeatures,
-        CategoryEncoder, FourierFeatures, SparseScaler, SVMRegressor, LinearSVMRegressor,
+        CategoryEncoder, FourierFeatures, SparseScaler,
     )  # fmt: skip
     parameters = (
         *STRATEGIES.values(), *LINEAR_SOLVERS.values(), LevelScores, Conditions, LinkFaults, Outage, NetworkSplit,

@@ -175,7 +175,7 @@ def test_a_label_that_is_appended_is_missing_where_all_before_were_numbers(befor
 )
 def test_a_fraction_is_no_class_and_its_place_is_known(name, content, said, written, chunk):
     path = written(name, content)
-    said = f"{path}, {said}; classes must be whole numbers or texts, and regression is not supported"
+    said = f"{path}, {said}; classes must be whole numbers or texts; dimargin train --task regression predicts numbers"
     assert read_data(path).fraction == said
     with pytest.raises(DataFileError, match=re.escape(said)):
         grown(path)

@@ -90,7 +90,7 @@ def fraction_said(column: str | None, value: object) -> str:
     """Return the message for a label that is a fraction; `column` is None without names."""
     where = "" if column is None else f" in column {short(column)!r}"
     text = f"the label{where} is {short(str(value))}; classes must be whole numbers or texts"
-    return f"{text}, and regression is not supported"
+    return f"{text}; dimargin train --task regression predicts numbers"
 
 
 def known_labels(labels: NDArray[Any], classes: NDArray[Any]) -> tuple[NDArray[Any], list[Any]]:

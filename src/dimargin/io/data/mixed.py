@@ -55,6 +55,7 @@ def read_mixed(
     decimal_comma: bool = False,
     na: Collection[str] = (),
     thousands: str | None = None,
+    kept: NDArray[np.bool_] | None = None,
 ) -> MixedData:
     r"""Read CSV or Parquet whose columns are not all numbers.
 
@@ -78,6 +79,8 @@ def read_mixed(
         labels.
     thousands : str, optional
         Separator of thousands in numbers, a key of `THOUSANDS`; the decimal mark separates none.
+    kept : ndarray of shape (n_rows_of_the_file,), optional
+        Which rows to keep, if the labels are not read.
 
     Raises
     ------
@@ -106,11 +109,13 @@ def read_mixed(
             rows = ParquetRows(path, wanted, na)
         taken, (table, codes) = rows.taken, _joined(path, rows)
         found = rows.found(codes)
-        remarks, labelled = [*taken.remarks, *found.remarks], found.labelled
+        remarks, labelled = [*taken.remarks, *found.remarks], found.labelled if kept is None else kept
         place: Callable[[int], str] = rows.place
         if labelled is not None:
             table, place = table.filter(labelled), place_among(labelled, rows.place)
-            remarks.append(_remark_on_unlabelled(path, rows, labelled, wanted.skip_unlabelled))
+            if kept is None:
+                own = taken.label or "", rows.label_in, wanted.skip_unlabelled
+                remarks.append(remark_on_unlabelled(path, labelled, rows.place, *own))
         reader, written = _ColumnReader(path, place, decimal_comma, na, thousands), table
         for k, name in enumerate(taken.wanted):
             kinds = {"number": numbers, "text": texts, "exact text": exact}
@@ -135,16 +140,24 @@ def place_among(kept: NDArray[np.bool_], place: Callable[[int], str]) -> Callabl
     return lambda row: place(int(indices[row]))
 
 
-def _remark_on_unlabelled(path: Path, rows: CsvRows | ParquetRows, labelled: NDArray[np.bool_], skipped: bool) -> str:
-    """Return a remark on rows without a label; raises DataFileError unless they are to be skipped."""
+def remark_on_unlabelled(
+    path: Path,
+    labelled: NDArray[np.bool_],
+    place: Callable[[int], str],
+    label: str,
+    label_in: Callable[[int], Any],
+    skipped: bool,
+) -> str:
+    """Return a remark on rows without a label; raises DataFileError unless they are to be skipped.
+
+    `place` and `label_in` return the place of a row and what it has in the column `label`.
+    """
     n_missing = int((~labelled).sum())
     said = f"{n_missing} of {len(labelled)} rows {'has' if n_missing == 1 else 'have'} no label"
     if skipped:
         return f"{path}: {said} and {'is' if n_missing == 1 else 'are'} left out"
     row = int((~labelled).argmax())
-    raise DataFileError(
-        f"{path}, {rows.place(row)}: {missing_label(rows.taken.label or '', rows.label_in(row), f' ({said})')}"
-    )
+    raise DataFileError(f"{path}, {place(row)}: {missing_label(label, label_in(row), f' ({said})')}")
 
 
 def _joined(path: Path, rows: CsvRows | ParquetRows) -> tuple[pa.Table, Any]:

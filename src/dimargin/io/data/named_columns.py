@@ -76,7 +76,7 @@ class TableColumns:
                 f"{path} lacks the column{s} {_listed(missing)}{_guess(missing[0], names)}; it has {_listed(names)}"
                 f"{remedy}"
             )
-        index = _label_index(path, names, label, columns or drop, needed) if needed or columns is None else None
+        index = label_index(path, names, label, columns or drop, needed) if needed or columns is None else None
         if index is not None and names[index] in drop:
             raise DataFileError(f"{path}: column {short(names[index])!r} is the label and cannot be left out")
         remarks: tuple[str, ...] = ()
@@ -122,9 +122,13 @@ def _called(name: str) -> str:
     return f"column {short(name)!r}" if name else "the first column, which has no name,"
 
 
-def _label_index(
-    path: Path | str, names: list[str], label: str | int | None, features: Sequence[str], needed: bool
+def label_index(
+    path: Path | str, names: list[str], label: str | int | None, features: Sequence[str] = (), needed: bool = True
 ) -> int | None:
+    """Return the index of the column of labels, by default that of a usual name that is not one of `features`.
+
+    Raises DataFileError if there is no such column, unless it is not `needed`.
+    """
     if label is None:
         usual = ("label", "target", "class", "y")
         known = [k for k, name in enumerate(names) if name.strip().lower() in usual and name not in features]

@@ -34,11 +34,9 @@ from dimargin.estimators import (
     CoreSetSVDD,
     CoreSetSVMClassifier,
     GossipSVMClassifier,
-    KernelMarginClassifier,
-    LinearSVMRegressor,
     OneClassCoreSetSVM,
-    SVMRegressor,
 )
+from dimargin.estimators.kernel_machine import KernelMachine
 from dimargin.estimators.nested_steps import flat_steps
 from dimargin.estimators.preprocessing import CalendarFeatures, FourierFeatures, SparseScaler
 from dimargin.estimators.search import (
@@ -153,7 +151,7 @@ def _machines() -> list[Storable]:
     return [
         *(
             _machine(kind, _KERNEL_ATTRS, kernel)
-            if issubclass(kind, KernelMarginClassifier)
+            if issubclass(kind, KernelMachine)
             else _machine(kind, _LINEAR_ATTRS, linear)
             for kind in MACHINES.values()
         ),
@@ -161,7 +159,6 @@ def _machines() -> list[Storable]:
             _machine(kind, _LINEAR_ATTRS | _PATH_ATTRS | _unchecked(f"{name}_", f"{name}s_"), soundness.check_path)
             for kind, name in ((LinearSVMClassifierCV, "C"), (LinearODMClassifierCV, "lam"))
         ),
-        _machine(SVMRegressor, _KERNEL_ATTRS, kernel), _machine(LinearSVMRegressor, _LINEAR_ATTRS, linear),
         _machine(CoreSetSVMClassifier, _KERNEL_ATTRS, kernel),
         _machine(GossipSVMClassifier, _GOSSIP_ATTRS, linear),
         _machine(CoreSetSVDD, _DETECTOR_ATTRS | _unchecked("radius_", "center_"), detector),
