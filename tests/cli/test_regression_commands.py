@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from report_page import Page, check_alone
 from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
 from sklearn.preprocessing import MinMaxScaler
 from text_files import words_of
@@ -62,9 +63,10 @@ def test_a_messy_table_is_learned_as_clean_numbers_are(dimargin, trained, tmp_pa
     path, out, err = trained
     train, test = houses(), houses(60, seed=1)
     spread = train["price"].std(ddof=0)
-    said = f"standard deviation {spread:.4g}, from which --epsilon {0.1 * spread:.4g} and --C {spread:.4g} follow"
+    chosen = {"epsilon": float(f"{0.1 * spread:.4g}"), "C": float(f"{spread:.4g}")}
+    said = f"standard deviation {spread:.4g}, from which --epsilon {chosen['epsilon']:g} and --C {chosen['C']:g} follow"
     assert said in err and "training with --loss epsilon_insensitive" in err and "classes" not in out
-    machine = dm.SVMRegressor(C=spread, epsilon=0.1 * spread, random_state=0)
+    machine = dm.SVMRegressor(**chosen, random_state=0)
     expected = machine.fit(numbers_of(train, train), train["price"]).predict(numbers_of(test, train))
     data = write(tmp_path / "test.csv", test)
     status, lines, _ = dimargin("predict", path, data)
@@ -88,7 +90,7 @@ def test_given_parameters_are_kept_and_the_squared_loss_needs_no_unit_of_c(dimar
     assert dimargin("train", data, *flags, "--loss", "linear_squared_epsilon_insensitive")[0] == 0
     machine = dm.load(tmp_path / "m")[-1]
     assert type(machine) is dm.LinearSVMRegressor and machine.loss == "squared_epsilon_insensitive"
-    assert machine.C == 1 and machine.epsilon == pytest.approx(0.1 * houses()["price"].std(ddof=0))
+    assert machine.C == 1 and machine.epsilon == pytest.approx(0.1 * houses()["price"].std(ddof=0), rel=1e-3)
 
 
 REFUSED = {
@@ -155,7 +157,8 @@ def test_every_format_gives_the_same_model(dimargin, tmp_path, kind):
     status, _, err = dimargin("train", path, *flags, *(() if kind == "libsvm" else ("--label", label)))
     assert status == 0, err
     X, y = frame[["size", "rooms"]].to_numpy(), frame["price"].to_numpy()
-    machine = dm.SVMRegressor(C=y.std(), epsilon=0.1 * y.std(), gamma=0.01, random_state=0).fit(X, y)
+    chosen = {"C": float(f"{y.std():.4g}"), "epsilon": float(f"{0.1 * y.std():.4g}")}
+    machine = dm.SVMRegressor(**chosen, gamma=0.01, random_state=0).fit(X, y)
     numbers = np.array(dimargin("predict", tmp_path / "m", path)[1].split(), dtype=float)
     np.testing.assert_allclose(numbers, machine.predict(X), rtol=1e-6)
     scores = json.loads(dimargin("evaluate", tmp_path / "m", path, "--json")[1])
@@ -178,6 +181,21 @@ def test_a_model_is_resumed_and_certified(dimargin, trained, tmp_path):
     assert (dm.load(tmp_path / "n")[-1].C, dm.load(tmp_path / "n")[-1].epsilon) == (1000, dm.load(path)[-1].epsilon)
     status, out, err = dimargin("info", path, "--certify", data)
     assert status == 0 and "SVMRegressor" in out and "certified now on the 120 rows" in err and "classes" not in out
+
+
+def test_a_page_shows_the_scores_of_evaluate(dimargin, trained, tmp_path):
+    data = write(tmp_path / "t.csv", houses(50, seed=1), price={0: "", 7: ""})
+    arguments = (trained[0], data, "--skip-unlabelled")
+    status, _, err = dimargin("report", *arguments, "--output", tmp_path / "page.html")
+    assert status == 0, err
+    page, scores = Page(tmp_path / "page.html"), json.loads(dimargin("evaluate", *arguments, "--json")[1])
+    check_alone(page)
+    assert page.texts["r2"] == f"{scores['r2']:.3f}" and "2 rows without a label were left out" in page.texts["n-rows"]
+    lines = data.read_text().splitlines()
+    for number, price, _, _, values in page.tables["largest-errors"][1:]:
+        size, _, town, own = lines[int(number)].split(";")
+        assert f"town {town}" in values and f"size {float(size.replace(',', '.')):.4g}" in values
+        assert float(price.replace(",", "")) == pytest.approx(float(own.replace(".", "").replace(",", ".")), rel=1e-3)
 
 
 FLAGS = {

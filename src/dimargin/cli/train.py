@@ -294,9 +294,9 @@ def _fit_to_spread(machine: Any, rows: DataSet, free: Collection[str]) -> str:
     mean = np.average(np.asarray(rows.y), weights=rows.weights)
     spread = float(np.sqrt(np.average((rows.y - mean) ** 2, weights=rows.weights)))
     chosen = {"epsilon": 0.1 * spread} | ({"C": spread} if machine.loss == "epsilon_insensitive" else {})
-    chosen = {name: value for name, value in chosen.items() if name in free and 0 < spread < np.inf}
+    chosen = {name: float(f"{value:.4g}") for name, value in chosen.items() if name in free and 0 < spread < np.inf}
     machine.set_params(**chosen)
-    said = " and ".join(f"--{name} {value:.4g}" for name, value in chosen.items())
+    said = " and ".join(f"--{name} {value:g}" for name, value in chosen.items())
     text = f"the targets have the mean {mean:.4g} and the standard deviation {spread:.4g}"
     return f"{text}, from which {said} follow{'s' * (len(chosen) == 1)}" if chosen else text
 

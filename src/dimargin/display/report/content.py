@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import OutlierMixin, RegressorMixin
 
 from dimargin.display.report import figures, model_facts, notable_rows
 from dimargin.display.report.curves import ClassCurves, Reliability, class_curves, reliability
@@ -15,9 +16,9 @@ from dimargin.display.report.data_frames import is_table
 from dimargin.display.report.importances import Budget, importances
 from dimargin.display.report.notable_rows import Rows
 from dimargin.display.report.predictions import Predictions, interval, predictions_of
+from dimargin.display.report.residuals import Residuals
 from dimargin.display.report.words import bound, plain
 from dimargin.display.unwrap import innermost, uncalibrated
-from dimargin.estimators import CoreSetDetector
 from dimargin.estimators.nested_steps import flat_steps
 from dimargin.estimators.preprocessing.category_encoder import unseen_categories
 from dimargin.system.arrays import Indices
@@ -54,31 +55,57 @@ def content_of(
         "unseen": [plain(text, 400) for text in unseen_categories(flat_steps(fitted)[0][1], X)] if is_table(X) else [],
     }
     rows = Rows(X, numbers, names)
-    if isinstance(machine, CoreSetDetector):
-        return content | {"is_detector": True} | _of_outliers(model, rows)
+    content |= {"is_detector": isinstance(machine, OutlierMixin), "is_regressor": isinstance(machine, RegressorMixin)}
+    if content["is_detector"]:
+        return content | _of_outliers(model, rows)
     if y is None:
         raise ValueError(f"y must be given: the report compares predictions of {type(machine).__name__} with labels")
-    return content | {"is_detector": False} | _of_classes(model, rows, np.asarray(y), random_state)
+    return content | _of_labelled(model, rows, np.asarray(y), random_state, content["is_regressor"])
 
 
-def _of_classes(model: Any, rows: Rows, y: Any, random_state: int) -> dict[str, Any]:
-    X, names = rows.X, rows.names
-    found = predictions_of(model, X, y)
-    is_training, relation = model_facts.relation_to_training(uncalibrated(model), X)
-    column_importances = importances(model, X, y, random_state)
+def _of_labelled(model: Any, rows: Rows, y: Any, random_state: int, is_regressor: bool) -> dict[str, Any]:
+    predictions: Any = Residuals.of(model, rows.X, y) if is_regressor else predictions_of(model, rows.X, y)
+    of_kind = _of_numbers if is_regressor else _of_classes
+    is_training, relation = model_facts.relation_to_training(uncalibrated(model), rows.X)
+    found = importances(model, rows.X, y, random_state)
+    triples = zip(found.columns.tolist(), found.means, found.deviations, strict=True)
+    return {
+        "is_training": is_training,
+        "relation": relation,
+        "importances": found,
+        "importance_rows": [(rows.names(int(column)), mean, width) for column, mean, width in triples][:20],
+        "repeats": Budget.repeats,
+        "seconds": predictions.seconds,
+        "speed": _speed(model, rows),
+        **of_kind(model, rows, predictions, found.columns),
+    }
+
+
+def _of_numbers(model: Any, rows: Rows, found: Residuals, first: Indices) -> dict[str, Any]:
+    epsilon = float(getattr(innermost(model), "epsilon", 0.0))
+    deciles, n_outside = found.deciles, int((np.abs(found.values) > epsilon * (1 + 1e-6)).sum())
+    return {
+        "scores": found.scores,
+        "median_error": float(np.abs(found.true - np.median(found.true)).mean()),
+        "deciles": deciles,
+        "decile_errors": figures.decile_errors(deciles),
+        "epsilon": epsilon,
+        "n_outside": n_outside,
+        "interval": interval(n_outside, len(found.true)),
+        "residuals": figures.residuals(found, epsilon),
+        "largest_errors": notable_rows.largest_errors(found, rows, first),
+    }
+
+
+def _of_classes(model: Any, rows: Rows, found: Predictions, first: Indices) -> dict[str, Any]:
     curves, calibration = class_curves(found), reliability(found)
     theta = figures.theta_of(model, found)
     margins, margin_summary = figures.margins(found.margins, theta, len(found.classes) > 2)
-    triples = zip(
-        column_importances.columns.tolist(), column_importances.means, column_importances.deviations, strict=True
-    )
     return {
         "classes": [plain(name) for name in found.classes],
         "found": found,
         "class_rows": _class_rows(found, curves),
         "n_classes_left_out": max(0, len(found.classes) - _MAX_TABLE_CLASSES),
-        "is_training": is_training,
-        "relation": relation,
         "interval": interval(found.n_right, found.n_rows),
         "most_frequent": int(found.counts.max()) / found.n_rows,
         "confusions": _confusions(found),
@@ -91,13 +118,8 @@ def _of_classes(model: Any, rows: Rows, y: Any, random_state: int) -> dict[str, 
         "margins": margins,
         "margin_summary": margin_summary,
         "theta": theta,
-        "importances": column_importances,
-        "importance_rows": [(names(int(column)), mean, width) for column, mean, width in triples][:20],
-        "repeats": Budget.repeats,
-        "least_certain": notable_rows.least_certain(found, rows, column_importances.columns),
-        "most_wrong": notable_rows.most_wrong(found, rows, column_importances.columns),
-        "seconds": found.seconds,
-        "speed": _speed(model, rows),
+        "least_certain": notable_rows.least_certain(found, rows, first),
+        "most_wrong": notable_rows.most_wrong(found, rows, first),
     }
 
 
@@ -105,11 +127,13 @@ def _of_outliers(model: Any, rows: Rows) -> dict[str, Any]:
     began = time.perf_counter()
     values = np.asarray(model.decision_function(rows.X))
     seconds = time.perf_counter() - began
-    n_outliers = int((values < 0).sum())
+    n_outliers, own = int((values < 0).sum()), innermost(model).get_params(deep=False)
+    name = next((name for name in ("nu", "contamination") if isinstance(own.get(name), float)), None)
     return {
+        "share": None if name is None else (name, own[name]),
         "n_outliers": n_outliers,
         "interval": interval(n_outliers, len(values)),
-        "histogram": figures.histogram(values),
+        "histogram": figures.histogram(values, own.get(name)),
         "outlying": notable_rows.by_score(values, rows),
         "nearest": notable_rows.by_score(np.abs(values), rows, values),
         "seconds": seconds,

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from dimargin.display import ConvergenceDisplay, MarginDistributionDisplay
 from dimargin.display.report.curves import ClassCurves, Reliability, thinned
 from dimargin.display.report.predictions import Predictions
+from dimargin.display.report.residuals import Residuals
 from dimargin.display.report.svg import inline, page_style
 from dimargin.display.report.words import percent, plain
 from dimargin.display.unwrap import innermost
@@ -113,13 +114,45 @@ def calibration(found: Reliability, score: str, outcome: str) -> str:
 
 
 @_drawn
-def histogram(values: Floats) -> str:
-    """Draw a histogram of the decision values of an outlier detector."""
+def residuals(found: Residuals, epsilon: float, max_points: int = 1000) -> str:
+    """Draw residuals against predictions, of every k-th row by prediction if there are many; shade the band."""
+    with page_style():
+        figure, (ax,) = _axes()
+        order = np.argsort(found.predicted, kind="stable")
+        rows = order[np.linspace(0, len(order) - 1, min(len(order), max_points)).astype(int)]
+        ax.axhspan(-epsilon, epsilon, color="#808080", alpha=0.2, linewidth=0)
+        ax.axhline(0, color="#808080", linewidth=1)
+        ax.plot(found.predicted[rows], found.values[rows], linestyle="", marker=".", markersize=4, alpha=0.6)
+        ax.set(xlabel="prediction", ylabel="target minus prediction")
+        ax.locator_params(axis="x", nbins=5)  # Six digits must fit below the ticks.
+        largest = np.abs(found.values).max()
+        return inline(figure, "residuals", f"Residuals against predictions; the largest is {largest:.4g}")
+
+
+@_drawn
+def decile_errors(deciles: Sequence[dict[str, float]]) -> str:
+    """Draw the mean of absolute errors and their 90% quantile against the targets."""
+    with page_style():
+        figure, (ax,) = _axes()
+        for name, label, style in (("error", "mean", "-"), ("large", "90% quantile", ":")):
+            points = [[one["center"] for one in deciles], [one[name] for one in deciles]]
+            ax.plot(*points, marker="o", markersize=4, linestyle=style, label=label)
+        ax.set(xlabel="target", ylabel="absolute error", ylim=(0, None))
+        _legend(ax, "", "best")
+        pairs = ", ".join(f"{one['error']:.3g} at {one['center']:.3g}" for one in deciles)
+        return inline(figure, "decile-errors", f"Mean absolute error by target: {pairs}")
+
+
+@_drawn
+def histogram(values: Floats, share: float | None = None) -> str:
+    """Draw a histogram of the decision values of an outlier detector, with their quantile of a share."""
     with page_style():
         figure, (ax,) = _axes()
         counts, edges = np.histogram(values, bins=40)
         ax.stairs(counts, edges, fill=True, alpha=0.75)
         ax.axvline(0, color="#808080", linewidth=1)
+        if share is not None:
+            ax.axvline(float(np.quantile(values, share)), linestyle=":", color="#c2500a")
         place: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
         ax.annotate("outliers", (0, 1), (-4, 0), **place, ha="right", va="top", fontsize="small", color="#808080")
         ax.set(xlabel="decision value", ylabel="rows")

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.inspection import permutation_importance
 from sklearn.utils import _safe_indexing
 
+from dimargin.display.regression_scores import regression_scores
 from dimargin.display.report.data_frames import is_table, with_columns_from
 from dimargin.display.unwrap import innermost, uncalibrated
 from dimargin.estimators.nested_steps import rows_for_machine
@@ -51,9 +52,10 @@ class Importances:
     ----------
     columns : ndarray of int of shape (n_columns,)
     means, deviations : ndarray of shape (n_columns,)
-        Mean and standard deviation, over the permutations, of the loss in balanced accuracy.
+        Mean and standard deviation, over the permutations, of the loss in balanced accuracy, or in
+        R2 of a regressor.
     score : float
-        Balanced accuracy without shuffling.
+        Balanced accuracy or R2 without shuffling.
     n_rows : int
         Number of sampled rows.
     """
@@ -70,7 +72,7 @@ def importances(model: Any, X: Any, y: NDArray[Any], random_state: int, budget: 
 
     Parameters
     ----------
-    model : fitted classifier
+    model : fitted classifier or regressor
     X : ndarray, CSR array, data frame or table of shape (n, n_features)
         An array with more than `budget.max_columns` columns is reduced to those with the largest
         variance after preprocessing (for a linear machine, times its squared coefficients). Tables
@@ -92,12 +94,13 @@ def importances(model: Any, X: Any, y: NDArray[Any], random_state: int, budget: 
     rows, labels = _safe_indexing(X, chosen), np.asarray(y)[chosen]
     columns = np.arange(width) if n_columns == width else _most_varying_columns(model, rows, n_columns)
     wrapped = _WithShuffledColumns(model, rows, columns)
+    measure = _r2 if isinstance(innermost(model), RegressorMixin) else _balanced_accuracy
     own = np.tile(np.arange(n_rows)[:, None], len(columns))  # Shuffling these indices shuffles the values.
     found = permutation_importance(
-        wrapped, own, labels, scoring=_balanced_accuracy, n_repeats=budget.repeats, random_state=random_state
+        wrapped, own, labels, scoring=measure, n_repeats=budget.repeats, random_state=random_state
     )
     order = np.argsort(-found.importances_mean, kind="stable")
-    score = float(_balanced_accuracy(wrapped, own, labels))
+    score = float(measure(wrapped, own, labels))
     return Importances(columns[order], found.importances_mean[order], found.importances_std[order], score, n_rows)
 
 
@@ -105,6 +108,10 @@ def _balanced_accuracy(model: Any, X: Any, y: NDArray[Any]) -> float:
     # scikit-learn's recall_score would often take longer than the prediction.
     _, codes = np.unique(y, return_inverse=True)
     return float((np.bincount(codes, weights=model.predict(X) == y) / np.bincount(codes)).mean())
+
+
+def _r2(model: Any, X: Any, y: NDArray[Any]) -> float:
+    return regression_scores(y, model.predict(X))["r2"] or 0.0
 
 
 def _work_of_row(model: Any, X: Any) -> float:
@@ -131,11 +138,11 @@ def _most_varying_columns(model: Any, rows: Any, n_columns: int) -> Indices:
 
 
 class _WithShuffledColumns(ClassifierMixin, BaseEstimator):
-    """Classifier for fixed rows; its input selects the row to take each value from."""
+    """Model for fixed rows; its input selects the row to take each value from."""
 
     def __init__(self, model: Any, rows: Any, columns: Indices) -> None:
         self.model, self.rows, self.columns = model, rows, columns
-        self.classes_ = model.classes_
+        self.classes_ = getattr(model, "classes_", None)
         if sp.issparse(rows):
             rows = sp.csr_array(rows)
             self._occurring = np.union1d(stored_columns(rows), columns)
@@ -152,7 +159,7 @@ class _WithShuffledColumns(ClassifierMixin, BaseEstimator):
         return self
 
     def predict(self, X: Any) -> Any:
-        """Predict the class of each row, with the value of column k taken from row ``X[i, k]``."""
+        """Predict each row, with the value of column k taken from row ``X[i, k]``."""
         if sp.issparse(self.rows):
             values = sp.csr_array(np.take_along_axis(self._values, X, axis=0))
             narrow = sp.csr_array(self._others + values @ self._places)

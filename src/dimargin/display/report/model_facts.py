@@ -11,7 +11,8 @@ import numpy as np
 from dimargin.display.report.data_frames import is_table
 from dimargin.display.report.words import bound, count, plain
 from dimargin.display.unwrap import innermost
-from dimargin.estimators import KernelMarginClassifier, MarginClassifier
+from dimargin.estimators import MarginMachine
+from dimargin.estimators.kernel_machine import KernelMachine
 from dimargin.estimators.nested_steps import flat_steps, rows_for_machine
 from dimargin.estimators.wide_attributes import kept_of
 from dimargin.strategies import TreeShape
@@ -79,7 +80,7 @@ def certificate_of(model: Any) -> Certificate:
             )
         return Certificate(None, None, status, tol, meaning, ending)
     gap = float(gap)
-    advice = machine.advice() if isinstance(machine, MarginClassifier) else ""
+    advice = machine.advice() if isinstance(machine, MarginMachine) else ""
     return Certificate(gap, scope, status, tol, meaning.format(gap=bound(gap)), ending, advice)
 
 
@@ -126,7 +127,7 @@ def relation_to_training(model: Any, X: Any) -> tuple[bool, str]:
     A kernel machine keeps its support vectors and their indices among the training rows.
     """
     machine = innermost(model)
-    if not isinstance(machine, KernelMarginClassifier) or machine.kernel == "precomputed":
+    if not isinstance(machine, KernelMachine) or machine.kernel == "precomputed":
         return False, (
             "It is unknown whether the model was trained on these rows, because it keeps no training rows. Scores "
             "on training rows are better than on new rows."

@@ -12,6 +12,7 @@ from sklearn.utils import _safe_indexing
 
 from dimargin.display.report.data_frames import is_table, value_of
 from dimargin.display.report.predictions import Predictions
+from dimargin.display.report.residuals import Residuals
 from dimargin.display.report.words import number, plain
 from dimargin.system.arrays import Floats, Indices
 
@@ -49,6 +50,11 @@ def most_wrong(found: Predictions, rows: Rows, first: Indices) -> list[ShownRow]
     return _shown(order, found.certainty, rows, first, found)
 
 
+def largest_errors(found: Residuals, rows: Rows, first: Indices) -> list[ShownRow]:
+    """Return the rows whose predictions are farthest from the targets, with their residuals."""
+    return _shown(np.argsort(-np.abs(found.values), kind="stable"), found.values, rows, first, found)
+
+
 def by_score(score: Floats, rows: Rows, shown_score: Floats | None = None) -> list[ShownRow]:
     """Return the rows with the smallest scores, shown with `shown_score` if it is given."""
     none = np.empty(0, dtype=np.int64)
@@ -60,18 +66,17 @@ def _shown(
     score: Floats,
     rows: Rows,
     first: Indices,
-    found: Predictions | None = None,
+    found: Predictions | Residuals | None = None,
     max_rows: int = 10,
 ) -> list[ShownRow]:
     """Return the first rows in an order, with labels if there are predictions."""
     indices = order[:max_rows]
 
-    def label(codes: Indices, row: int) -> Any:
-        return None if found is None else plain(found.classes[codes[row]])
+    def labels(row: int) -> tuple[Any, Any]:
+        return (None, None) if found is None else (found.label(found.true[row]), found.label(found.predicted[row]))
 
-    true, predicted = (indices, indices) if found is None else (found.true, found.predicted)
     return [
-        ShownRow(int(rows.numbers[i]), label(true, i), label(predicted, i), float(score[i]), values, left_out)
+        ShownRow(int(rows.numbers[i]), *labels(i), float(score[i]), values, left_out)
         for i, (values, left_out) in zip(indices, values_of(rows.X, rows.names, first, indices), strict=True)
     ]
 

@@ -79,14 +79,14 @@ def write_report(
     ----------
     path : path-like
         An existing file is replaced. After an error, it is unchanged.
-    model : fitted classifier or outlier detector
+    model : fitted classifier, regressor or outlier detector
         An estimator of this package, or a pipeline or search around one. If it has a
         ``predict_proba``, as scikit-learn's `CalibratedClassifierCV` does, the page compares
         probabilities with observed frequencies.
     X : ndarray, sparse matrix, data frame of pandas or table of Arrow of shape (n_samples, n_features)
         Rows to predict, preferably rows that the model was not trained on.
     y : array-like of shape (n_samples,), optional
-        Labels. A classifier needs them; an outlier detector ignores them.
+        Labels, or numbers for a regressor, which need them; an outlier detector ignores them.
     feature_names : sequence of str of length n_features, optional
         By default the column names of a data frame, else "feature 1" and so on.
     source : Source, optional
@@ -97,7 +97,7 @@ def write_report(
     Raises
     ------
     ValueError
-        If `X` has no rows, `y` is missing for a classifier or has unknown labels, or
+        If `X` has no rows, `y` is missing or has unknown labels or no numbers, or
         ``source.labelled`` is not true for as many rows as `X` has.
     OSError
         If the file cannot be written.

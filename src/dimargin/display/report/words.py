@@ -28,7 +28,15 @@ def count(number: float) -> str:
 
 
 def number(value: float, digits: int = 4) -> str:
-    """Format a number with `digits` significant digits, or as a dash if it is NaN."""
+    """Format a number with `digits` significant digits, or as a dash if it is NaN.
+
+    Examples
+    --------
+    >>> number(0.00123456), number(15663.4), number(2e12)
+    ('0.001235', '15,660', '2e+12')
+    """
+    if 10**digits <= abs(value) < 1e9:
+        return f"{float(f'{value:.{digits}g}'):,.0f}"
     return "—" if math.isnan(value) else f"{value:.{digits}g}"
 
 
