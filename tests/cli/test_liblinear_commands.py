@@ -1,13 +1,13 @@
-"""LIBLINEAR's programs as commands, compared with scikit-learn's LinearSVC and with LIBLINEAR where it is installed."""
+"""LIBLINEAR's programs as commands, compared with scikit-learn's LinearSVC and LinearSVR, and with LIBLINEAR itself."""
 
 import re
 
 import numpy as np
 import pytest
-from liblinear_counterpart import official
+from liblinear_counterpart import liblinear, official
 from numpy.testing import assert_allclose
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file, make_classification
-from sklearn.svm import LinearSVC
+from sklearn.svm import LinearSVC, LinearSVR
 from text_files import words_of
 
 import dimargin as dm
@@ -122,15 +122,94 @@ def test_row_weights_and_cross_validation(dimargin, folder):
     assert status == 0 and float(re.fullmatch(r"Cross Validation Accuracy = (\S+)%\n", out)[1]) > 70
 
 
+def write_numbers(path, n=150, seed=0, scale=1.0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4))
+    X[np.abs(X) < 0.2] = 0
+    y = scale * (X @ [1.0, -2.0, 0.0, 3.0] + 0.7 + rng.normal(0, 0.5, n))
+    dump_svmlight_file(X, y, str(path), zero_based=False)
+    return X, y
+
+
+REGRESSIONS = {
+    "squared": ["-s", "11", "-c", "0.1", "-p", "0.3"],
+    "squared, dual": ["-s", "12", "-B", "2"],
+    "absolute": ["-s", "13", "-p", "0.5", "-B", "1"],
+}
+
+
+@pytest.mark.parametrize("name", REGRESSIONS)
+def test_the_regression_of_liblinear(dimargin, folder, name):
+    """Weights equal those of LinearSVR, which is LIBLINEAR, at a small tolerance."""
+    flags = REGRESSIONS[name]
+    X, y = write_numbers("numbers")
+    status, out, err = dimargin("liblinear-train", "-e", "1e-10" if "11" in flags else "1e-7", *flags, "numbers")
+    assert status == 0 and float(re.search(r"relative duality gap = (\S+)", out)[1]) <= 1e-9, err
+    given = dict(zip(flags[::2], flags[1::2], strict=True))
+    bias = float(given.get("-B", -1))
+    svr = LinearSVR(
+        C=float(given.get("-c", 1)), epsilon=float(given.get("-p", 0.1)), tol=1e-10, fit_intercept=bias > 0,
+        loss="epsilon_insensitive" if given["-s"] == "13" else "squared_epsilon_insensitive", max_iter=10**6,
+        intercept_scaling=max(bias, 1), random_state=0,
+    ).fit(X, y)  # fmt: skip
+    model = dm.from_liblinear("numbers.model")
+    kinds = {"11": "L2R_L2LOSS_SVR", "12": "L2R_L2LOSS_SVR_DUAL", "13": "L2R_L1LOSS_SVR_DUAL"}
+    assert model.bias == bias and model.solver_type == kinds[given["-s"]] and model.labels.tolist() == []
+    assert_allclose(model.predict(X), svr.predict(X), atol=1e-3)
+    assert model.score(X, y) == pytest.approx(svr.score(X, y), abs=1e-4)
+    status, out, _ = dimargin("liblinear-predict", "numbers", "numbers.model", "labels")
+    predicted = np.loadtxt("labels")
+    assert status == 0
+    assert_allclose(predicted, model.predict(X), rtol=1e-12, atol=1e-12)
+    squares, correlation = np.mean((predicted - y) ** 2), np.corrcoef(predicted, y)[0, 1] ** 2
+    assert out.splitlines() == [
+        f"Mean squared error = {squares:g} (regression)",
+        f"Squared correlation coefficient = {correlation:g} (regression)",
+    ]
+
+
+def test_liblinear_predicts_numbers_by_our_file_as_it_prints_them(dimargin, folder):
+    X, y = write_numbers("numbers")
+    assert dimargin("liblinear-train", "-q", "-s", "11", "-B", "1", "-R", "numbers", "m")[:2] == (0, "")
+    values = official("m", X)[1][:, 0]
+    status, out, _ = dimargin("liblinear-predict", "numbers", "m", "labels")
+    assert_allclose(np.loadtxt("labels"), values, rtol=1e-12, atol=1e-12)
+    _, squares, correlation = liblinear().predict(y, X, liblinear().load_model("m"), "-q")[1]
+    assert status == 0 and out.splitlines() == [
+        f"Mean squared error = {squares:g} (regression)",
+        f"Squared correlation coefficient = {correlation:g} (regression)",
+    ]
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.05])  # Small targets are below 1, the largest label of two classes.
+def test_regressions_have_row_weights(dimargin, folder, scale):
+    X, y = write_numbers("numbers", scale=scale)
+    (folder / "w").write_text("".join(f"{k % 3}\n" for k in range(len(y))))
+    assert dimargin("liblinear-train", "-q", "-s", "12", "-e", "1e-7", "-W", "w", "numbers")[0] == 0
+    options = dict(loss="squared_epsilon_insensitive", fit_intercept=False, tol=1e-9)
+    own = dm.LinearSVMRegressor(**options).fit(X, y, np.arange(len(y)) % 3)
+    assert_allclose(dm.from_liblinear("numbers.model").predict(X), own.predict(X), atol=1e-4)
+
+
+def test_regressions_are_cross_validated(dimargin, folder):
+    write_numbers("numbers")
+    status, out, _ = dimargin("liblinear-train", "-q", "-s", "11", "-v", "5", "numbers")
+    form = r"Cross Validation Mean squared error = (\S+)\nCross Validation Squared correlation coefficient = (\S+)\n"
+    error, correlation = map(float, re.fullmatch(form, out).groups())
+    assert status == 0 and 0.2 < error < 1.5 and correlation > 0.9
+
+
 REFUSED = {
     "logistic": (["-s", "0"], "LogisticRegression"),
     "l1": (["-s", "5"], "penalty='l1'"),
-    "unknown": (["-s", "9"], "must be one of 1, 2, 3, 4, got 9"),
+    "unknown": (["-s", "9"], "must be one of 1, 2, 3, 4, 11, 12, 13, got 9"),
     "free bias of all classes": (["-s", "4", "-B", "1", "-R"], "-R does not go with -s 4"),
     "free bias": (["-R"], "-R requires -B 1, got -B -1"),
     "infinite bias": (["-B", "inf"], "-B must be a finite number"),
     "search": (["-C"], "use dimargin tune"),
-    "tube": (["-p", "0.1"], "this belongs to regression"),
+    "negative tube": (["-s", "11", "-p", "-1"], "epsilon must be"),
+    "weights of numbers": (["-s", "12", "-w1", "2"], "-w multiplies the C of a class; use -W"),
+    "one class": (["-s", "21"], "SGDOneClassSVM"),
     "tolerance": (["-e", "0"], "must be a finite number above 0"),
     "cost": (["-c", "-1"], "C must be"),
 }
@@ -150,6 +229,15 @@ def test_data_that_liblinear_cannot_number(dimargin, folder):
     (folder / "one").write_text("1 1:1\n1 1:2\n")
     status, _, err = dimargin("liblinear-train", "one", "m")
     assert status == 1 and "at least two classes" in words_of(err)
+
+
+def test_a_trained_regression_is_exported(dimargin, folder):
+    X, _ = write_numbers("numbers")
+    flags = ("--task", "regression", "--scale", "none", "--quiet", "--model", "m")
+    for loss, predict in (("linear_epsilon_insensitive", "liblinear-predict"), ("epsilon_insensitive", "svm-predict")):
+        assert dimargin("train", "numbers", "--loss", loss, *flags)[0] == 0
+        assert dimargin("export", "m", "text")[0] == 0 and dimargin(predict, "numbers", "text", "labels")[0] == 0
+        assert_allclose(np.loadtxt("labels"), dm.load("m").predict(X), rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("loss", ["linear_hinge", "linear_odm"])

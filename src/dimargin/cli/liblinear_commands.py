@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -17,22 +17,26 @@ from dimargin.cli.svm_commands import (
     above_zero,
     label_weights,
     one_of,
+    print_errors,
     read_rows,
     refused_flag,
     widened_rows,
 )
-from dimargin.estimators import LinearSVMClassifier
+from dimargin.estimators import LinearSVMClassifier, LinearSVMRegressor
 from dimargin.io.data.libsvm import read_weights
 from dimargin.io.libsvm import from_liblinear
 from dimargin.io.libsvm.liblinear_model import write_liblinear_model
+from dimargin.io.libsvm.text_model import number_text
 from dimargin.io.libsvm.text_model_training import OneVsRest
 from dimargin.system.writing import write_file
 
-_SOLVERS = {1: "L2R_L2LOSS_SVC_DUAL", 2: "L2R_L2LOSS_SVC", 3: "L2R_L1LOSS_SVC_DUAL", 4: "MCSVM_CS"}
+_SOLVERS = {
+    1: "L2R_L2LOSS_SVC_DUAL", 2: "L2R_L2LOSS_SVC", 3: "L2R_L1LOSS_SVC_DUAL", 4: "MCSVM_CS", 11: "L2R_L2LOSS_SVR",
+    12: "L2R_L2LOSS_SVR_DUAL", 13: "L2R_L1LOSS_SVR_DUAL",
+}  # fmt: skip
 _LOGISTIC = "logistic regression is not supported; scikit-learn has it: sklearn.linear_model.LogisticRegression"
-_REGRESSION = "support vector regression is not supported; scikit-learn has it: sklearn.svm.LinearSVR"
 _REFUSED_SOLVERS = {
-    0: _LOGISTIC, 6: _LOGISTIC, 7: _LOGISTIC, 11: _REGRESSION, 12: _REGRESSION, 13: _REGRESSION,
+    0: _LOGISTIC, 6: _LOGISTIC, 7: _LOGISTIC,
     5: "the l1 penalty is not supported; scikit-learn has it: sklearn.svm.LinearSVC(penalty='l1')",
     21: "one-class SVM is not supported; scikit-learn has it: sklearn.linear_model.SGDOneClassSVM",
 }  # fmt: skip
@@ -49,7 +53,8 @@ def liblinear_train(
         typer.Option(
             "-s",
             metavar="TYPE",
-            help="Loss; 1 and 2: squared hinge, 3: hinge, 4: hinge of Crammer and Singer, for all classes together.",
+            help="Loss; 1 and 2: squared hinge, 3: hinge, 4: hinge of Crammer and Singer, for all classes together. "
+            "Of regressions: 11 and 12: squared, 13: absolute, both beyond P.",
             callback=one_of(_SOLVERS, _REFUSED_SOLVERS),
         ),
     ] = 1,
@@ -59,8 +64,9 @@ def liblinear_train(
         typer.Option(
             "-e",
             metavar="EPSILON",
-            help="Tolerance; training ends at a relative duality gap of EPSILON/100, for -s 2 of EPSILON/10.",
-            show_default="0.1; 0.01 for -s 2",
+            help="Tolerance; training ends at a relative duality gap of EPSILON/100, for -s 2 of EPSILON/10, for "
+            "-s 11 of 10 EPSILON.",
+            show_default="0.1; 0.01 for -s 2; 0.0001 for -s 11",
             callback=above_zero,
         ),
     ] = None,
@@ -83,10 +89,10 @@ def liblinear_train(
     ] = None,
     quiet: QuietOption = False,
     search: Annotated[bool | None, refused_flag("-C", "use dimargin tune, which finds C by cross-validation")] = None,
-    tube: Annotated[str | None, refused_flag("-p", f"this belongs to regression. {_REGRESSION.capitalize()}")] = None,
+    tube: Annotated[float, typer.Option("-p", metavar="P", help="Error without loss of -s 11, 12, 13.")] = 0.1,
     nu: Annotated[str | None, refused_flag("-n", "nu belongs to the one-class SVM, which is not supported")] = None,
 ) -> None:
-    """Train LIBLINEAR's support vector classification and write LIBLINEAR's text model.
+    """Train LIBLINEAR's support vector classification or regression and write LIBLINEAR's text model.
 
     Example: dimargin liblinear-train -s 3 -c 4 -B 1 train.libsvm
     """
@@ -97,24 +103,29 @@ def liblinear_train(
         raise typer.BadParameter(f"-R requires -B 1, got -B {bias:g}")
     if model is None:
         model = Path(f"{data.name}.model")
-    tol = epsilon / (10 if solver == 2 else 100) if epsilon else 1e-3
+    tol, is_regression = epsilon * {2: 0.1, 11: 10.0}.get(solver, 0.01) if epsilon else 1e-3, solver > 10
+    if weight and is_regression:
+        raise typer.BadParameter("-w multiplies the C of a class; use -W for weights of rows")
     if is_free and solver == 4:
         raise typer.BadParameter("-R does not go with -s 4, whose bias is regularized")
-    machine = LinearSVMClassifier(
-        C=cost, loss="hinge" if solver in (3, 4) else "squared_hinge", fit_intercept=is_free, tol=tol, random_state=0,
-        multi_class="crammer_singer" if solver == 4 else "one_vs_rest",
-    )  # fmt: skip
+    machine: Any = LinearSVMClassifier(multi_class="crammer_singer" if solver == 4 else "one_vs_rest")
+    machine = LinearSVMRegressor(epsilon=tube) if is_regression else machine
+    loss = ("" if solver in (3, 4, 13) else "squared_") + ("epsilon_insensitive" if is_regression else "hinge")
+    machine.set_params(C=cost, loss=loss, fit_intercept=is_free, tol=tol, random_state=0)
     with usage_checked():
         if folds is None:
             check_output("MODEL", model, data)
         machine.fit_plan()
-    X, y = read_rows(data, zero_based=False, trains=True)
+    X, y = read_rows(data, zero_based=False, trains=not is_regression)
     given = None if row_weights is None else read_weights(row_weights, len(y))
-    trainer = OneVsRest(machine, weights, _SOLVERS[solver], -1.0 if is_free else bias)
+    own_bias = -1.0 if is_free else bias
+    trainer = OneVsRest(machine, weights, _SOLVERS[solver], own_bias, is_classifier=not is_regression)
     if folds is None:
-        write_liblinear_model(trainer.train(X, y, quiet, given), model)
-    else:
-        print(f"Cross Validation Accuracy = {100 * np.mean(trainer.held_out(X, y, folds, given) == y):g}%")
+        return write_liblinear_model(trainer.train(X, y, quiet, given), model)
+    predicted = trainer.held_out(X, y, folds, given)
+    if is_regression:
+        return print_errors(predicted, y, "Cross Validation {}")
+    print(f"Cross Validation Accuracy = {100 * np.mean(predicted == y):g}%")
 
 
 def liblinear_predict(
@@ -132,8 +143,10 @@ def liblinear_predict(
     machine, (X, y) = from_liblinear(model), read_rows(data, zero_based=False)
     n_features = machine.weights.shape[1]
     predicted = machine.predict(widened_rows(X, n_features)[:, :n_features])  # Other features have no weight.
-    write_file(output, "".join(f"{label}\n" for label in predicted.tolist()).encode())
-    if not quiet:
+    write_file(output, "".join(f"{number_text(label)}\n" for label in predicted.tolist()).encode())
+    if machine.is_regression and not quiet:
+        print_errors(predicted, y, "{} (regression)")
+    elif not quiet:
         correct = int(np.count_nonzero(predicted == y))
         print(f"Accuracy = {100 * correct / len(predicted):g}% ({correct}/{len(predicted)})")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from dimargin.estimators.margin_regressor import MAX_TARGET
 from dimargin.io.data import DataFileError, DataSet
 from dimargin.io.data.chunks import WEIGHT_EXPECTED, short
+from dimargin.io.data.labels import missing_label
 from dimargin.io.data.libsvm import check_weight
 from dimargin.io.data.mixed import MixedData, place_among, read_mixed, remark_on_unlabelled
 from dimargin.io.data.named_columns import WantedColumns, column_index, label_index
@@ -119,7 +121,8 @@ class RowColumns:
         if not labelled.any():
             raise DataFileError(f"{path}: no row has a label in column {short(self.target)!r}")
         if not labelled.all():
-            remark = remark_on_unlabelled(path, labelled, read.place, self.target, lambda row: None, skips)
+            missing = partial(missing_label, self.target, None)
+            remark = remark_on_unlabelled(path, labelled, skips, lambda k, said: f"{read.place(k)}: {missing(said)}")
             read = replace(read, labelled=labelled, remarks=(remark,))
         return replace(self, targets=replace(read, y=y[labelled]))
 

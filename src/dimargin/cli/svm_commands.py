@@ -22,7 +22,7 @@ from dimargin.cli.flags import existing_file, usage_checked
 from dimargin.cli.open_model import OpenModel
 from dimargin.cli.shared import check_output
 from dimargin.estimators import SVMClassifier
-from dimargin.estimators.linear_machine import LinearMarginClassifier
+from dimargin.estimators.linear_machine import LinearMachine
 from dimargin.export.c_source import to_c
 from dimargin.export.onnx_model import to_onnx
 from dimargin.io.data import DataFileError
@@ -110,6 +110,13 @@ def read_rows(path: Path, zero_based: bool = True, trains: bool = False) -> tupl
     if trains:
         check_classes(data.fraction)
     return data.X, np.asarray(data.y)
+
+
+def print_errors(predicted: Any, y: Any, form: str) -> None:
+    """Print the mean squared error and the squared correlation of predicted numbers in a form with one gap."""
+    names = "Mean squared error", "Squared correlation coefficient"
+    for name, value in zip(names, regression_scores(predicted, y), strict=True):
+        print(form.format(f"{name} = {value:g}"))
 
 
 def label_weights(given: list[str]) -> dict[int, float]:
@@ -227,9 +234,7 @@ def svm_train(
         return
     predicted = trainer.held_out(X, y, folds, given)
     if svm_type in (3, 4):
-        error, correlation = regression_scores(predicted, y)
-        print(f"Cross Validation Mean squared error = {error:g}")
-        print(f"Cross Validation Squared correlation coefficient = {correlation:g}")
+        print_errors(predicted, y, "Cross Validation {}")
     else:
         print(f"Cross Validation Accuracy = {100 * np.mean(predicted == y):g}%")
 
@@ -279,9 +284,7 @@ def svm_predict(
         if probability and machine.probA is not None:
             print("Prob. model for test data: target value = predicted value + z,")
             print(f"z: Laplace distribution e^(-|z|/sigma)/(2sigma),sigma={machine.probA[0]:g}")
-        error, correlation = regression_scores(predicted, y)
-        print(f"Mean squared error = {error:g} (regression)")
-        print(f"Squared correlation coefficient = {correlation:g} (regression)")
+        print_errors(predicted, y, "{} (regression)")
     else:
         correct = int(np.count_nonzero(predicted == y))
         share = 100 * correct / len(predicted)
@@ -372,7 +375,7 @@ def export(
 
 
 def _write_text_model(trained: OpenModel, model: Path, output: Path) -> None:
-    is_linear = isinstance(trained.machine, LinearMarginClassifier)
+    is_linear = isinstance(trained.machine, LinearMachine)
     program = "LIBLINEAR" if is_linear else "LIBSVM"
     if trained.has_probabilities:
         raise ValueError(

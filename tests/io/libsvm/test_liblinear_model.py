@@ -128,6 +128,55 @@ def test_liblinear_reads_ours(name, n_classes, tmp_path):
     assert np.array_equal(labels, machine.predict(X))
 
 
+REGRESSORS = {
+    "absolute": (dm.LinearSVMRegressor(), "L2R_L1LOSS_SVR_DUAL"),
+    "squared": (dm.LinearSVMRegressor(loss="squared_epsilon_insensitive", intercept_scaling=1.0), "L2R_L2LOSS_SVR"),
+    "no intercept": (dm.LinearSVMRegressor(fit_intercept=False), "L2R_L1LOSS_SVR_DUAL"),
+}
+
+
+@pytest.mark.parametrize("storage", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("name", REGRESSORS)
+def test_regressors_are_written_without_loss(name, storage, tmp_path):
+    (X, y), (machine, solver) = problem(), REGRESSORS[name]
+    path = tmp_path / "m"
+    dm.to_liblinear(machine.fit(storage(X), 3.5 * X[:, 0] + y), path)
+    words, weights = parsed(path)
+    assert (words["solver_type"], words["nr_class"], words["bias"]) == (solver, "2", "1") and "label" not in words
+    assert np.array_equal(weights[:, 0], [*machine.coef_.ravel(), *machine.intercept_])
+    model = dm.from_liblinear(path)
+    assert repr(model) == f"<LiblinearModel: {solver}, labels none, 6 features, bias 1>" and model.is_regression
+    assert_allclose(model.predict(storage(X)), machine.predict(X), rtol=1e-12, atol=1e-12)
+    assert model.score(X, y) == pytest.approx(machine.score(X, y))
+
+
+@pytest.mark.parametrize("name", REGRESSORS)
+def test_liblinear_reads_our_regressors(name, tmp_path):
+    (X, y), (machine, _) = problem(), REGRESSORS[name]
+    dm.to_liblinear(machine.fit(X, 3.5 * X[:, 0] + y), tmp_path / "m")
+    assert_allclose(official(tmp_path / "m", X)[1][:, 0], machine.predict(X), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("bias", ["-1", "1", "2.5", "0"])
+@pytest.mark.parametrize("solver", [11, 12, 13])
+def test_liblinears_regressions_are_read(solver, bias, tmp_path):
+    X, y = problem()
+    train(tmp_path / "m", X, 3.5 * X[:, 0] + y, f"-s {solver} -B {bias}")
+    assert_allclose(dm.from_liblinear(tmp_path / "m").predict(X), official(tmp_path / "m", X)[1][:, 0], rtol=1e-12)
+
+
+def test_a_regression_that_lies(model_file):
+    text = "solver_type L2R_L2LOSS_SVR\nnr_class 2\nnr_feature 1\nbias -1\nw\n2 \n"
+    for old, new, message in (
+        ("nr_class 2", "nr_class 3", "line 2: .*has no labels and nr_class 2"),
+        ("nr_feature", "label 1 2\nnr_feature", "line 3: .*has no labels"),
+        ("w\n2 ", "w\n2 3", "expected 1 finite number"),
+    ):
+        model_file.write_text(text.replace(old, new))
+        with pytest.raises(ModelFileError, match=message):
+            dm.from_liblinear(model_file)
+
+
 @pytest.mark.parametrize("bias", ["-1", "1", "2.5", "0"])
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("solver", [0, 1, 2, 3, 4, 5, 6, 7])
@@ -215,7 +264,7 @@ LIES = {
     "twice": ("bias 2", "nr_feature 2", "line 5: 'nr_feature 2' does not belong"),
     "no bias": ("bias 2\n", "", "no line 'bias'"),
     "no labels": ("label 4 -1 2\n", "", "no line 'label'"),
-    "regression": ("L2R_L1LOSS_SVC_DUAL", "L2R_L2LOSS_SVR", "line 1: .*expected that of a classifier"),
+    "labels of a regression": ("L2R_L1LOSS_SVC_DUAL", "L2R_L2LOSS_SVR", "line 2: .*L2R_L2LOSS_SVR has no labels"),
     "one class": ("L2R_L1LOSS_SVC_DUAL", "ONECLASS_SVM", "line 1: .*expected that of a classifier"),
     "fewer classes": ("nr_class 3", "nr_class 2", "line 3: .*expected 2 values, got 3"),
     "no classes": ("nr_class 3", "nr_class 0", "line 2: .*expected 1 or more"),

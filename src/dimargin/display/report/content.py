@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import OutlierMixin, RegressorMixin
 
+from dimargin.display.regression_scores import regression_scores
 from dimargin.display.report import figures, model_facts, notable_rows
 from dimargin.display.report.curves import ClassCurves, Reliability, class_curves, reliability
 from dimargin.display.report.data_frames import is_table
@@ -85,7 +86,7 @@ def _of_numbers(model: Any, rows: Rows, found: Residuals, first: Indices) -> dic
     epsilon = float(getattr(innermost(model), "epsilon", 0.0))
     deciles, n_outside = found.deciles, int((np.abs(found.values) > epsilon * (1 + 1e-6)).sum())
     return {
-        "scores": found.scores,
+        "scores": regression_scores(found.true, found.predicted),
         "median_error": float(np.abs(found.true - np.median(found.true)).mean()),
         "deciles": deciles,
         "decile_errors": figures.decile_errors(deciles),

@@ -72,11 +72,12 @@ def _shown(
     """Return the first rows in an order, with labels if there are predictions."""
     indices = order[:max_rows]
 
-    def labels(row: int) -> tuple[Any, Any]:
-        return (None, None) if found is None else (found.label(found.true[row]), found.label(found.predicted[row]))
+    def label(codes: Any, row: int) -> str:
+        return plain(found.classes[codes[row]]) if isinstance(found, Predictions) else number(codes[row])
 
+    true, predicted = (score, score) if found is None else (found.true, found.predicted)
     return [
-        ShownRow(int(rows.numbers[i]), *labels(i), float(score[i]), values, left_out)
+        ShownRow(int(rows.numbers[i]), label(true, i), label(predicted, i), float(score[i]), values, left_out)
         for i, (values, left_out) in zip(indices, values_of(rows.X, rows.names, first, indices), strict=True)
     ]
 

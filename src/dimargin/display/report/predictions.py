@@ -13,7 +13,6 @@ from scipy.stats import binomtest
 from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
 from dimargin.display.margin_values import margins_of
-from dimargin.display.report.words import plain
 from dimargin.system.arrays import Floats, Indices
 
 
@@ -43,10 +42,6 @@ class Predictions:
     score: str
     probabilities: Floats | None
     seconds: float
-
-    def label(self, code: int) -> str:
-        """Return the text of a class."""
-        return plain(self.classes[code])
 
     @property
     def n_rows(self) -> int:

@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_array
 
-from dimargin.display.regression_scores import regression_scores
-from dimargin.display.report.words import number
 from dimargin.system.arrays import Floats
 
 
@@ -36,12 +34,6 @@ class Residuals:
         return self.true - self.predicted
 
     @property
-    def scores(self) -> dict[str, float]:
-        """Scores of the predictions; R2 is NaN if all targets are equal."""
-        found = regression_scores(self.true, self.predicted)
-        return {name: np.nan if value is None else value for name, value in found.items()}
-
-    @property
     def deciles(self) -> list[dict[str, float]]:
         """Errors in groups of about equally many rows, in the order of the targets; ten, or fewer of few rows."""
         groups = np.array_split(np.argsort(self.true, kind="stable"), min(10, len(self.true)))
@@ -53,7 +45,3 @@ class Residuals:
             }
             for rows in groups
         ]  # fmt: skip
-
-    def label(self, value: float) -> str:
-        """Return the text of a target or a prediction."""
-        return number(value)

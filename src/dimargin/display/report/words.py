@@ -40,9 +40,9 @@ def number(value: float, digits: int = 4) -> str:
     return "—" if math.isnan(value) else f"{value:.{digits}g}"
 
 
-def score(value: float) -> str:
-    """Format a score between 0 and 1 with three decimals, or as a dash if it is NaN."""
-    return "—" if math.isnan(value) else f"{value:.3f}"
+def score(value: float | None) -> str:
+    """Format a score between 0 and 1 with three decimals, or as a dash if it is NaN or None."""
+    return "—" if value is None or math.isnan(value) else f"{value:.3f}"
 
 
 def percent(share: float, n_rows: int = 0) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, fields
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
@@ -114,8 +114,8 @@ def read_mixed(
         if labelled is not None:
             table, place = table.filter(labelled), place_among(labelled, rows.place)
             if kept is None:
-                own = taken.label or "", rows.label_in, wanted.skip_unlabelled
-                remarks.append(remark_on_unlabelled(path, labelled, rows.place, *own))
+                fault = partial(_unlabelled, rows)
+                remarks.append(remark_on_unlabelled(path, labelled, wanted.skip_unlabelled, fault))
         reader, written = _ColumnReader(path, place, decimal_comma, na, thousands), table
         for k, name in enumerate(taken.wanted):
             kinds = {"number": numbers, "text": texts, "exact text": exact}
@@ -140,24 +140,18 @@ def place_among(kept: NDArray[np.bool_], place: Callable[[int], str]) -> Callabl
     return lambda row: place(int(indices[row]))
 
 
-def remark_on_unlabelled(
-    path: Path,
-    labelled: NDArray[np.bool_],
-    place: Callable[[int], str],
-    label: str,
-    label_in: Callable[[int], Any],
-    skipped: bool,
-) -> str:
-    """Return a remark on rows without a label; raises DataFileError unless they are to be skipped.
+def _unlabelled(rows: CsvRows | ParquetRows, row: int, counted: str) -> str:
+    """Return the message for a row without a label."""
+    return f"{rows.place(row)}: {missing_label(rows.taken.label or '', rows.label_in(row), counted)}"
 
-    `place` and `label_in` return the place of a row and what it has in the column `label`.
-    """
+
+def remark_on_unlabelled(path: Path, labelled: NDArray[np.bool_], skipped: bool, fault: Callable[..., str]) -> str:
+    """Return a remark on rows without a label; raises DataFileError by `fault` unless they are to be skipped."""
     n_missing = int((~labelled).sum())
     said = f"{n_missing} of {len(labelled)} rows {'has' if n_missing == 1 else 'have'} no label"
     if skipped:
         return f"{path}: {said} and {'is' if n_missing == 1 else 'are'} left out"
-    row = int((~labelled).argmax())
-    raise DataFileError(f"{path}, {place(row)}: {missing_label(label, label_in(row), f' ({said})')}")
+    raise DataFileError(f"{path}, {fault(int((~labelled).argmax()), f' ({said})')}")
 
 
 def _joined(path: Path, rows: CsvRows | ParquetRows) -> tuple[pa.Table, Any]:

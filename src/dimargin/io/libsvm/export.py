@@ -43,7 +43,10 @@ def libsvm_model(estimator: Any) -> LibsvmModel:
             "pipeline does"
         )
     if not isinstance(estimator, (KernelMarginClassifier, SVMRegressor, *_OF_SKLEARN)):
-        raise TypeError(f"expected a kernel machine of dimargin or sklearn.svm, got {type(estimator).__name__}")
+        kind = type(estimator).__name__
+        raise TypeError(
+            f"expected a kernel machine of dimargin or sklearn.svm, got {kind}; to_liblinear writes linear ones"
+        )
     check_is_fitted(estimator)
     if isinstance(estimator, _OF_SKLEARN):
         return _of_sklearn(estimator)

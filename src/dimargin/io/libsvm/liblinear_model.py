@@ -14,18 +14,19 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import accuracy_score
+from sklearn.metrics import accuracy_score, r2_score
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
+from dimargin.estimators import LinearSVMRegressor
 from dimargin.estimators.input_checks import check_finite
 from dimargin.estimators.linear_machine import LinearMarginClassifier
 from dimargin.estimators.wide_attributes import kept_of, on
 from dimargin.io.data.chunks import CHUNK, DataFileError, short
 from dimargin.io.data.lines import blocks_of_lines
 from dimargin.io.data.opening import explained
-from dimargin.io.libsvm.libsvm_model import whole_labels
+from dimargin.io.libsvm.libsvm_model import NO_LABELS, whole_labels
 from dimargin.io.libsvm.text_model import Header, number_text
 from dimargin.io.models.model_format import ModelFileError
 from dimargin.kernels.column_statistics import row_chunks
@@ -38,25 +39,27 @@ _CLASSIFIERS = (
     "L2R_LR", "L2R_L2LOSS_SVC_DUAL", "L2R_L2LOSS_SVC", "L2R_L1LOSS_SVC_DUAL", "MCSVM_CS", "L1R_L2LOSS_SVC", "L1R_LR",
     "L2R_LR_DUAL",
 )  # fmt: skip
+_REGRESSORS = ("L2R_L2LOSS_SVR", "L2R_L2LOSS_SVR_DUAL", "L2R_L1LOSS_SVR_DUAL")
 _NUMBER_BYTES = b"0123456789+-.eE \t\r\n"  # These exclude nan, inf, hexadecimal digits and underscores.
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LiblinearModel:
-    r"""A classifier in the form of LIBLINEAR's text models.
+    r"""A classifier or a regression in the form of LIBLINEAR's text models.
 
     Its decision values are ``weights @ x + bias * bias_weights``. With one of them, a positive value
     means the first label and others the second; with one per label, the label of the largest value is
     predicted, the first of them in a tie (R.-E. Fan et al., "LIBLINEAR: a library for large linear
-    classification", JMLR 9, 2008, appendix).
+    classification", JMLR 9, 2008, appendix). A regression predicts its decision value.
 
     Attributes
     ----------
     solver_type : str
         LIBLINEAR's name of the solver, such as "L2R_L2LOSS_SVC_DUAL".
     labels : ndarray of shape (n_classes,), int64
+        Empty for a regression.
     weights : ndarray of shape (n_outputs, n_features)
-        ``n_outputs`` is 1 for two labels, except for "MCSVM_CS", else the number of labels.
+        ``n_outputs`` is 1 for a regression and for two labels, except for "MCSVM_CS", else the number of labels.
     bias : float
         Value of the constant feature that LIBLINEAR appends to every row; negative without one.
     bias_weights : ndarray of shape (n_outputs,)
@@ -87,9 +90,14 @@ class LiblinearModel:
 
     def __repr__(self) -> str:
         """Return the solver, the labels, and the number of features."""
-        labels, n_features = ", ".join(map(str, self.labels.tolist())), self.weights.shape[1]
+        labels, n_features = ", ".join(map(str, self.labels.tolist())) or "none", self.weights.shape[1]
         bias = f", bias {self.bias:g}" if self.bias >= 0 else ""
         return f"<LiblinearModel: {self.solver_type}, labels {labels}, {n_features:,} features{bias}>"
+
+    @property
+    def is_regression(self) -> bool:
+        """Whether the model predicts numbers."""
+        return self.solver_type in _REGRESSORS
 
     def decision_values(self, X: Any) -> Floats:
         """Return the decision values of rows.
@@ -114,22 +122,25 @@ class LiblinearModel:
         constant = self.bias * self.bias_weights if self.bias >= 0 else 0.0
         return np.asarray(X @ self.weights.T + constant)
 
-    def predict(self, X: Any) -> NDArray[np.int64]:
-        """Predict labels; parameters and errors as in `decision_values`."""
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict labels, or numbers; parameters and errors as in `decision_values`."""
         values = self.decision_values(X)
+        if self.is_regression:
+            return values[:, 0]
         places = values.argmax(axis=1) if values.shape[1] == len(self.labels) else (values[:, 0] <= 0).astype(np.int64)
         return np.asarray(self.labels[places])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Compute the accuracy of the predicted labels, as scikit-learn's classifiers do."""
-        return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
+        """Compute the accuracy of the predicted labels, or R2 of a regression, as scikit-learn does."""
+        score = r2_score if self.is_regression else accuracy_score
+        return float(score(y, self.predict(X), sample_weight=sample_weight))
 
 
 # ---- writing ---------------------------------------------------------------------------------------------------------
 
 
 def to_liblinear(estimator: Any, path: str | os.PathLike[str]) -> None:
-    """Write a fitted linear classifier as a LIBLINEAR text model, for LIBLINEAR's ``predict`` and other programs.
+    """Write a fitted linear machine as a LIBLINEAR text model, for LIBLINEAR's ``predict`` and other programs.
 
     Column j of X becomes feature j + 1. An intercept is written as the weight of a constant feature
     of the value 1, ``bias 1``. Numbers are written without loss. The file names a solver of
@@ -138,9 +149,9 @@ def to_liblinear(estimator: Any, path: str | os.PathLike[str]) -> None:
 
     Parameters
     ----------
-    estimator : LinearSVMClassifier, LinearODMClassifier or GossipSVMClassifier
-        Fitted on integer labels. For two classes, a positive decision value stays positive and means
-        the first label of the file.
+    estimator : LinearSVMClassifier, LinearODMClassifier, GossipSVMClassifier or LinearSVMRegressor
+        Classifiers must be fitted on integer labels. For two classes, a positive decision value
+        stays positive and means the first label of the file.
     path : path-like
         An existing file is replaced, either completely or not at all, and keeps its mode; a new one
         is readable only by its owner (mode 0600).
@@ -183,16 +194,18 @@ def liblinear_model(estimator: Any) -> LiblinearModel:
             "LIBLINEAR models do not store scaling: pass only the machine, pipeline[-1], and scale rows to predict as "
             "the pipeline does"
         )
-    if not isinstance(estimator, LinearMarginClassifier):
+    if not isinstance(estimator, (LinearMarginClassifier, LinearSVMRegressor)):
         raise TypeError(
-            f"expected a linear classifier of dimargin, got {type(estimator).__name__}; to_libsvm writes kernel "
-            "machines"
+            f"expected a linear machine of dimargin, got {type(estimator).__name__}; to_libsvm writes kernel machines"
         )
     check_is_fitted(estimator)
-    labels, kept = whole_labels(estimator.classes_), kept_of(estimator, "coef_")
+    is_regressor, kept = isinstance(estimator, LinearSVMRegressor), kept_of(estimator, "coef_")
+    labels = NO_LABELS if is_regressor else whole_labels(estimator.classes_)
     if kept.shape[1] >= 2**31:
         raise ValueError(f"LIBLINEAR models have fewer than 2^31 features, got {kept.shape[1]}")
     kind = "L2R_L1LOSS_SVC_DUAL" if getattr(estimator, "loss", None) == "hinge" else "L2R_L2LOSS_SVC"
+    if is_regressor:
+        kind = "L2R_L1LOSS_SVR_DUAL" if estimator.loss == "epsilon_insensitive" else "L2R_L2LOSS_SVR"
     weights, bias_weights = on(kept, None), estimator.intercept_
     if getattr(estimator, "multi_class", None) == "crammer_singer":
         kind = "MCSVM_CS"
@@ -212,8 +225,8 @@ def write_liblinear_model(model: LiblinearModel, path: str | os.PathLike[str]) -
     """Write a model as LIBLINEAR's text, with the fewest digits that preserve each number."""
     header = [
         f"solver_type {model.solver_type}",
-        f"nr_class {len(model.labels)}",
-        " ".join(["label", *map(str, model.labels.tolist())]),
+        f"nr_class {2 if model.is_regression else len(model.labels)}",
+        *([] if model.is_regression else [" ".join(["label", *map(str, model.labels.tolist())])]),
         f"nr_feature {model.weights.shape[1]}",
         f"bias {number_text(model.bias)}",
         "w",
@@ -232,7 +245,7 @@ def _weight_lines(weights: Floats) -> str:
 
 
 def from_liblinear(path: str | os.PathLike[str]) -> LiblinearModel:
-    """Read a text model of a classifier that LIBLINEAR, `to_liblinear` or ``dimargin liblinear-train`` wrote.
+    """Read a text model of a classifier or regression that LIBLINEAR, `to_liblinear` or ``liblinear-train`` wrote.
 
     Parameters
     ----------
@@ -246,8 +259,8 @@ def from_liblinear(path: str | os.PathLike[str]) -> LiblinearModel:
     Raises
     ------
     ModelFileError
-        If the file is not such a model, is damaged or truncated, or is that of a regression or a
-        one-class machine. The message names the line.
+        If the file is not such a model, is damaged or truncated, or is that of a one-class machine.
+        The message names the line.
     OSError
         If the file cannot be opened.
 
@@ -265,10 +278,13 @@ def from_liblinear(path: str | os.PathLike[str]) -> LiblinearModel:
 
 def _read(path: Path, stream: io.BufferedReader) -> LiblinearModel:
     header = Header(path, stream, "LIBLINEAR", _KEYWORDS, "w")
-    if (kind := header.word("solver_type")) not in _CLASSIFIERS:
-        header.fail("solver_type", f"expected that of a classifier, one of {', '.join(_CLASSIFIERS)}")
+    if (kind := header.word("solver_type")) not in (known := _CLASSIFIERS + _REGRESSORS):
+        header.fail("solver_type", f"expected that of a classifier or a regression, one of {', '.join(known)}")
     n_classes, n_features = header.integer("nr_class", 1), header.integer("nr_feature", 1)
-    labels, bias = header.labels(n_classes), header.numbers("bias", 1)[0]
+    is_regression, bias = kind in _REGRESSORS, header.numbers("bias", 1)[0]
+    for keyword in ["nr_class"] * (n_classes != 2) + ["label"] * ("label" in header.entries) if is_regression else []:
+        header.fail(keyword, f"a model of {kind} has no labels and nr_class 2")
+    labels = NO_LABELS if is_regression else header.labels(n_classes)
     n_outputs = 1 if n_classes == 2 and kind != "MCSVM_CS" else n_classes
     weights = _weights(header, stream, n_features + (bias >= 0), n_outputs)
     bias_weights = weights[:, n_features] if bias >= 0 else np.zeros(n_outputs)

@@ -19,7 +19,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold, StratifiedKFold
 
-from dimargin.estimators import LinearSVMClassifier, SVMClassifier
+from dimargin.estimators import LinearSVMClassifier, LinearSVMRegressor, SVMClassifier
 from dimargin.estimators.fit_progress import Monitor, observed
 from dimargin.io.libsvm import LiblinearModel, LibsvmModel
 from dimargin.io.libsvm.export import libsvm_model
@@ -75,11 +75,11 @@ class Trainer(ABC):
         """Return the model, whose classes have the order of `labels`; `codes` are indices in it, or the numbers y."""
 
     def _fit(self, machine: Any, X: Any, codes: Indices, weights: Floats, quiet: bool) -> None:
-        """Fit a machine whose classes have the order of their codes."""
+        """Fit a machine whose classes have the order of their codes, or a regressor."""
         with observed(machine, None if quiet else _Dots()), _printed_warnings():
             # For two classes, a positive decision value means the first one here, and the second in
             # the library's machines.
-            machine.fit(X, codes if codes.max() > 1 else 1 - codes, weights)
+            machine.fit(X, codes if not self.is_classifier or codes.max() > 1 else 1 - codes, weights)
 
     def held_out(self, X: Any, y: NDArray[Any], n_folds: int, row_weights: Floats | None = None) -> Floats:
         """Return cross-validated predictions, on stratified folds of classes if possible."""
@@ -199,13 +199,16 @@ def _values(X: Any, machine: Any) -> Any:
 
 @dataclass(frozen=True)
 class OneVsRest(Trainer):
-    """Trainer of a linear machine for every class against the rest, or for all together, like LIBLINEAR."""
+    """Trainer of a linear machine for every class against the rest, or for all together, like LIBLINEAR.
 
-    machine: LinearSVMClassifier
+    The machine may be a regressor as well.
+    """
+
+    machine: LinearSVMClassifier | LinearSVMRegressor
     solver_type: str = "L2R_L1LOSS_SVC_DUAL"  # LIBLINEAR's name of the solver, which the model names.
     bias: float = -1.0  # Value of the constant feature; negative without one, or with an intercept of the machine.
 
-    def _model(self, X: Any, labels: NDArray[np.int64], codes: Indices, weights: Floats, quiet: bool) -> LiblinearModel:
+    def _model(self, X: Any, labels: NDArray[np.int64], codes: Any, weights: Floats, quiet: bool) -> LiblinearModel:
         machine, n_features = clone(self.machine), X.shape[1]
         self._fit(machine, with_constant(X, self.bias if self.bias >= 0 else None), codes, weights, quiet)
         if not quiet:
