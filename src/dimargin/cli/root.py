@@ -25,7 +25,7 @@ COMMANDS = {
     "train": Command("dimargin.cli.train", "Train a machine and save it."),
     "predict": Command(
         "dimargin.cli.model_commands",
-        "Write one predicted label per line; outlier detectors write 1 for inliers, -1 for outliers.",
+        "Write one predicted label or number per line; outlier detectors write 1 for inliers, -1 for outliers.",
     ),
     "evaluate": Command("dimargin.cli.model_commands", "Score a model on labelled data."),
     "report": Command("dimargin.cli.report", "Write an HTML page about a model and its results on labelled data."),
@@ -42,7 +42,7 @@ COMMANDS = {
     "svm-scale": Command("dimargin.cli.svm_commands", "Scale LIBSVM text and write it to standard output."),
     "liblinear-train": Command(
         "dimargin.cli.liblinear_commands",
-        "Train LIBLINEAR's support vector classification and write LIBLINEAR's text model.",
+        "Train LIBLINEAR's support vector classification or regression and write LIBLINEAR's text model.",
     ),
     "liblinear-predict": Command(
         "dimargin.cli.liblinear_commands", "Predict with a LIBLINEAR text model and compare with the labels of FILE."
