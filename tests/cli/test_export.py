@@ -46,13 +46,46 @@ def test_c_source_is_the_one_of_to_c(dimargin, model):
         subprocess.run([compiler, "-std=c99", "-c", "-o", fixed.with_suffix(".o"), fixed], check=True)
 
 
+def test_a_compressed_model_says_what_it_loses(dimargin, model):
+    path, data, X = model
+    trained, y = dm.load(path), np.loadtxt(data, str, delimiter=",", skiprows=1)[:, 2]
+    small, report = dm.compress(trained, 4, X, y)
+    status, out, err = dimargin("export", path, "--to", "c", "--compress", "4", "--data", data)
+    assert (status, err) == (0, "")
+    n, bound = report["support_vectors"], f"{report['bound']:.4g}"
+    loss = report["accuracy_before"] - report["accuracy_after"]
+    assert out.splitlines() == [
+        f"4 of {n} support vectors are kept; decision values of a row x change by at most {bound} times the root of "
+        "k(x, x)",
+        f"accuracy on {data}: {report['accuracy_before']:.4g} before, {report['accuracy_after']:.4g} after, a loss of "
+        f"{loss:.4g}",
+    ]
+    assert path.with_suffix(".c").read_text() == dm.to_c(small, name="ring_1", rows=X)
+    status, out, _ = dimargin("export", path, "--to", "c", "--compress", "0.25")
+    assert status == 0 and out.startswith(f"{-(-n // 4)} of {n} support vectors") and out.count("\n") == 1
+
+
+def test_a_regressor_is_exported(dimargin, tmp_path):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    machine = dm.SVMRegressor(10.0).fit(X, X[:, 0])
+    dm.save(machine, tmp_path / "slope.dimargin")
+    rows = [f"{a},{b},{a}" for a, b in X.tolist()]
+    (tmp_path / "rows.csv").write_text("\n".join(["left,right,y", *rows]) + "\n")
+    flags = ["--compress", "10", "--data", tmp_path / "rows.csv"]
+    status, out, err = dimargin("export", tmp_path / "slope.dimargin", "--to", "c", *flags)
+    assert (status, err) == (0, ""), err
+    assert "r2 on" in out and "float slope_predict(const float *x)" in (tmp_path / "slope.c").read_text()
+
+
 def test_what_is_wrong_is_said(dimargin, model):
     path, data, _ = model
     for flags, status, message in (
         (["--numbers", "fixed"], 2, "--numbers needs --to onnx or c"),
         (["--to", "c", "--numbers", "float16"], 1, "numbers must be 'float32' or 'fixed', got 'float16'"),
-        (["--to", "onnx", "--data", data], 2, "--data needs --to c"),
+        (["--to", "onnx", "--data", data], 2, "--data needs --to c or --compress"),
         (["--to", "c", data, "--data", data], 2, "would replace an input file"),
+        (["--compress", "1.5"], 2, "--compress must be a whole number"),
+        (["--compress", "-1"], 2, "--compress must be a finite number"),
         (["--to", "pmml"], 2, "'pmml' is not one of"),
     ):
         found, out, err = dimargin("export", path, *flags)

@@ -5,8 +5,12 @@ import warnings
 import numpy as np
 import scipy.sparse as sp
 from hypothesis import strategies as st
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 
 import dimargin as dm
+from dimargin import svm
 
 KERNELS = ("rbf", "laplacian", "poly", "linear")
 
@@ -23,6 +27,49 @@ def fitted(machine, X, y):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Machines that have not converged are exported, too.
         return machine.fit(X, y)
+
+
+def regressors():
+    """Return unfitted regressors, by names for tests."""
+    scaled = make_pipeline(StandardScaler(), dm.SVMRegressor(10.0))
+    return {
+        "rbf": dm.SVMRegressor(10.0),
+        "laplacian": dm.SVMRegressor(10.0, kernel="laplacian", loss="squared_epsilon_insensitive"),
+        "poly": dm.SVMRegressor(kernel="poly", degree=2, coef0=1.0, max_iter=100),
+        "kernel linear": dm.SVMRegressor(kernel="linear", max_iter=100),
+        "linear": dm.LinearSVMRegressor(random_state=0),
+        "pipeline": scaled,
+        "scaled targets": TransformedTargetRegressor(scaled, transformer=StandardScaler()),
+        "targets in a range": TransformedTargetRegressor(dm.SVMRegressor(), transformer=MinMaxScaler((-3, 2))),
+        "SVR": svm.SVR(C=10.0),
+        "SVR linear": svm.SVR(kernel="linear"),
+        "NuSVR": make_pipeline(MaxAbsScaler(), svm.NuSVR(C=10.0)),
+        "LinearSVR": svm.LinearSVR(random_state=0),
+        "LinearSVR without intercept": svm.LinearSVR(fit_intercept=False, random_state=0),
+    }
+
+
+def sklearn_classifiers():
+    """Return unfitted classifiers and a detector with scikit-learn's names, by names for tests."""
+    return {
+        "SVC": svm.SVC(),
+        "SVC with ties": svm.SVC(kernel="poly", degree=2, break_ties=True),
+        "SVC linear": make_pipeline(StandardScaler(), svm.SVC(kernel="linear")),
+        "NuSVC": svm.NuSVC(nu=0.3),
+        "LinearSVC": svm.LinearSVC(random_state=0),
+        "LinearSVC joint": svm.LinearSVC(multi_class="crammer_singer", random_state=0),
+        "LinearSVC without intercept": svm.LinearSVC(fit_intercept=False, random_state=0),
+        "OneClassSVM": svm.OneClassSVM(nu=0.2),
+    }
+
+
+def tied_votes():
+    """Return three classes at the corners of a triangle, and rows near its centre, where each class has one vote."""
+    angles = np.arange(3) * 2 * np.pi / 3
+    corners, rng = np.column_stack([np.cos(angles), np.sin(angles)]), np.random.default_rng(0)
+    turned = np.column_stack([np.cos(angles + 0.9), np.sin(angles + 0.9)])
+    X, y = np.vstack([corners, 0.7 * turned]), np.tile(np.arange(3), 2)
+    return X, y, rng.normal(scale=0.2, size=(500, 2))
 
 
 def new_rows(X, seed, n=200):

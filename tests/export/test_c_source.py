@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from random_machines import fitted, machines, rows_and_labels
+from random_machines import fitted, machines, new_rows, regressors, rows_and_labels, sklearn_classifiers, tied_votes
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.decomposition import PCA
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 
 import dimargin as dm
+from dimargin import svm
 from dimargin.estimators.nested_steps import flat_steps, rows_for_machine
-from dimargin.export.plain_model import plain_machine
+from dimargin.export.plain_model import plain_machine, plain_model
 
 COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="there is no C compiler: cc, gcc or clang")
@@ -28,13 +29,13 @@ DRIVER = """
 int main(void)
 {{
     float x[MACHINE_FEATURES];
-    {value} in[MACHINE_FEATURES], out[MACHINE_SCORES];
+    {value} in[MACHINE_FEATURES], out[{size}];
     int j;
     while (fread(x, sizeof x, 1, stdin) == 1) {{
         {prepare};
-        machine_decision(in, out);
-        printf("{label}", machine_labels[machine_predict(in)]);
-        for (j = 0; j < MACHINE_SCORES; j++) {{
+        machine_{function}(in, out);
+        printf("{label}", {predict});
+        for (j = 0; j < {size}; j++) {{
             printf("\\t%.17g", ldexp((double)out[j], -({bits})));
         }}
         printf("\\n");
@@ -45,15 +46,20 @@ int main(void)
 FLAGS = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-O1"]
 
 
-def run(source, rows, folder, *flags):
-    """Compile and run the source on float32 rows; returns the labels as text, and decision values."""
-    is_fixed, is_text = "machine_quantize" in source, "char *const machine_labels" in source
+def run(source, rows, folder, *flags, function="decision"):
+    """Compile and run the source on float32 rows; returns labels or predictions as text, and a function's values."""
+    is_fixed, is_regressor, is_text = (
+        part in source for part in ("machine_quantize", "A regressor", "char *const machine_l")
+    )
     copied = "for (j = 0; j < MACHINE_FEATURES; j++) in[j] = x[j]"
     driver = DRIVER.format(
         value="int32_t" if is_fixed else "float",
         prepare="machine_quantize(x, in)" if is_fixed else copied,
         bits="MACHINE_DECISION_BITS" if is_fixed else "0",
-        label="%s" if is_text else "%ld",
+        label="%s" if is_text else "%.9g" if is_regressor else "%ld",
+        predict="(double)machine_predict(in)" if is_regressor else "machine_labels[machine_predict(in)]",
+        function=function,
+        size="MACHINE_CLASSES" if function == "probabilities" else "MACHINE_SCORES",
     )
     (folder / "machine.c").write_text(source)
     (folder / "main.c").write_text(driver)
@@ -145,6 +151,71 @@ def test_scalers_before_the_machine(tmp_path, machine, scalers, numbers):
     assert_alike(dm.to_c(model, numbers=numbers, rows=X), model, X, tmp_path, 2e-5)
 
 
+@pytest.mark.parametrize("numbers", ["float32", "fixed"])
+@pytest.mark.parametrize("name", regressors())
+def test_regressors_predict_alike(tmp_path, name, numbers):
+    X, _ = rows_and_labels(3, 2, 4)
+    X = X.astype(np.float32).astype(float)
+    y = 1000.0 + 30 * np.sin(X[:, 0]) + X[:, 1]
+    model = fitted(regressors()[name], X, y)
+    predicted, values = run(dm.to_c(model, numbers=numbers, rows=X), X, tmp_path)
+    # One scale of all coefficients keeps few digits of the intercept in fixed point.
+    terms = np.abs(plain_model(model)[1].coefficients).sum() if numbers == "fixed" else 0.0
+    tolerance = 1e-5 * (np.abs(model.predict(X)).max() + terms)
+    assert np.abs(values[:, 0] - model.predict(X)).max() <= tolerance
+    if numbers == "float32":
+        np.testing.assert_allclose(np.array(predicted, dtype=float), values[:, 0])
+
+
+@pytest.mark.parametrize("name", sklearn_classifiers())
+@pytest.mark.parametrize(("n_classes", "numbers"), [(2, "float32"), (4, "float32"), (4, "fixed")])
+def test_classes_with_the_names_of_scikit_learn_decide_alike(tmp_path, name, n_classes, numbers):
+    X, y = rows_and_labels(3, n_classes, 4)
+    model = fitted(sklearn_classifiers()[name], X, y)
+    assert_alike(dm.to_c(model, numbers=numbers, rows=X), model, X, tmp_path, 2e-5)
+
+
+@pytest.mark.parametrize("numbers", ["float32", "fixed"])
+@pytest.mark.parametrize("break_ties", [False, True])
+def test_tied_votes_of_svc_are_broken_as_its_parameter_says(tmp_path, break_ties, numbers):
+    X, y, rows = tied_votes()
+    rows = rows.astype(np.float32).astype(float)
+    model = svm.SVC(kernel="poly", degree=2, break_ties=break_ties).fit(X, y)
+    labels, values = run(dm.to_c(model, numbers=numbers, rows=rows), rows, tmp_path)
+    is_clear = np.abs(values - model.decision_function(rows)).max(axis=1) < 1e-3
+    second, first = np.sort(values, axis=1)[:, -2:].T
+    is_clear &= first - second > 1e-2
+    assert is_clear.mean() > 0.5
+    assert (np.array(labels, dtype=int) == model.predict(rows))[is_clear].all()
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("method", ["sigmoid", "isotonic", "temperature"])
+def test_calibrated_probabilities(tmp_path, method, n_classes):
+    pytest.importorskip("sklearn", "1.8", reason="temperature scaling needs scikit-learn 1.8")
+    X, y = rows_and_labels(5, n_classes, n=120)
+    inside = make_pipeline(StandardScaler(), dm.SVMClassifier(random_state=0))
+    model = make_pipeline(MinMaxScaler(), CalibratedClassifierCV(inside, method=method, cv=3, ensemble=False))
+    model.fit(X, y)
+    rows = new_rows(X, 6).astype(np.float32).astype(float)
+    labels, found = run(dm.to_c(model), rows, tmp_path, function="probabilities")
+    expected = model.predict_proba(rows)
+    # Isotonic regressions are steep, so that a rounding of a decision value may be a large one of a probability.
+    assert (np.abs(found - expected).max(axis=1) <= 2e-5).mean() >= (0.97 if method == "isotonic" else 1.0)
+    second, first = np.sort(expected, axis=1)[:, -2:].T
+    is_clear = first - second > 0.1
+    assert (np.array(labels, dtype=int) == model.predict(rows))[is_clear].all() and is_clear.mean() > 0.5
+
+
+def test_equal_shares_where_no_class_is_possible(tmp_path):
+    X, y = rows_and_labels(5, 3, n=120)
+    model = CalibratedClassifierCV(dm.SVMClassifier(), method="isotonic", cv=3, ensemble=False).fit(X, y)
+    for one in model.calibrated_classifiers_[0].calibrators:
+        one.y_thresholds_[:] = 0.0
+    _, found = run(dm.to_c(model), X, tmp_path, function="probabilities")
+    assert (found == np.float32(1 / 3)).all()
+
+
 def sanitized(folder):
     """Return the flag of the check for undefined behaviour, or skip the test without it."""
     flags = ["-fsanitize=undefined", "-fno-sanitize-recover=all"]
@@ -203,8 +274,10 @@ def test_what_cannot_be_exported_to_c_is_named():
     refused = {
         "cannot export the step 'pca' to C": make_pipeline(PCA(2), dm.SVMClassifier()),
         "cannot export the step 'minmaxscaler' to C": make_pipeline(MinMaxScaler(clip=True), dm.SVMClassifier()),
-        "cannot export a CalibratedClassifierCV to C": CalibratedClassifierCV(machine, cv=2, ensemble=False),
     }
+    calibrated = CalibratedClassifierCV(machine, cv=2, ensemble=False).fit(X, y)
+    with pytest.raises(ValueError, match="numbers='fixed' has no probabilities"):
+        dm.to_c(calibrated, numbers="fixed")
     for message, model in refused.items():
         with pytest.raises((TypeError, ValueError), match=message):
             dm.to_c(fitted(model, X, y))

@@ -6,11 +6,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from random_machines import fitted, machines, rows_and_labels
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.metrics.pairwise import laplacian_kernel, polynomial_kernel, rbf_kernel
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import dimargin as dm
+from dimargin import svm
 from dimargin.export.plain_model import plain_machine
 
 
@@ -99,6 +101,17 @@ def test_all_vectors_are_the_same_machine_and_can_be_saved(tmp_path):
     assert model[-1].certificate_ == "global"  # The given model is left as it was.
 
 
+def test_a_regressor_loses_as_much_as_is_measured():
+    X, _ = rows_and_labels(2, 2, n=200)
+    y = np.sin(X[:, 0]) + 5
+    model = make_pipeline(StandardScaler(), dm.SVMRegressor(10.0)).fit(X, y)
+    small, report = dm.compress(model, 20, X, y)
+    assert report["kept"] == 20 == small[-1].n_support_[0] < report["support_vectors"] == model[-1].n_support_[0]
+    assert (report["r2_before"], report["r2_after"]) == (model.score(X, y), small.score(X, y))
+    assert report["largest_change"] == np.abs(model.predict(X) - small.predict(X)).max() <= report["bound"] + 1e-6
+    assert report["r2_before"] - 0.5 < report["r2_after"] < report["r2_before"]
+
+
 def test_what_cannot_be_compressed_is_named():
     X, y = rows_and_labels(0, 2)
     machine = dm.SVMClassifier().fit(X, y)
@@ -106,6 +119,8 @@ def test_what_cannot_be_compressed_is_named():
         dm.LinearSVMClassifier(),
         dm.SVMClassifier(kernel="linear"),
         CalibratedClassifierCV(machine, cv=2, ensemble=False),
+        svm.SVC(),
+        TransformedTargetRegressor(dm.SVMRegressor(), transformer=StandardScaler()),
     ):
         with pytest.raises(ValueError, match="cannot compress a linear or calibrated machine"):
             dm.compress(fitted(model, X, y), 2)

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
-from random_machines import fitted, machines, new_rows, rows_and_labels
+from random_machines import fitted, machines, new_rows, regressors, rows_and_labels, sklearn_classifiers, tied_votes
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.compose import ColumnTransformer
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.decomposition import PCA
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
@@ -20,11 +20,13 @@ from sklearn.preprocessing import (
     MinMaxScaler,
     OneHotEncoder,
     PolynomialFeatures,
+    QuantileTransformer,
     RobustScaler,
     StandardScaler,
 )
 
 import dimargin as dm
+from dimargin import svm
 from dimargin.estimators.preprocessing import CategoryEncoder, FourierFeatures, SparseScaler
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed: pip install 'dimargin[onnx]'")
@@ -65,6 +67,41 @@ def test_machines_of_all_kinds_decide_alike(drawn):
     second, first = np.sort(pairs, axis=1)[:, -2:].T
     is_clear = first - second > 2 * error
     assert (found["label"][is_clear] == machine.predict(rows)[is_clear]).all()
+
+
+@pytest.mark.parametrize("name", regressors())
+def test_regressors_predict_alike(name):
+    X, _ = rows_and_labels(3, 2, 4)
+    y = 1000.0 + 30 * np.sin(X[:, 0]) + X[:, 1]
+    model, rows = fitted(regressors()[name], X, y), new_rows(X, 4)
+    found, expected = run(dm.to_onnx(model), rows), model.predict(rows)
+    assert list(found) == ["prediction"] and found["prediction"].shape == expected.shape
+    np.testing.assert_allclose(found["prediction"], expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("name", sklearn_classifiers())
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_classes_with_the_names_of_scikit_learn_decide_alike(name, n_classes):
+    X, y = rows_and_labels(3, n_classes, 4)
+    model, rows = fitted(sklearn_classifiers()[name], X, y), new_rows(X, 4)
+    assert_alike(run(dm.to_onnx(model), rows), model, rows)
+
+
+@pytest.mark.parametrize("break_ties", [False, True])
+def test_tied_votes_of_svc_are_broken_as_its_parameter_says(break_ties):
+    X, y, rows = tied_votes()
+    model = svm.SVC(kernel="poly", degree=2, break_ties=break_ties).fit(X, y)
+    labels = model.predict(rows)
+    assert run(dm.to_onnx(model), rows)["label"].tolist() == labels.tolist()
+    assert ((model.decision_function(rows).argmax(axis=1) == labels).all()) == break_ties
+
+
+def test_changed_coefficients_are_exported():
+    X, y = rows_and_labels(3, 2)
+    model = svm.SVC().fit(X, y)
+    expected = 0.5 * (model.decision_function(X) - model.intercept_) + model.intercept_
+    model._dual_coef_ = 0.5 * model._dual_coef_
+    np.testing.assert_allclose(run(dm.to_onnx(model), X)["decision_values"], expected, atol=1e-12)
 
 
 def test_float32_is_the_precision_of_input_and_output():
@@ -191,10 +228,18 @@ def test_a_frozen_machine_is_calibrated():
 
 
 def test_what_cannot_be_exported_is_named():
-    X, y = rows_and_labels(0, 2)
+    X, y = rows_and_labels(0, 3)
     refused = {
         "cannot export the step 'polynomialfeatures', PolynomialFeatures": make_pipeline(
             PolynomialFeatures(), dm.SVMClassifier()
+        ),
+        "cannot export SVC with kernel='sigmoid', which scikit-learn's own class computes": svm.SVC(
+            kernel="sigmoid", allow_uncertified=True
+        ),
+        "cannot export SVC with decision_function_shape='ovo'": svm.SVC(decision_function_shape="ovo"),
+        "cannot export SVR with kernel=<function": svm.SVR(kernel=lambda a, b: a @ b.T),
+        "cannot export targets transformed by QuantileTransformer": TransformedTargetRegressor(
+            dm.SVMRegressor(), transformer=QuantileTransformer(n_quantiles=5)
         ),
         "cannot export MLPClassifier": MLPClassifier((2,), max_iter=1, solver="lbfgs"),
         "a kernel by its name": dm.SVMClassifier(kernel=lambda a, b: a @ b.T),

@@ -22,8 +22,10 @@ from dimargin.cli.flags import existing_file, usage_checked
 from dimargin.cli.open_model import OpenModel
 from dimargin.cli.shared import check_output
 from dimargin.estimators import SVMClassifier
+from dimargin.estimators.input_checks import check_number
 from dimargin.estimators.linear_machine import LinearMachine
 from dimargin.export.c_source import to_c
+from dimargin.export.compression import compress
 from dimargin.export.onnx_model import to_onnx
 from dimargin.io.data import DataFileError
 from dimargin.io.data.chunks import check_classes
@@ -348,22 +350,31 @@ def export(
     output: Annotated[Path | None, typer.Argument(dir_okay=False, metavar="[OUTPUT]", help="Optional file.")] = None,
     to: Annotated[Literal["text", "onnx", "c"], typer.Option(help="Format, see above.")] = "text",
     numbers: Annotated[str | None, typer.Option(help="onnx: float64, float32. c: float32, fixed.")] = None,
-    data: Annotated[Path | None, data_option(help="Rows whose range sets the scales of fixed.")] = None,
+    data: Annotated[Path | None, data_option(help="Rows for --compress, and for the scales of fixed.")] = None,
+    keep: Annotated[float | None, typer.Option("--compress", help="Number of support vectors, or share.")] = None,
 ) -> None:
     """Write a model for LIBSVM, LIBLINEAR or ONNX, or as C source.
 
     With --to text, a kernel machine becomes a model of LIBSVM, a linear one a model of LIBLINEAR.
     OUTPUT is by default the name of MODEL with the ending .model, .onnx or .c.
 
+    With --compress, the model is written with fewer support vectors. How many are kept is printed,
+    and with labelled rows as --data the accuracy (of a regressor R2) before and after.
+
     Example: dimargin export spam.dimargin --to onnx
     """
     output = output or model.with_suffix({"text": ".model", "onnx": ".onnx", "c": ".c"}[to])
     with usage_checked():
         check_output("OUTPUT", output, model, data)
-        if (to == "text" and numbers is not None) or (to != "c" and data is not None):
-            raise ValueError("--numbers needs --to onnx or c, and --data needs --to c")
+        if (to == "text" and numbers is not None) or (to != "c" and data is not None and keep is None):
+            raise ValueError("--numbers needs --to onnx or c, and --data needs --to c or --compress")
+        keep = int(keep) if keep is not None and keep >= 1 and keep.is_integer() else keep
+        if keep is not None:
+            check_number("--compress", keep, 0, whole=keep >= 1)
     trained, options = OpenModel.load(model), {} if numbers is None else {"numbers": numbers}
     trained.refuse_detector("cannot be exported as a classifier")
+    if keep is not None:
+        trained = _compressed(trained, keep, data)
     if to == "onnx":
         write_file(output, to_onnx(trained.estimator, **options).SerializeToString(), private=True)
     elif to == "c":
@@ -372,6 +383,22 @@ def export(
         write_file(output, to_c(trained.estimator, name, rows=rows, **options).encode(), private=True)
     else:
         _write_text_model(trained, model, output)
+
+
+def _compressed(trained: OpenModel, size: float, data: Path | None) -> OpenModel:
+    """Return the model with fewer support vectors, and print what it loses on labelled data."""
+    read = trained.read_labelled if hasattr(trained.machine, "classes_") else trained.read
+    rows = None if data is None else read(data, None, Reading.of({}))
+    small, report = compress(trained.estimator, size, *(() if rows is None else (rows.X, rows.y)))
+    print(
+        f"{report['kept']} of {report['support_vectors']} support vectors are kept; decision values of a row x "
+        f"change by at most {report['bound']:.4g} times the root of k(x, x)"
+    )
+    for score in ("accuracy", "r2"):
+        if f"{score}_before" in report:
+            before, after = report[f"{score}_before"], report[f"{score}_after"]
+            print(f"{score} on {data}: {before:.4g} before, {after:.4g} after, a loss of {before - after:.4g}")
+    return replace(trained, estimator=small)
 
 
 def _write_text_model(trained: OpenModel, model: Path, output: Path) -> None:

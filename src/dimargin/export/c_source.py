@@ -1,4 +1,4 @@
-"""C source of fitted classifiers, for microcontrollers."""
+"""C source of fitted machines, for microcontrollers."""
 
 from __future__ import annotations
 
@@ -9,26 +9,30 @@ from typing import Any
 
 import numpy as np
 
-from dimargin.export.plain_model import class_labels, dense, parts_of, plain_machine, rendered, scaling_of
+from dimargin.export.plain_model import dense, plain_model, rendered, scaling_of
 from dimargin.kernels.functions import LOG2E, Kernel
 from dimargin.system.arrays import Floats
 from dimargin.version import __version__
 
 
 def to_c(estimator: Any, name: str = "machine", numbers: str = "float32", rows: Any = None) -> str:
-    """Return a fitted classifier as one C99 file without allocation, which contains the support vectors.
+    """Return a fitted machine as one C99 file without allocation, which contains the support vectors.
 
     It defines ``int NAME_predict(const float *x)``, which returns the number of the class,
-    ``void NAME_decision(const float *x, float *out)`` and the table ``NAME_labels``.
+    ``void NAME_decision(const float *x, float *out)``, ``void NAME_probabilities(const float *x,
+    float *out)`` for a CalibratedClassifierCV, and the table ``NAME_labels``; for a regressor,
+    ``float NAME_predict(const float *x)``.
 
     Parameters
     ----------
-    estimator : classifier with a linear or a named kernel, or a pipeline of scalers and one
+    estimator : classifier or regressor with a linear or a named kernel, also one of `dimargin.svm`
+        Pipelines with scalers, searches, CalibratedClassifierCV and TransformedTargetRegressor may
+        be around it; see docs/guide/export.md.
     name : str, default="machine"
         Prefix of all names.
     numbers : {"float32", "fixed"}, default="float32"
         Arithmetic. "fixed" is of 32-bit integers with scales that the file defines, and sums of 64
-        bits, which do not overflow for any row.
+        bits, which do not overflow for any row; it has no probabilities.
     rows : array or sparse matrix of shape (n, n_features), default=None
         Rows whose range sets the scales of "fixed", which clips rows beyond twice the range. None
         is the support vectors; linear machines need rows.
@@ -53,10 +57,9 @@ def to_c(estimator: Any, name: str = "machine", numbers: str = "float32", rows: 
         raise ValueError(f"name must be an identifier of C, got {name!r}")
     if numbers not in ("float32", "fixed"):
         raise ValueError(f"numbers must be 'float32' or 'fixed', got {numbers!r}")
-    steps, fitted, calibrated = parts_of(estimator)
-    if calibrated is not None:
-        raise ValueError("cannot export a CalibratedClassifierCV to C; export its machine, without probabilities")
-    machine, labels = plain_machine(fitted), class_labels(fitted.classes_)
+    steps, machine, labels, calibration = plain_model(estimator)
+    if calibration["method"] and numbers == "fixed":
+        raise ValueError("numbers='fixed' has no probabilities; use 'float32', or export the machine by itself")
     kernel, offset, factor = machine.kernel, np.zeros(estimator.n_features_in_), np.ones(estimator.n_features_in_)
     for step_name, step in steps:
         if (scaling := scaling_of(step)) is None:
@@ -82,7 +85,8 @@ def to_c(estimator: Any, name: str = "machine", numbers: str = "float32", rows: 
     names = [json.dumps(label, ensure_ascii=False) if isinstance(label, str) else int(label) for label in labels]
     return rendered(
         "machine.c.j2", **(arrays | fixed), name=name, numbers=numbers, kernel=kernel.name, degree=kernel.degree,
-        pair_scores=machine.pair_scores, labels=names, version=__version__,
+        pair_scores=machine.pair_scores, by_votes_alone=machine.by_votes_alone, labels=names, version=__version__,
+        **calibration,
     )  # fmt: skip
 
 

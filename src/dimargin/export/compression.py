@@ -7,8 +7,10 @@ from math import ceil
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 
 from dimargin.estimators.input_checks import check_number
+from dimargin.estimators.kernel_machine import KernelMachine
 from dimargin.export.plain_model import parts_of, plain_machine
 from dimargin.kernels.matrix import KernelMatrix
 from dimargin.problems.one_vs_one import pair_numbers, pairs_of
@@ -24,10 +26,10 @@ def compress(estimator: Any, size: float, X: Any = None, y: Any = None) -> tuple
 
     Parameters
     ----------
-    estimator : SVMClassifier, ODMClassifier or CoreSetSVMClassifier, also in a pipeline
+    estimator : SVMClassifier, ODMClassifier, CoreSetSVMClassifier or SVMRegressor, also in a pipeline
     size : int or float
         Number of support vectors, or below 1 their share.
-    X, y : rows of shape (n, n_features) and labels of shape (n,), default=None
+    X, y : rows of shape (n, n_features) and labels or targets of shape (n,), default=None
         Data on which the loss is measured.
 
     Returns
@@ -37,12 +39,14 @@ def compress(estimator: Any, size: float, X: Any = None, y: Any = None) -> tuple
     report : dict
         ``support_vectors`` before, ``kept``, and ``bound``: a decision value of a row x, with pairs
         that of a pair, changes by at most bound times ``sqrt(k(x, x))``. With X, ``largest_change``
-        of a decision value; with y, too, ``accuracy_before`` and ``accuracy_after``.
+        of a decision value; with y, too, ``accuracy_before`` and ``accuracy_after``, for a regressor
+        ``r2_before`` and ``r2_after``.
 
     Raises
     ------
     TypeError, ValueError, sklearn.exceptions.NotFittedError
-        For a linear or calibrated machine, one that cannot be exported, and `size` out of range.
+        For a linear or calibrated machine, one of `dimargin.svm`, one that cannot be exported, and
+        `size` out of range.
 
     Examples
     --------
@@ -55,17 +59,18 @@ def compress(estimator: Any, size: float, X: Any = None, y: Any = None) -> tuple
     """
     check_number("size", size, 0, whole=not isinstance(size, float) or size >= 1)
     copy = deepcopy(estimator)
-    _, machine, calibrated = parts_of(copy)
+    _, machine, around = parts_of(copy)
     plain = plain_machine(machine)
-    if calibrated is not None or plain.kernel.name == "linear":
-        raise ValueError("cannot compress a linear or calibrated machine; compress a kernel machine, then calibrate it")
-    signed, n_vectors, numbers = plain.coefficients, len(plain.vectors), np.arange(len(machine.classes_))
+    if around is not None or plain.kernel.name == "linear" or not isinstance(machine, KernelMachine):
+        raise ValueError("cannot compress a linear or calibrated machine, or one of dimargin.svm or scaled targets")
+    signed, n_vectors, is_regressor = plain.coefficients, len(plain.vectors), not is_classifier(machine)
+    numbers = np.arange(1 if is_regressor else len(machine.classes_))
     kernel, is_pairs = machine._kernel_with(machine.support_vectors_), plain.pair_scores is not None
     values = kernel.multiply(np.arange(n_vectors), signed)
     n_kept = min(n_vectors, ceil(size if size >= 1 else size * n_vectors))
     chosen = _chosen(kernel, plain.kernel.with_itself(plain.vectors), values.copy(), n_kept)
     # Vectors of pairs are stored by class; others are counted for the class that they support most.
-    codes = np.repeat(numbers, machine.n_support_) if is_pairs else codes_of_labels(signed)
+    codes = np.repeat(numbers, machine.n_support_) if is_pairs or is_regressor else codes_of_labels(signed)
     found = np.zeros((len(values), len(chosen)))
     for q, own in enumerate(pairs_of(len(numbers)) if is_pairs else [numbers] * len(values)):
         places = np.flatnonzero(np.isin(codes[chosen], own))
@@ -78,9 +83,11 @@ def compress(estimator: Any, size: float, X: Any = None, y: Any = None) -> tuple
     machine.n_support_ = np.bincount(codes[chosen], minlength=len(numbers)).astype(np.int32)
     report = {"support_vectors": n_vectors, "kept": len(chosen), "bound": float(squares.max().clip(0)) ** 0.5}
     if X is not None:
-        report["largest_change"] = float(np.abs(estimator.decision_function(X) - copy.decision_function(X)).max())
+        decide = "predict" if is_regressor else "decision_function"
+        report["largest_change"] = float(np.abs(getattr(estimator, decide)(X) - getattr(copy, decide)(X)).max())
     if X is not None and y is not None:
-        report |= {"accuracy_before": float(estimator.score(X, y)), "accuracy_after": float(copy.score(X, y))}
+        score, models = "r2" if is_regressor else "accuracy", {"before": estimator, "after": copy}
+        report |= {f"{score}_{when}": float(model.score(X, y)) for when, model in models.items()}
     return copy, report
 
 

@@ -1,4 +1,4 @@
-"""Fitted classifiers as ONNX models of plain operators."""
+"""Fitted machines as ONNX models of plain operators."""
 
 from __future__ import annotations
 
@@ -14,24 +14,25 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
 from dimargin.estimators.nested_steps import flat_steps
 from dimargin.estimators.preprocessing import FourierFeatures
-from dimargin.export.plain_model import PlainMachine, class_labels, parts_of, plain_machine, rendered, scaling_of
+from dimargin.export.plain_model import PlainMachine, plain_model, rendered, scaling_of
 from dimargin.problems.one_vs_one import pair_numbers
 from dimargin.system.extras import naming_extra
 from dimargin.version import __version__
 
 
 def to_onnx(estimator: Any, numbers: str = "float64") -> Any:
-    """Return a fitted classifier as an ONNX model of plain operators, which contains the support vectors.
+    """Return a fitted machine as an ONNX model of plain operators, which contains the support vectors.
 
     The input is ``X``, of shape (n, n_features). If the first step is a ColumnTransformer or an
     encoder, every column is an input of its own, of shape (n, 1), with its name; a missing text is
     "". Outputs are ``label``, ``decision_values`` with the shape of `decision_function`, and
-    ``probabilities`` of a CalibratedClassifierCV.
+    ``probabilities`` of a CalibratedClassifierCV; of a regressor, ``prediction`` of shape (n,).
 
     Parameters
     ----------
-    estimator : classifier with a linear or a named kernel
-        Pipelines, searches and CalibratedClassifierCV may be around it; see docs/guide/export.md.
+    estimator : classifier or regressor with a linear or a named kernel, also one of `dimargin.svm`
+        Pipelines, searches, CalibratedClassifierCV and TransformedTargetRegressor may be around it;
+        see docs/guide/export.md.
     numbers : {"float64", "float32"}, default="float64"
         Type of the input, of all computations and of the output. In float64, decision values are
         ours up to rounding; in float32, coefficients that cancel lose digits.
@@ -56,9 +57,7 @@ def to_onnx(estimator: Any, numbers: str = "float64") -> Any:
         raise ValueError(f"numbers must be 'float64' or 'float32', got {numbers!r}")
     with naming_extra("to_onnx"):
         from onnx import checker, helper, numpy_helper, parser
-    graph, (steps, fitted, calibrated) = _Graph(np.dtype(numbers)), parts_of(estimator)
-    machine, names = plain_machine(fitted), ["X"]
-    labels = class_labels(fitted.classes_ if calibrated is None else calibrated.classes)
+    graph, (steps, machine, labels, calibration), names = _Graph(np.dtype(numbers)), plain_model(estimator), ["X"]
     if steps and isinstance(steps[0][1], (ColumnTransformer, OneHotEncoder)):
         names = [*getattr(estimator, "feature_names_in_", [f"x{k}" for k in range(estimator.n_features_in_)])]
     inputs = [f"input_{k}" for k in range(len(names))]
@@ -66,12 +65,13 @@ def to_onnx(estimator: Any, numbers: str = "float64") -> Any:
     graph.add_machine(machine, labels)
     text = rendered(
         "model.onnx.j2", lines=graph.lines, numbers=numbers, kernel=machine.kernel, pair_scores=machine.pair_scores,
-        n_classes=len(labels), is_single=len(machine.intercepts) == 1, label_type=labels.dtype.name,
-        method=calibrated and calibrated.method, calibrators=calibrated and calibrated.calibrators, version=__version__,
+        by_votes_alone=machine.by_votes_alone, n_classes=len(labels), is_single=len(machine.intercepts) == 1,
+        label_type=labels.dtype.name, version=__version__, **calibration,
     )  # fmt: skip
+    outputs = {"label", "decision_values", "probabilities", "prediction"}
     # Tensors get a prefix, since columns may have any name; outputs do not.
     used = graph.constants.keys() & set(re.findall(r"\w+", text))
-    inner = used.union(re.findall(r"^ *(\w+) =", text, re.MULTILINE)) - {"label", "decision_values", "probabilities"}
+    inner = used.union(re.findall(r"^ *(\w+) =", text, re.MULTILINE)) - outputs
     made = parser.parse_model(re.sub(r"\w+", lambda word: "dm_" * (word[0] in inner) + word[0], text))
     for tensor, name in zip(inputs, map(str, names), strict=True):
         kind = helper.np_dtype_to_tensor_dtype(np.dtype(object) if tensor in graph.texts else graph.dtype)
@@ -160,7 +160,11 @@ class _Graph:
         kernel, vectors, numbers = machine.kernel, machine.vectors, np.arange(len(labels))
         is_first = numbers[:-1] >= numbers[:, None]  # Of the pairs of a class, whether it is the first class.
         found = {"coefficients": machine.coefficients.T, "intercepts": machine.intercepts, "classes": labels}
-        found |= {"pair_numbers": pair_numbers(len(labels)), "is_first": is_first, "signs": 1.0 - 2.0 * is_first}
+        found |= {
+            "pair_numbers": pair_numbers(max(1, len(labels))),
+            "is_first": is_first,
+            "signs": 1.0 - 2.0 * is_first,
+        }
         if kernel.name == "rbf":
             found["centre"] = vectors.sum(axis=0) / max(1, len(vectors))
             vectors = vectors - found["centre"]

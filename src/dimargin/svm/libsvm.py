@@ -167,13 +167,20 @@ class CertifiedLibsvm:
 
     # ---- prediction ----------------------------------------------------------------------------------------------
 
-    def _values(self: Any, X: Any, only_signs: bool = False) -> Floats:
-        """Return LIBSVM's decision values, of shape (n_rows, n_outputs)."""
+    def own_machine(self: Any) -> Any:
+        """Return the machine of this library that predicts, or None after a fit by scikit-learn's own class."""
         machine, dual = self._machine, self._dual_coef_
+        if machine is None:
+            return None
         # Coefficients may have been changed since the fit.
         machine.dual_coef_ = self._sign * (dual.toarray() if sp.issparse(dual) else np.asarray(dual, dtype=float))
         machine.intercept_ = self._sign * self._intercept_
         machine.n_support_, machine.n_jobs = self._n_support, self.n_jobs
+        return machine
+
+    def _values(self: Any, X: Any, only_signs: bool = False) -> Floats:
+        """Return LIBSVM's decision values, of shape (n_rows, n_outputs)."""
+        machine = self.own_machine()
         if machine.kernel == "precomputed" and X.shape[1:] != self.shape_fit_[:1]:
             raise ValueError(
                 f"X.shape[1] = {X.shape[1]} should be equal to {self.shape_fit_[0]}, the number of samples at training "
