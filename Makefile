@@ -66,8 +66,9 @@ test-bench-quick: $(VENV)/.ready-bench  ## run the quick tests of dimargin-bench
 test-all: $(VENV)/.ready-test  ## run all tests of the library
 	$(PY) -m pytest -n auto --dist worksteal -q tests
 
-test-sklearn: $(VENV)/.ready-test  ## run scikit-learn's own tests of sklearn.svm on the classes of dimargin.svm
+test-sklearn: $(VENV)/.ready-test  ## run scikit-learn's (and scikit-learn-intelex's) tests of SVMs on the classes of dimargin.svm
 	$(PY) .ci/sklearn_tests.py -n auto --dist worksteal -q
+	$(PY) .ci/intelex_tests.py -n auto --dist worksteal -q
 
 test-versions: $(VENV)/.ready-test  ## run the tests of estimators with other versions of what they build on
 	@mkdir -p build/versions && rm -f build/versions/*.whl

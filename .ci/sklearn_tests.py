@@ -35,6 +35,7 @@ class Known:
     pattern: str
     reason: str
     before: str = "1000"  # The first version of scikit-learn to which the entry does not apply.
+    is_strict: bool = True  # Whether the run fails if one of the tests passes.
 
 
 KNOWN = (
@@ -76,14 +77,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for name, value in vars(module).items():
             if any(value is own for own in THEIRS.values()):
                 raise pytest.UsageError(f"{module.__name__}.{name} is scikit-learn's own")  # type: ignore[union-attr]
+    expect_failures(items, KNOWN)
+
+
+def expect_failures(items: list[pytest.Item], known: tuple[Known, ...]) -> None:
+    """Expect the failures of these entries; UsageError for one without a test."""
     names = {item: f"{item.path.name}::{item.name}" for item in items}
-    entries = [one for one in KNOWN if parse_version(sklearn.__version__) < parse_version(one.before)]
+    entries = [one for one in known if parse_version(sklearn.__version__) < parse_version(one.before)]
     for one in entries:
         found = [item for item, name in names.items() if fnmatchcase(name, one.pattern)]
         if not found:
             raise pytest.UsageError(f"KNOWN has an entry without a test: {one.pattern}")
         for item in found:
-            item.add_marker(pytest.mark.xfail(reason=one.reason, strict=True))
+            item.add_marker(pytest.mark.xfail(reason=one.reason, strict=one.is_strict))
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -93,18 +99,17 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"only {replaced} were replaced; is DIMARGIN_ACCELERATE set?")
 
 
-def main(arguments: list[str]) -> int:
-    """Run the tests."""
-    folder = Path(sklearn.svm.__file__).parent / "tests"
+def main(arguments: list[str], folder: Path, modules: tuple[str, ...], plugin: str) -> int:
+    """Run the tests in these modules of a folder, with this module as a plugin of pytest."""
     if not folder.is_dir():
-        raise SystemExit("scikit-learn was installed without its tests")
+        raise SystemExit(f"installed without its tests: there is no {folder}")
     # Neither the settings of this project nor its strictness about warnings: these are tests of somebody else.
-    options = ["-c", "/dev/null", "-p", "no:cacheprovider", "-p", Path(__file__).stem, "--disable-warnings"]
+    options = ["-c", "/dev/null", "-p", "no:cacheprovider", "-p", plugin, "--disable-warnings"]
     if hasattr(pytest, "PytestRemovedIn10Warning"):
         options += ["-W", "ignore::pytest.PytestRemovedIn10Warning"]
-    return pytest.main([*options, *arguments, *(str(folder / f"{name}.py") for name in MODULES)])
+    return pytest.main([*options, *arguments, *(str(folder / f"{name}.py") for name in modules)])
 
 
 if __name__ == "__main__":
     print(f"scikit-learn {sklearn.__version__}, dimargin from {Path(dimargin.__file__).parent}", flush=True)
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(sys.argv[1:], Path(sklearn.svm.__file__).parent / "tests", MODULES, Path(__file__).stem))
