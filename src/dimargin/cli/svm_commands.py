@@ -387,8 +387,7 @@ def export(
 
 def _compressed(trained: OpenModel, size: float, data: Path | None) -> OpenModel:
     """Return the model with fewer support vectors, and print what it loses on labelled data."""
-    read = trained.read_labelled if hasattr(trained.machine, "classes_") else trained.read
-    rows = None if data is None else read(data, None, Reading.of({}))
+    rows = None if data is None else trained.read_labelled(data, None, Reading.of({}))
     small, report = compress(trained.estimator, size, *(() if rows is None else (rows.X, rows.y)))
     print(
         f"{report['kept']} of {report['support_vectors']} support vectors are kept; decision values of a row x "
