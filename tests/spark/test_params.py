@@ -14,10 +14,31 @@ from pyspark.ml.param.shared import HasWeightCol
 from pyspark.ml.tuning import ParamGridBuilder
 
 import dimargin as dm
-from dimargin.spark import LinearODMClassifier, LinearSVMClassifier, ODMClassifier, SVMClassifier
+from dimargin.spark import (
+    LinearODMClassifier,
+    LinearSVMClassifier,
+    LinearSVMRegressor,
+    ODMClassifier,
+    OneClassCoreSetSVM,
+    SVMClassifier,
+    SVMRegressor,
+)
 
-ESTIMATORS = [ODMClassifier, SVMClassifier, LinearODMClassifier, LinearSVMClassifier]
-COLUMNS = {"featuresCol", "featuresCols", "labelCol", "predictionCol", "rawPredictionCol", "weightCol", "idCol"}
+ESTIMATORS = [
+    ODMClassifier, SVMClassifier, LinearODMClassifier, LinearSVMClassifier, SVMRegressor, LinearSVMRegressor,
+    OneClassCoreSetSVM,
+]  # fmt: skip
+EXCLUDED = ("n_jobs", "verbose", "warm_start", "multi_class", "pair_scores", "n_sites", "topology", "shards")
+COLUMNS = {
+    "featuresCol",
+    "featuresCols",
+    "labelCol",
+    "predictionCol",
+    "rawPredictionCol",
+    "weightCol",
+    "idCol",
+    "probabilityCol",
+}
 DOCS = Path(__file__).parents[2] / "docs" / "spark.md"
 
 
@@ -25,10 +46,10 @@ DOCS = Path(__file__).parents[2] / "docs" / "spark.md"
 def test_every_parameter_of_the_scikit_learn_class_is_a_param_with_its_default(estimator):
     own = inspect.signature(estimator.machine).parameters
     expected = {name: parameter.default for name, parameter in own.items()}
-    for name in ("n_jobs", "verbose", "warm_start", "multi_class", "pair_scores"):
+    for name in EXCLUDED:
         expected.pop(name, None)
     made = estimator()
-    assert len({param.name for param in made.params} - COLUMNS - {"checkpointDir"}) == len(expected)
+    assert len({param.name for param in made.params} - COLUMNS - {"checkpointDir", "calibration"}) == len(expected)
     for name, default in expected.items():
         first, *others = name.split("_")
         param = "seed" if name == "random_state" else first + "".join(map(str.title, others))
@@ -165,8 +186,10 @@ def test_the_documentation_lists_every_param_with_its_defaults():
     expected = {}
     for column, estimator in enumerate(ESTIMATORS):
         for name, parameter in inspect.signature(estimator.machine).parameters.items():
-            if name not in ("n_jobs", "verbose", "warm_start", "multi_class", "pair_scores"):
+            if name not in EXCLUDED:
                 default = parameter.default
                 param = "seed" if name == "random_state" else re.sub("_(.)", lambda m: m[1].upper(), name)
-                expected.setdefault(param, [name, "", "", "", ""])[column + 1] = repr(default).replace("'", '"')
+                expected.setdefault(param, [name, *[""] * len(ESTIMATORS)])[column + 1] = repr(default).replace(
+                    "'", '"'
+                )
     assert {name: [cells[0], *cells[1:]] for name, cells in rows.items()} == expected

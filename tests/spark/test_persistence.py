@@ -17,6 +17,7 @@ from pyspark.ml.feature import VectorAssembler
 from pyspark.ml.linalg import Vectors
 from pyspark.ml.tuning import CrossValidator, ParamGridBuilder
 from pyspark.sql import functions as F
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import make_moons
 
 import dimargin as dm
@@ -25,10 +26,13 @@ from dimargin.spark import (
     LinearODMClassificationModel,
     LinearODMClassifier,
     LinearSVMClassificationModel,
+    LinearSVMRegressionModel,
     ODMClassificationModel,
     ODMClassifier,
+    OneClassCoreSetSVMModel,
     SVMClassificationModel,
     SVMClassifier,
+    SVMRegressionModel,
 )
 
 X, Y = make_moons(120, noise=0.2, random_state=0)
@@ -37,6 +41,10 @@ MACHINES = [
     (SVMClassificationModel, dm.SVMClassifier(C=3.0, class_weight={0: 2.0, 1: 1.0}, random_state=3)),
     (LinearODMClassificationModel, dm.LinearODMClassifier(solver=dm.LinearSVRG(), random_state=0)),
     (LinearSVMClassificationModel, dm.LinearSVMClassifier(C=3.0, random_state=0)),
+    (SVMRegressionModel, dm.SVMRegressor(C=3.0, epsilon=0.2, strategy="dc", n_levels=1, stop_level=1)),
+    (LinearSVMRegressionModel, dm.LinearSVMRegressor(C=3.0, random_state=0)),
+    (OneClassCoreSetSVMModel, dm.OneClassCoreSetSVM(contamination=0.1, random_state=0)),
+    (SVMClassificationModel, CalibratedClassifierCV(dm.SVMClassifier(C=3.0, random_state=3), ensemble=False)),
 ]
 
 
@@ -62,8 +70,9 @@ def test_a_model_is_loaded_as_it_was_saved(spark, tmp_path, cls, machine):
         param.name for param in model.params if model.isSet(param)
     ]
     restored = again.toSklearn()
-    assert (restored.decision_function(X) == machine.decision_function(X)).all()
-    assert restored.history_ == machine.history_ and repr(restored) == repr(machine)
+    name = next(name for name in ("decision_function", "predict_proba", "predict") if hasattr(machine, name))
+    assert (getattr(restored, name)(X) == getattr(machine, name)(X)).all()
+    assert again.history == model.history and repr(restored) == repr(machine)
     dm.save(restored, tmp_path / "file")
     dm.save(machine, tmp_path / "expected")
     assert (tmp_path / "file").read_bytes() == (tmp_path / "expected").read_bytes()

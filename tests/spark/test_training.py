@@ -22,8 +22,11 @@ from dimargin import (
     LinearNewton,
     LinearODMClassifier,
     LinearSVMClassifier,
+    LinearSVMRegressor,
     ODMClassifier,
+    OneClassCoreSetSVM,
     SVMClassifier,
+    SVMRegressor,
 )
 from dimargin.shards import parts
 from dimargin.spark import training
@@ -39,6 +42,8 @@ ODM = ODMClassifier(lam=100.0, gamma=0.3, tol=1e-6, random_state=0)
 SVM = SVMClassifier(C=2.0, gamma=0.3, tol=1e-6, random_state=0)
 LINEAR_SVM = LinearSVMClassifier(C=2.0, tol=1e-6, random_state=0)
 LINEAR = LinearODMClassifier(lam=100.0, tol=1e-6, random_state=0)
+SVR = SVMRegressor(C=2.0, epsilon=0.5, gamma=0.3, tol=1e-6, random_state=0)
+LINEAR_SVR = LinearSVMRegressor(C=2.0, loss="squared_epsilon_insensitive", tol=1e-6, random_state=0)
 TREE = {"branching": 2, "n_levels": 2}
 ACROSS = Exact(across_shards=True, working_set=150)
 N = 900
@@ -70,6 +75,116 @@ def rows():
 @pytest.fixture(scope="module")
 def frame(spark, rows):
     return frame_of(spark, *rows).cache()
+
+
+@pytest.fixture(scope="module")
+def numbers(rows):
+    """Rows with targets around 1,000."""
+    X, _, weights = rows
+    return X, 1000 + 30 * np.sin(X[:, 0]) + 5 * X[:, 1] + np.random.default_rng(1).normal(size=N), weights
+
+
+@pytest.fixture(scope="module")
+def frame_of_numbers(spark, numbers):
+    return frame_of(spark, *numbers).cache()
+
+
+@pytest.mark.slow_after(1)
+@pytest.mark.parametrize(
+    "machine",
+    [
+        clone(SVR).set_params(strategy="dc", stop_level=1, **TREE),
+        clone(SVR).set_params(strategy="dc", **TREE),
+        clone(SVR).set_params(strategy="exact"),
+        clone(SVR).set_params(strategy=ACROSS, tol=1e-9),
+        clone(SVR).set_params(strategy="exact", loss="squared_epsilon_insensitive", fit_intercept=False),
+        clone(SVR).set_params(strategy="diodm", stop_level=1, **TREE),
+        clone(SVR).set_params(strategy="cascade", **TREE),
+        clone(SVR).set_params(
+            strategy="landmark", loss="squared_epsilon_insensitive", fit_intercept=False, n_landmarks=60
+        ),
+        LINEAR_SVR,
+        clone(LINEAR_SVR).set_params(intercept_scaling=0.5),
+        pytest.param(  # Many rounds.
+            clone(LINEAR_SVR).set_params(loss="epsilon_insensitive", tol=1e-2), marks=pytest.mark.nightly
+        ),
+        clone(LINEAR_SVR).set_params(solver=LinearDSVRG(n_partitions=2), tol=1e-2),
+    ],
+    ids=lambda machine: f"{type(machine).__name__}-{getattr(machine, 'strategy', getattr(machine, 'solver', ''))}",
+)
+def test_a_regressor_is_the_one_of_the_same_rows_here(frame_of_numbers, numbers, machine):
+    X, y, weights = numbers
+    there, here = train(machine, frame_of_numbers, COLUMNS), clone(machine).fit(X, y, weights)
+    # Rounds of CoCoA+ are not the steps of one computer.
+    unequal = 1e-2 if machine.tol == 1e-2 and machine.loss == "epsilon_insensitive" else 1e-6
+    assert_allclose(there.objective_, here.objective_, rtol=unequal)
+    assert (there.status_, there.certificate_) == (here.status_, here.certificate_)
+    assert there.duality_gap_ <= max(machine.tol, here.duality_gap_ * 1.1)
+    assert_allclose(there.predict(X), here.predict(X), atol=100 * unequal * np.ptp(y))
+    assert there.history_[-1]["objective"] == pytest.approx(there.objective_, rel=1e-3)
+
+
+@pytest.mark.slow
+def test_few_values_of_a_regressor_are_one_solve_in_one_task(frame_of_numbers, numbers, monkeypatch):
+    monkeypatch.setattr(training, "MAX_VALUES_OF_TASK", N * 5)
+    X, y, weights = numbers
+    machine = clone(LINEAR_SVR).set_params(loss="epsilon_insensitive")
+    there, here = train(machine, frame_of_numbers, COLUMNS), clone(machine).fit(X, y, weights)
+    assert_allclose(there.objective_, here.objective_, rtol=1e-9)
+    assert_allclose(there.predict(X), here.predict(X), rtol=1e-6)
+
+
+@pytest.mark.slow
+def test_a_regressor_does_not_depend_on_how_rows_come(spark, numbers):
+    machine = clone(SVR).set_params(strategy="dc", stop_level=1, **TREE)
+    one, other = (train(machine, frame_of(spark, *numbers, n_partitions=n), COLUMNS) for n in (1, 4))
+    assert_array_equal(one.dual_coef_, other.dual_coef_)
+    assert_array_equal(one.support_vectors_, other.support_vectors_)
+    by_id = Columns("features", "label", "weight", "id")
+    assert train(clone(SVR).set_params(strategy="exact"), frame_of(spark, *numbers), by_id).duality_gap_ <= 1e-6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("value", [1000.0, 0.0])
+def test_constant_targets_are_predicted(spark, numbers, value):
+    X, _, weights = numbers
+    frame = frame_of(spark, X, np.full(N, value), weights)
+    for machine in (clone(SVR).set_params(strategy="exact"), LINEAR_SVR):
+        found = train(machine, frame, COLUMNS)
+        assert (found.predict(X) == value).all() and found.status_ == "converged" and found.objective_ == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda y: F.when(F.col("id") == 7, float("nan")).otherwise(y), "column 'label' is not finite in row"),
+        (lambda y: F.when(F.col("id") != 7, y), "column 'label' is null in row"),
+        (lambda y: F.lit(None).cast("double"), "column 'label' is null in row"),
+        (lambda y: y * 1e100, "labelCol 'label' has targets above 1e.100 in absolute value"),
+        (lambda y: y + F.udf(lambda: random.random(), "double").asNondeterministic()(), "changes from read to read"),
+    ],
+    ids=["nan", "null", "all null", "large", "random"],
+)
+def test_targets_that_cannot_be_trained_on_are_refused(frame_of_numbers, change, message):
+    with pytest.raises(Exception, match=message):
+        train(LINEAR_SVR, frame_of_numbers.withColumn("label", change(F.col("label"))), COLUMNS)
+
+
+@pytest.mark.slow
+def test_a_detector_is_the_one_of_the_same_rows_here(frame, rows, monkeypatch):
+    X, _, weights = rows
+    machine = OneClassCoreSetSVM(gamma=0.5, contamination=0.1, random_state=0)
+    columns = Columns("features", weight="weight")
+    with pytest.raises(ValueError, match="trains on the driver, on at most 0 values, and the"):
+        train(machine, frame, columns)
+    with pytest.raises(ValueError, match="checkpointDir must not be set"):
+        train(machine, frame, columns, checkpoint_dir="somewhere")
+    monkeypatch.setattr(training, "MAX_VALUES_OF_TASK", N * 5)
+    there, here = train(machine, frame, columns), clone(machine).fit(X, sample_weight=weights)
+    assert_allclose(there.decision_function(X), here.decision_function(X), atol=1e-12)
+    assert there.objective_ == pytest.approx(here.objective_, rel=1e-12) and there.certificate_ == "global"
+    assert there.duality_gap_ <= machine.tol
 
 
 def same(machine, X, y, weights, frame):

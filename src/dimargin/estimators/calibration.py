@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -119,13 +120,27 @@ class CalibrationRows:
         kept = np.sort(np.concatenate([test for _, test in self.folds]))
         codes = np.searchsorted(machine.classes_, self.y[kept])
         weights = None if self.weights is None else self.weights[kept]
-        model = fitted_to(values[kept], codes, weights, method)
-        adopt(model.calibrated_classifiers_[0], machine, machine.classes_)
-        model.classes_, model.n_features_in_ = machine.classes_, machine.n_features_in_
-        return model.set_params(estimator=clone(machine), cv=len(self.folds))
+        return calibrated(machine, values[kept], codes, weights, method, len(self.folds))
 
 
 # ---- parts of a CalibratedClassifierCV -------------------------------------------------------------------------------
+
+
+def calibrated(
+    machine: Any, values: Floats, codes: Indices, weights: Floats | None, method: str, n_folds: int
+) -> CalibratedClassifierCV:
+    """Return the machine with probabilities that fit the decision values of folds; see `fitted_to`."""
+    model = fitted_to(values, codes, weights, method)
+    adopt(model.calibrated_classifiers_[0], machine, machine.classes_)
+    model.classes_, model.n_features_in_ = machine.classes_, machine.n_features_in_
+    return model.set_params(estimator=clone(machine), cv=n_folds)
+
+
+def probabilities_of(model: CalibratedClassifierCV, values: Floats) -> Floats:
+    """Return the probabilities of classes for decision values of the machine of a calibrated model."""
+    inside = copy(model.calibrated_classifiers_[0])
+    adopt(inside, DecisionValueClassifier(model.classes_), model.classes_)
+    return np.asarray(inside.predict_proba(values))
 
 
 def fitted_to(values: Floats, codes: Indices, weights: Floats | None, method: str) -> CalibratedClassifierCV:

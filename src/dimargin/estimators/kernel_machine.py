@@ -143,13 +143,13 @@ class KernelMachine(KernelPrediction):
                 solver=plan.strategy.solver,
                 given=origin.indices,
                 cache=self._cache(plan),
-                progress=self._followed(progress, data),
+                progress=self.followed(progress, data),
             )
-            outcome = self._in_given_units(plan.strategy.train(training), data)
+            outcome = self.in_given_units(plan.strategy.train(training), data)
             return self.fitted_attributes(origin, outcome), outcome.reason
 
         def model_attributes(found: LevelModel) -> dict[str, Any]:
-            return self._model_attributes(origin, self._in_given_units(found, data))
+            return self._model_attributes(origin, self.in_given_units(found, data))
 
         return PreparedFit(plan.n_levels, model_attributes, train)
 

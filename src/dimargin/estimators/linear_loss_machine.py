@@ -128,13 +128,13 @@ class LinearLossMachine(LinearMachine):
 
         def train(limits: Limits, progress: Progress) -> tuple[dict[str, Any], str]:
             training = self._training(data, start, limits, seed, solver.deals_rows)
-            progress = self._followed(progress, data)
+            progress = self.followed(progress, data)
             solution = solver.train(replace(training, progress=progress, dual=self._known_dual(data)))
-            solution = self._in_given_units(solution, data)
+            solution = self.in_given_units(solution, data)
             return self.fitted_attributes(solution, data.classes, float(data.weights.sum()), columns), solution.reason
 
         def model_attributes(found: Floats) -> dict[str, Any]:
-            found = self._in_given_units(self._with_intercept(found), data)
+            found = self.in_given_units(self._with_intercept(found), data)
             return self._model_attributes(data.classes, found, columns)
 
         return PreparedFit(plan.n_levels, model_attributes, train)

@@ -253,7 +253,7 @@ class MarginMachine(PlainNumbers, CertificateDiagram, CallbackSupportMixin, Base
         """Return whether the fitted model is for the classes of some data."""
         return True
 
-    def _in_given_units(self, found: Any, data: TrainingData) -> Any:
+    def in_given_units(self, found: Any, data: TrainingData) -> Any:
         """Return what a strategy has found, for the caller's targets; a classifier's is unchanged."""
         return found
 
@@ -261,7 +261,7 @@ class MarginMachine(PlainNumbers, CertificateDiagram, CallbackSupportMixin, Base
         """Return objectives for the caller's targets; a classifier's are unchanged."""
         return objectives
 
-    def _followed(self, progress: Progress, data: TrainingData) -> Progress:
+    def followed(self, progress: Progress, data: TrainingData) -> Progress:
         """Return a receiver of a strategy's progress that passes it on in the caller's units."""
         return progress
 

@@ -19,7 +19,7 @@ from dimargin.problems.margin_losses import MarginLosses
 from dimargin.problems.objectives import Objectives
 from dimargin.problems.regression_losses import EpsilonInsensitiveLoss, SquaredEpsilonInsensitiveLoss
 from dimargin.strategies import LevelModel, Outcome, Progress
-from dimargin.system.arrays import Floats
+from dimargin.system.arrays import Floats, Indices
 
 MAX_TARGET = 1e100
 """Largest absolute target, so that squares of residuals and objectives stay within float64."""
@@ -38,7 +38,7 @@ class RegressionData(TrainingData):
     y : ndarray of shape (n,)
         The bits of the targets, as whole numbers.
     lost : float
-        Largest rounding of a target by subtracting the centre, in the caller's units.
+        Bound of the rounding of a target by subtracting the centre, in the caller's units.
     """
 
     lost: float = 0.0
@@ -76,9 +76,9 @@ class MarginRegressor(RegressorMixin, MarginMachine):
     loss: str
 
     def _loss(self) -> Loss:
-        return self._loss_for(1.0)
+        return self.loss_for(1.0)
 
-    def _loss_for(self, unit: float) -> Loss:
+    def loss_for(self, unit: float) -> Loss:
         """Return the loss of residuals in these units, divided by their square."""
         check_magnitude("C", self.C)
         check_number("epsilon", self.epsilon, 0, MAX_TARGET, low_included=True, high_included=True)
@@ -90,7 +90,7 @@ class MarginRegressor(RegressorMixin, MarginMachine):
 
     def _losses(self, data: TrainingData) -> MarginLosses:
         assert isinstance(data, RegressionData)
-        return replace(super()._losses(data), loss=self._loss_for(data.unit), targets=data.targets)
+        return replace(super()._losses(data), loss=self.loss_for(data.unit), targets=data.targets)
 
     def _training_data(self, X: Any, y: Any, sample_weight: Any, reset: bool = True) -> RegressionData:
         y = targets_of(y)
@@ -102,15 +102,18 @@ class MarginRegressor(RegressorMixin, MarginMachine):
         check_weights(weights, kept)
         if len(kept) < n_given:
             X, y = rows_of(self, X, kept), y[kept]
+        return self.in_units(X, y, weights, kept, n_given)
+
+    def in_units(self, X: Any, y: Floats, weights: Floats, kept: Indices, n_given: int) -> RegressionData:
+        """Return the training data of validated rows, with the targets in units of their own."""
         centre = median_of(y, weights) if self._has_intercept else 0.0
         if self._has_intercept and np.ptp(y) <= 2 * self.epsilon:  # This constant has no loss, and is the solution.
             centre = float(y.min() + y.max()) / 2
         unit = unit_of(y - centre, weights)
-        bits = ((y - centre) / unit + 0.0).view(np.int64)  # Adding zero removes -0.0.
         units: dict[str, Any] = {"centre": centre, "unit": unit, "lost": float(rounding_of_sums(y, -centre).max())}
-        return RegressionData(X, bits, np.empty(0), weights, weights, kept, n_given, **units)
+        return RegressionData(X, bits_of(y, centre, unit), np.empty(0), weights, weights, kept, n_given, **units)
 
-    def _in_given_units(self, found: Any, data: TrainingData) -> Any:
+    def in_given_units(self, found: Any, data: TrainingData) -> Any:
         """Return a result, a model or parameters that a strategy has found, for the caller's targets."""
         if isinstance(found, np.ndarray):
             return np.column_stack([data.unit * found[:, :-1], data.unit * found[:, -1] + data.centre])
@@ -121,7 +124,7 @@ class MarginRegressor(RegressorMixin, MarginMachine):
         history = [entry | {"objective": (square * np.asarray(entry["objective"])).tolist()} for entry in found.history]
         found = replace(found, objectives=self._objectives_in_given_units(found.objectives, data), history=history)
         if isinstance(found, Outcome):
-            return replace(found, model=self._in_given_units(found.model, data))
+            return replace(found, model=self.in_given_units(found.model, data))
         dual = None if found.dual is None else data.unit * found.dual
         return replace(found, weights=data.unit * found.weights, dual=dual)
 
@@ -143,7 +146,8 @@ class MarginRegressor(RegressorMixin, MarginMachine):
         added = 2 * shift * np.sqrt(cost * size) + cost * shift**2 if is_smooth else cost * shift
         return Objectives.of(primal, objectives.unrounded * size, intercept, objectives.rounding * size + added)
 
-    def _followed(self, progress: Progress, data: TrainingData) -> Progress:
+    def followed(self, progress: Progress, data: TrainingData) -> Progress:
+        """See `MarginMachine`."""
         return GivenUnits(progress, data.unit**2)
 
     def _data_to_certify(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
@@ -200,6 +204,11 @@ def targets_of(y: Any) -> Any:
         what = f"row {outside[0]} of y is {values[outside[0]]:g}; drop such rows, or divide y by a number"
         raise ValueError(f"targets must be finite and at most {MAX_TARGET:g} in absolute value, but {what}")
     return y
+
+
+def bits_of(y: Floats, centre: float, unit: float) -> Indices:
+    """Return the bits of targets in their own units, as whole numbers."""
+    return ((y - centre) / unit + 0.0).view(np.int64)  # Adding zero removes -0.0.
 
 
 def rounding_of_sums(one: Floats, other: Floats | float) -> Floats:

@@ -30,7 +30,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from dimargin.estimators.input_checks import seed_of
-from dimargin.estimators.margin_classifier import MarginClassifier  # This imports every strategy.
+from dimargin.estimators.margin_machine import MarginMachine  # noqa: F401  This imports every strategy.
 from dimargin.kernels.matrix import KernelMatrix
 from dimargin.spark.engine.jobs import first_line
 from dimargin.spark.engine.packing import Packing
@@ -79,13 +79,13 @@ class Checkpoints(Resumption):
         self._spent: list[str] = []  # Folders whose shards are deleted when the fit ends.
         self._clock = time.perf_counter()
 
-    def seed_for(self, machine: MarginClassifier) -> int:
+    def seed_for(self, machine: Any) -> int:
         """Return the machine's seed or, if its random_state is None, that of the fit to resume."""
         if self._past and machine.random_state is None:
             return int(self._past[0]["fit"]["seed"])
         return seed_of(machine.random_state)
 
-    def begin(self, machine: MarginClassifier, seed: int, n_rows: int, fingerprint: str) -> None:
+    def begin(self, machine: Any, seed: int, n_rows: int, fingerprint: str) -> None:
         """Start recording results after those of the checkpoints.
 
         Raises

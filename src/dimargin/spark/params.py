@@ -12,10 +12,9 @@ import typing
 from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
-from pyspark.ml.param import Param, Params, TypeConverters
-from pyspark.ml.param.shared import HasWeightCol
+from pyspark.ml.param import Param, Params, TypeConverters, shared
+from sklearn.base import BaseEstimator
 
-from dimargin.estimators import MarginClassifier
 from dimargin.estimators.docstrings import parameter_texts
 from dimargin.kernels.functions import KERNEL_NAMES
 from dimargin.spark.columns import Columns
@@ -33,21 +32,21 @@ def spark_name(name: str) -> str:
     return "seed" if name == "random_state" else re.sub(r"_(\w)", lambda match: match[1].upper(), name)
 
 
-def parameters(machine: type[MarginClassifier]) -> dict[str, inspect.Parameter]:
+def parameters(machine: type[BaseEstimator]) -> dict[str, inspect.Parameter]:
     """Return the parameters of the constructor that are Params, by their names in the constructor."""
     own = inspect.signature(machine).parameters
-    excluded = {"n_jobs", "verbose", "warm_start", "multi_class", "pair_scores"}
+    excluded = {"n_jobs", "verbose", "warm_start", "multi_class", "pair_scores", "n_sites", "topology", "shards"}
     # Spark has its own settings for these, or none.
     return {name: parameter for name, parameter in own.items() if name not in excluded}
 
 
-class MachineParams(HasWeightCol):
+class MachineParams(shared.HasWeightCol):
     """Params of an estimator and its models: columns, and the parameters of the machine.
 
     Subclasses name the machine: ``class ODMClassifier(..., machine=dimargin.ODMClassifier)``.
     """
 
-    machine: ClassVar[type[MarginClassifier]]
+    machine: ClassVar[type[BaseEstimator]]
 
     featuresCols: Param[list[str]] = Param(
         Params._dummy(), "featuresCols", "plain numeric columns, one per feature, instead of featuresCol.",
@@ -61,12 +60,12 @@ class MachineParams(HasWeightCol):
         TypeConverters.toString,
     )
 
-    def __init_subclass__(cls, machine: type[MarginClassifier] | None = None, **others: Any) -> None:
+    def __init_subclass__(cls, machine: type[BaseEstimator] | None = None, **others: Any) -> None:
         """Add the Params and getters of a machine to the class."""
         super().__init_subclass__(**others)
         if machine is None:
             return
-        cls.machine = machine
+        cls.machine, cls.__module__ = machine, "dimargin.spark"  # Saved stages name their classes by this module.
         hints, texts = typing.get_type_hints(machine.__init__), _texts(machine)
         for name in parameters(machine):
             param = spark_name(name)
@@ -98,7 +97,7 @@ class MachineParams(HasWeightCol):
             del given["featuresCol"]
             given["featuresCols"] = columns
         for name in [name for name, value in given.items() if value is None]:
-            if name.endswith(("Col", "Cols", "Dir")):
+            if name.endswith(("Col", "Cols", "Dir", "calibration")):
                 self.clear(self.getParam(name))
                 del given[name]
             else:
@@ -118,19 +117,20 @@ class MachineParams(HasWeightCol):
         features = plain if self.isDefined(self.featuresCols) else self.getOrDefault("featuresCol")
         if n_features is not None:
             return Columns(features, n_features=n_features)
-        return Columns(features, self.getOrDefault("labelCol"), self._column("weightCol"), self._column("idCol"))
+        label = self.getOrDefault("labelCol") if self.hasParam("labelCol") else None
+        return Columns(features, label, self._column("weightCol"), self._column("idCol"))
 
-    def _prototype(self) -> MarginClassifier:
+    def _prototype(self) -> Any:
         """Return the unfitted scikit-learn machine of these Params; raises an error for a value out of range."""
         given = {name: as_object(name, self.getOrDefault(spark_name(name))) for name in parameters(self.machine)}
         machine = self.machine(**given)
         try:
-            machine.fit_plan()
+            getattr(machine, "fit_plan", machine._check_parameters)()
         except (TypeError, ValueError) as error:
             raise type(error)(in_spark_names(self.machine, str(error))) from error
         return machine
 
-    def _take_parameters_of(self, machine: MarginClassifier) -> None:
+    def _take_parameters_of(self, machine: Any) -> None:
         """Set the Params in which a scikit-learn machine differs from the defaults."""
         for name, parameter in parameters(self.machine).items():
             value = getattr(machine, name)
@@ -149,7 +149,7 @@ class MachineSetters(MachineParams):
         TypeConverters.toString,
     )
 
-    def __init_subclass__(cls, machine: type[MarginClassifier] | None = None, **others: Any) -> None:
+    def __init_subclass__(cls, machine: type[BaseEstimator] | None = None, **others: Any) -> None:
         """Add the setters of a machine's Params to the class."""
         super().__init_subclass__(machine=machine, **others)
         if machine is not None:
@@ -178,20 +178,28 @@ class MachineSetters(MachineParams):
         """Value of `checkpointDir`, or None."""
         return self._column("checkpointDir")
 
-    def setCheckpointDir(self, value: str) -> Self:
-        """Set `checkpointDir`; returns self."""
-        return self._set(checkpointDir=value)
 
-    def setWeightCol(self, value: str) -> Self:
-        """Set `weightCol`; returns self."""
-        return self._set(weightCol=value)
+class HasCalibration(shared.HasProbabilityCol):
+    """Params of classifiers with probabilities."""
 
-    def setIdCol(self, value: str) -> Self:
-        """Set `idCol`; returns self."""
-        return self._set(idCol=value)
+    calibration: Param[str] = Param(
+        Params._dummy(),
+        "calibration",
+        "'sigmoid', 'isotonic' or 'temperature': how decision values become probabilities, which takes five more fits. "
+        "If this is not set or empty, probabilityCol is not added.",
+        TypeConverters.toString,
+    )
+
+    def getCalibration(self) -> str | None:
+        """Value of `calibration`, or None."""
+        return (self.getOrDefault("calibration") or None) if self.isDefined("calibration") else None
 
 
-def _texts(machine: type[MarginClassifier]) -> dict[str, str]:
+class DetectorColumns(shared.HasFeaturesCol, shared.HasPredictionCol, shared.HasRawPredictionCol):
+    """Columns of detectors, whose raw predictions are scores."""
+
+
+def _texts(machine: type[BaseEstimator]) -> dict[str, str]:
     """Return the texts of the parameters of a machine."""
     return parameter_texts(machine) | {
         # The docstrings of these do not apply on Spark, or rely on scikit-learn's conventions.
@@ -201,7 +209,7 @@ def _texts(machine: type[MarginClassifier]) -> dict[str, str]:
     }
 
 
-def in_spark_names(machine: type[MarginClassifier], text: str) -> str:
+def in_spark_names(machine: type[BaseEstimator], text: str) -> str:
     """Return a text with the names of the machine's parameters replaced by those of the Params."""
     names = [name for name in parameters(machine) if spark_name(name) != name]
     return re.sub(rf"\b({'|'.join(names)})\b", lambda match: spark_name(match[1]), text)
@@ -225,3 +233,12 @@ def _add_method(cls: type, operation: str, param: str, method: Callable[..., Any
     method.__name__ = operation + param[0].upper() + param[1:]
     method.__qualname__, method.__doc__ = f"{cls.__qualname__}.{method.__name__}", text
     setattr(cls, method.__name__, method)
+
+
+for _class, _params in (
+    (MachineSetters, ("checkpointDir", "weightCol", "idCol")),
+    (HasCalibration, ("calibration", "probabilityCol")),
+    (DetectorColumns, ("featuresCol", "predictionCol", "rawPredictionCol")),
+):
+    for _param in _params:
+        _add_method(_class, "set", _param, _setter(_param), f"Set `{_param}`; returns self.")

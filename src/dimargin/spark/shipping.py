@@ -12,6 +12,7 @@ import hashlib
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
@@ -21,8 +22,8 @@ from weakref import WeakKeyDictionary
 
 from pyspark import SparkFiles
 from pyspark.sql import SparkSession
+from sklearn.calibration import CalibratedClassifierCV
 
-from dimargin.estimators import MarginClassifier
 from dimargin.io.models import load, save
 
 _sent: WeakKeyDictionary[SparkSession, set[str]] = WeakKeyDictionary()
@@ -53,7 +54,7 @@ class Parcel:
             yield path
 
 
-def ship(machine: MarginClassifier, session: SparkSession, known: Parcel | None = None) -> Parcel:
+def ship(machine: Any, session: SparkSession, known: Parcel | None = None) -> Parcel:
     """Send a fitted machine to the executors of a session, classic or Connect, and return its parcel.
 
     `known` is the result of an earlier call for the same machine.
@@ -73,7 +74,7 @@ def ship(machine: MarginClassifier, session: SparkSession, known: Parcel | None 
     return parcel
 
 
-def packed(machine: MarginClassifier) -> bytes:
+def packed(machine: Any) -> bytes:
     """Return the model file of a machine as bytes."""
     with TemporaryDirectory() as folder:
         path = Path(folder, "model")
@@ -94,11 +95,20 @@ def arrived(parcel: Parcel) -> Any:
         return ready(load(path))
 
 
-def ready(machine: Any) -> Any:
-    """Prepare a machine to predict with the threads of its task, and from columns without names."""
-    machine.n_jobs = None
-    machine.__dict__.pop("feature_names_in_", None)
-    return machine
+def ready(model: Any) -> Any:
+    """Return a copy of a model that predicts with the threads of its task, and from columns without names."""
+    model = copy(model)
+    model.n_jobs = None
+    model.__dict__.pop("feature_names_in_", None)
+    if isinstance(model, CalibratedClassifierCV):
+        inside = copy(model.calibrated_classifiers_[0])
+        inside.estimator, model.calibrated_classifiers_ = ready(inside.estimator), [inside]
+    return model
+
+
+def machine_in(model: Any) -> Any:
+    """Return the machine of a model, which may be calibrated."""
+    return model.calibrated_classifiers_[0].estimator if isinstance(model, CalibratedClassifierCV) else model
 
 
 @cache

@@ -11,7 +11,7 @@ matter.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
@@ -24,6 +24,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from dimargin.estimators.margin_regressor import MAX_TARGET, bits_of
 from dimargin.estimators.training_data import beyond_rounding, canonical
 from dimargin.kernels.column_statistics import column_means, column_reach, column_sums, row_chunks, stacked
 from dimargin.kernels.functions import Kernel
@@ -41,11 +42,13 @@ from dimargin.system.arrays import Floats, Indices
 class Survey:
     """Counts of a source, taken before its rows are sent to shards."""
 
-    counts: dict[float, int]  # Numbers of rows with positive weight, by label.
+    counts: dict[float, int]  # Numbers of rows with positive weight, by label; all under zero if not by label.
     weights: dict[float, float]  # Sums of their weights, by label.
     n_given: int  # Number of all rows, including those of zero weight.
     n_features: int  # Number of features of the first row.
     n_values: int  # Number of values stored in vectors, or of all values.
+    targets: tuple[float, float] | None = None  # Centre and unit of those of a regressor.
+    bits: int | None = None  # Sum of the bits of these.
 
     @property
     def n_rows(self) -> int:
@@ -54,8 +57,8 @@ class Survey:
 
     @property
     def classes(self) -> Floats:
-        """Labels, ascending."""
-        return np.array(sorted(self.counts))
+        """Labels, ascending; none if rows were not counted by label."""
+        return np.array(sorted(self.counts) if len(self.counts) > 1 else [])
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,8 @@ class KeyedRows:
     """
 
     X: Any  # Ndarray or CSR array of shape (n, n_features).
-    codes: Indices  # Indices of the labels among the classes; codes, weights and keys have shape (n,).
+    # Indices of the labels among the classes, bits of targets (see `bits_of`), or zeros for a detector.
+    codes: Indices  # Codes, weights and keys have shape (n,).
     weights: Floats  # Positive weights.
     keys: Keys
     first: int | None = None
@@ -92,14 +96,14 @@ class Source:
     frame: DataFrame  # Result of `Columns.select`.
     columns: Columns
 
-    def survey(self) -> Survey:
-        """Count the rows of every label; raises ValueError, naming the column, for labels unfit for training."""
+    def survey(self, by_label: bool = True) -> Survey:
+        """Count the rows, by label; raises ValueError, naming the column, for labels unfit for training."""
         vectors = isinstance(self.frame.schema[FEATURES].dataType, StructType)
         values = F.col(f"{FEATURES}.values" if vectors else FEATURES)
         width = F.coalesce(F.col(f"{FEATURES}.size"), F.size(values)) if vectors else F.size(values)
         heavy = F.lit(True) if self.columns.weight is None else F.col(WEIGHT) > 0
         weight = F.lit(1.0) if self.columns.weight is None else F.col(WEIGHT)
-        counts = self.frame.groupBy(LABEL).agg(
+        counts = self.frame.groupBy(F.col(LABEL) if by_label else F.lit(0.0).alias(LABEL)).agg(
             F.count_if(heavy).alias("n_rows"),
             F.count(F.lit(1)).alias("n_given"),
             F.sum(F.when(heavy, weight)).alias("weight"),
@@ -122,12 +126,23 @@ class Source:
         labels = {row[LABEL]: row["n_rows"] for row in known}
         if not labels:
             raise ValueError(f"none of the dataset's {n_given} rows has a positive weight")
-        if len(labels) < 2:
+        if by_label and len(labels) < 2:
             raise ValueError(
                 f"labelCol {self.columns.label!r} has one class only, {next(iter(labels))!r}; at least two are needed"
             )
         weights = {row[LABEL]: row["weight"] for row in known}
         return Survey(labels, weights, n_given, n_features, n_values if vectors else n_given * n_features)
+
+    def targets(self) -> tuple[Floats, Floats]:
+        """Return the targets of a regressor with their weights, in one job, without those that scattering refuses."""
+        weight = F.lit(1.0) if self.columns.weight is None else F.col(WEIGHT)
+        known = self.frame.where((F.abs(LABEL) < np.inf) & (weight > 0) & (weight < np.inf))
+        parts = self.engine.summarise(known.select(weight.alias(WEIGHT), LABEL), _numbers)
+        found = np.concatenate([np.empty((0, 2)), *parts])
+        found = found[np.lexsort(found.T)] if len(found) else np.array([[1.0, 0.0]])  # Their order must be one.
+        if np.abs(found[:, 1]).max() > MAX_TARGET:
+            raise ValueError(f"labelCol {self.columns.label!r} has targets above {MAX_TARGET:g} in absolute value")
+        return found[:, 1], found[:, 0]
 
     def scattered(
         self, survey: Survey, random_state: int, kernel: Kernel | None, n_shards: int | None = None
@@ -141,7 +156,7 @@ class Source:
         n_shards = n_shards or n_shards_for(survey.n_rows)
         sparse = survey.n_values * 1.5 < survey.n_rows * survey.n_features
         columns = replace(self.columns, n_features=survey.n_features)
-        scatter = _Scatter(columns, sparse, survey.classes, random_state, n_shards)
+        scatter = _Scatter(columns, sparse, survey.classes, random_state, n_shards, survey.targets)
         nothing = KeyedRows(
             (sp.csr_array if sparse else np.empty)((0, survey.n_features)), np.empty(0, dtype=np.int64), np.empty(0),
             np.empty(0, dtype=np.uint64),
@@ -216,6 +231,7 @@ class Measures:
     """
 
     sizes: Indices  # Numbers of rows in the shards by key, of shape (n_shards,).
+    bits: int  # Sum of the codes, as bits.
     counts: Indices  # Numbers of rows of every class, of shape (n_classes,).
     weights: Floats  # Sums of the weights of the rows of every class, of shape (n_classes,).
     sums: Floats  # Weighted sums of the rows of every class, of shape (n_classes, n_features).
@@ -229,8 +245,10 @@ class Measures:
         return int(self.sizes.sum())
 
     def agree_with(self, survey: Survey) -> bool:
-        """Return whether every class has the number of rows and the weight of the survey."""
-        counts, weights = ([given[label] for label in survey.classes] for given in (survey.counts, survey.weights))
+        """Return whether every class has the number of rows and the weight of the survey, and targets are the same."""
+        counts, weights = ([given[label] for label in sorted(given)] for given in (survey.counts, survey.weights))
+        if survey.bits not in (None, self.bits):
+            return False
         # Sums of weights in another order may differ by rounding.
         return bool((self.counts == counts).all() and np.allclose(self.weights, weights, rtol=1e-9, atol=0.0))
 
@@ -240,9 +258,9 @@ class Measures:
         keys, counts, *parts, sparse, found = zip(*rows.collect(_measured, (n_classes, kernel)), strict=True)
         weights, sums = (sum(part, np.zeros(1)) for part in parts)
         digest = sha256(repr(keys).encode() + weights.tobytes() + sums.tobytes())
-        sizes = np.array([size for size, _ in keys])
+        sizes, bits = np.array([size for size, _, _ in keys]), sum(bits for _, _, bits in keys) % 2**64
         deviations = [shard for shard in found if shard is not None]
-        return cls(sizes, np.sum(counts, axis=0), weights, sums, sparse[0], digest.hexdigest(), deviations)
+        return cls(sizes, bits, np.sum(counts, axis=0), weights, sums, sparse[0], digest.hexdigest(), deviations)
 
     def variance(self, factors: Floats) -> float:
         """Return the weighted variance of all values, infinite if it overflows."""
@@ -285,19 +303,23 @@ class _Scatter:
     classes: Floats
     random_state: int
     n_shards: int
+    targets: tuple[float, float] | None
 
 
 def _keyed(batch: pa.RecordBatch, scatter: _Scatter) -> list[tuple[int, KeyedRows]]:
     given = rows_of(batch, scatter.columns, scatter.sparse)
     weights = np.ones(batch.num_rows) if given.weights is None else given.weights
-    X, labels = canonical(given.X), np.asarray(given.labels)
-    codes = np.searchsorted(scatter.classes, labels).astype(np.int64)
-    known = scatter.classes[np.minimum(codes, len(scatter.classes) - 1)] == labels
-    if not known[weights > 0].all():
-        raise ValueError(
-            f"the dataset changes from read to read: column {scatter.columns.label!r} has labels that it did not have "
-            "when it was first read; write or cache it before training"
-        )
+    X, labels, codes = canonical(given.X), np.asarray(given.labels), np.zeros(batch.num_rows, dtype=np.int64)
+    if scatter.targets is not None:
+        codes = bits_of(labels, *scatter.targets)
+    elif len(scatter.classes):
+        codes = np.searchsorted(scatter.classes, labels).astype(np.int64)
+        known = scatter.classes[np.minimum(codes, len(scatter.classes) - 1)] == labels
+        if not known[weights > 0].all():
+            raise ValueError(
+                f"the dataset changes from read to read: column {scatter.columns.label!r} has labels that it did not "
+                "have when it was first read; write or cache it before training"
+            )
     if given.ids is None:
         keys = row_keys(X, codes, weights, scatter.random_state)
     else:
@@ -305,6 +327,10 @@ def _keyed(batch: pa.RecordBatch, scatter: _Scatter) -> list[tuple[int, KeyedRow
     numbers = np.where(weights > 0, shard_numbers(keys, scatter.n_shards), -1)
     rows = KeyedRows(X, codes, weights, keys)
     return [(int(number), rows.take(np.flatnonzero(numbers == number))) for number in np.unique(numbers[numbers >= 0])]
+
+
+def _numbers(batches: Iterator[pa.RecordBatch], _: Any) -> Floats:
+    return np.concatenate([np.empty((0, 2)), *(np.column_stack(batch.columns) for batch in batches)])
 
 
 def _sorted(pieces: Sequence[KeyedRows], _: _Scatter) -> KeyedRows:
@@ -334,15 +360,17 @@ def _dealt_evenly(rows: KeyedRows, sizes: Indices) -> list[tuple[int, KeyedRows]
 
 def _measured(
     rows: KeyedRows, value: tuple[int, Kernel | None]
-) -> tuple[tuple[int, int], Indices, Floats, Floats, bool, Deviations | None]:
-    """Return the number of rows, the sum of their keys, and the entries of `Measures`."""
+) -> tuple[tuple[int, int, int], Indices, Floats, Floats, bool, Deviations | None]:
+    """Return the number of rows, the sums of their keys and codes, and the entries of `Measures`."""
     n_classes, kernel = value
+    keys, bits = (int(own.view(np.uint64).sum(dtype=np.uint64)) for own in (rows.keys, rows.codes))
+    if n_classes == 1:
+        rows = replace(rows, codes=np.zeros_like(rows.codes))
     sums = [column_sums(rows.X, rows.weights * (rows.codes == code)) for code in range(n_classes)]
     weights: Floats = np.bincount(rows.codes, rows.weights, n_classes).astype(np.float64)
-    keys = int(rows.keys.sum(dtype=np.uint64))
     counts = np.bincount(rows.codes, minlength=n_classes)
     deviations = None if kernel is None or not len(rows.codes) else Deviations.of(rows, n_classes, kernel)
-    return (len(rows.codes), keys), counts, weights, np.array(sums), bool(sp.issparse(rows.X)), deviations
+    return (len(rows.codes), keys, bits), counts, weights, np.array(sums), bool(sp.issparse(rows.X)), deviations
 
 
 def _sums_of_rows(X: Floats, mean: float) -> tuple[Floats, Floats]:

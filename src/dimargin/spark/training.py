@@ -8,17 +8,18 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from pyspark.sql import DataFrame
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
+from dimargin.estimators.detectors import CoreSetDetector
 from dimargin.estimators.fit_plan import FitPlan
 from dimargin.estimators.input_checks import seed_of
-from dimargin.estimators.linear_loss_machine import LinearLossClassifier
-from dimargin.estimators.margin_classifier import MarginClassifier
+from dimargin.estimators.linear_loss_machine import LinearLossMachine
 from dimargin.estimators.margin_machine import warn_unless_converged
+from dimargin.estimators.margin_regressor import MarginRegressor, RegressionData
 from dimargin.estimators.training_data import Origin, class_factors, gamma_of
 from dimargin.estimators.wide_attributes import set_attributes
 from dimargin.kernels.column_statistics import with_constant
@@ -89,19 +90,20 @@ class JobProgress(Progress):
 
 
 def train(
-    prototype: MarginClassifier,
+    prototype: BaseEstimator,
     dataset: DataFrame,
     columns: Columns,
     report: Progress | None = None,
     checkpoint_dir: str | None = None,
-) -> MarginClassifier:
+) -> Any:
     """Train a machine on the rows of a DataFrame; the driver holds samples, sums and the model.
 
     The result is a fitted clone of the prototype, whose ``support_`` are indices of rows in the
     order of their keys. The caller has checked the columns against the dataset's schema. `report`
     is notified of begins and ends of levels, and of the gaps that the driver evaluates. In the
     folder `checkpoint_dir`, which the session reads and writes, progress is saved after every
-    level, and the same fit resumes from the last checkpoint; see `dimargin.spark.checkpoints`.
+    level, and the same fit resumes from the last checkpoint; see `dimargin.spark.checkpoints`. A detector is
+    fitted on the driver, without reports and checkpoints.
 
     Raises
     ------
@@ -116,7 +118,9 @@ def train(
     ConvergenceWarning
         If the tolerance was not reached.
     """
-    began, machine = time.perf_counter(), cast(Any, clone(prototype))
+    began, machine = time.perf_counter(), clone(prototype)
+    if isinstance(machine, CoreSetDetector):
+        return _fitted_detector(machine, dataset, columns, checkpoint_dir)
     machine.fit_plan()
     if getattr(machine, "multi_class", None) == "one_vs_one":
         raise ValueError("multi_class='one_vs_one' is not supported on Spark, only 'one_vs_rest'")
@@ -124,18 +128,43 @@ def train(
         checkpoints = None if checkpoint_dir is None else Checkpoints(engine, checkpoint_dir)
         seed = seed_of(machine.random_state) if checkpoints is None else checkpoints.seed_for(machine)
         source = Source(engine, columns.select(dataset), columns)
-        survey, limits = source.survey(), Limits(
+        survey, limits = source.survey(by_label=isinstance(machine, ClassifierMixin)), Limits(
             tol=machine.tol, max_iter=machine.max_iter,
             deadline=None if machine.max_time is None else began + machine.max_time,
         )  # fmt: skip
-        how = _LinearRun if isinstance(machine, LinearLossClassifier) else _KernelRun
-        run = how(machine, survey, seed, limits, JobProgress(engine, report or Progress(), checkpoints), checkpoints)
+        data, progress = None, JobProgress(engine, report or Progress(), checkpoints)
+        if isinstance(machine, MarginRegressor):
+            y, weights = source.targets()
+            data = machine.in_units(np.empty((len(y), 0)), y, weights, np.arange(len(y)), len(y))
+            bits = int(data.y.view(np.uint64).sum(dtype=np.uint64))
+            survey = replace(survey, targets=(data.centre, data.unit), bits=bits)
+        how = _LinearRun if isinstance(machine, LinearLossMachine) else _KernelRun
+        run = how(machine, survey, seed, limits, machine.followed(progress, data), checkpoints, data)
         attributes, reason = run.trained(source)
         if checkpoints is not None:
             checkpoints.finish()
     set_attributes(machine, attributes | {"n_features_in_": survey.n_features})
     warn_unless_converged(machine, reason, stacklevel=5)
-    return cast(MarginClassifier, machine)
+    return machine
+
+
+def _fitted_detector(
+    machine: CoreSetDetector, dataset: DataFrame, columns: Columns, checkpoint_dir: str | None
+) -> CoreSetDetector:
+    """Fit a detector on the driver; raises ValueError before any work for more values than `MAX_VALUES_OF_TASK`."""
+    if checkpoint_dir is not None:
+        raise ValueError(f"checkpointDir must not be set: {type(machine).__name__} has no levels to save")
+    seed = seed_of(machine.random_state)
+    with SparkEngine(dataset.sparkSession) as engine:
+        source = Source(engine, columns.select(dataset), columns)
+        survey = source.survey(by_label=False)
+        if survey.n_values > MAX_VALUES_OF_TASK:
+            raise ValueError(
+                f"{type(machine).__name__} trains on the driver, on at most {MAX_VALUES_OF_TASK} values, and the "
+                f"{survey.n_rows} rows have {survey.n_values}: fit it to a sample of them"
+            )
+        (rows,) = source.scattered(survey, seed, None, 1)[0].collect()
+    return machine.fit(rows.X, sample_weight=rows.weights)
 
 
 @dataclass(frozen=True)
@@ -148,6 +177,7 @@ class _Run(ABC):
     limits: Limits
     progress: Progress
     checkpoints: Checkpoints | None
+    data: RegressionData | None  # Targets of a regressor in units of their own, without features.
 
     @abstractmethod
     def trained(self, source: Source) -> tuple[dict[str, Any], str]:
@@ -172,6 +202,9 @@ class _Run(ABC):
 
     def losses(self, measures: Measures) -> _Losses:
         """Return the settings of the losses of rows."""
+        if self.data is not None:
+            loss, total = self.machine.loss_for(self.data.unit), float(measures.weights.sum())
+            return _Losses(loss, total, self.plan.fit_intercept, None, 1)
         factors = class_factors(self.machine.class_weight, self.survey.classes, measures.weights, "classWeight")
         total = float(measures.weights @ factors)
         return _Losses(self.plan.loss, total, self.plan.fit_intercept, factors, self.n_outputs)
@@ -192,6 +225,7 @@ class _LinearRun(_Run):
         """See `_Run`."""
         training = self.training(source)  # This holds the only handle on the rows.
         solution = self.train_in_one_task(training) if self.is_of_one_task else self.strategy.train(training)
+        solution = self.machine.in_given_units(solution, self.data)
         attributes = self.machine.fitted_attributes(solution, self.survey.classes, training.facts.mass)
         return attributes, solution.reason
 
@@ -241,7 +275,7 @@ class _KernelRun(_Run):
         self.check_memory(source)
         training, transform = self.training(source)
         strategy = self.plan.strategy
-        outcome = strategy.train(replace(training, solver=strategy.solver))
+        outcome = self.machine.in_given_units(strategy.train(replace(training, solver=strategy.solver)), self.data)
         origin = Origin(self.survey.classes, self.survey.n_rows, self.survey.n_given, transform)
         return self.machine.fitted_attributes(origin, outcome), outcome.reason
 
@@ -276,7 +310,7 @@ class _KernelRun(_Run):
         if needed > most:
             raise MemoryError(
                 f"level 0 solves all {survey.n_rows} rows in one place, which needs about {needed} bytes, and {whose} "
-                f"{most}. Stop above it (stopLevel=1), or use strategy='landmark' or LinearODMClassifier, which never "
+                f"{most}. Stop above it (stopLevel=1), or use strategy='landmark' or a linear machine, which never "
                 "bring all rows together"
             )
 
@@ -286,9 +320,10 @@ def _transform(
 ) -> RowTransform:
     """Return the transform that prepares rows for the kernel, from sums over the shards."""
     n_features = measures.sums.shape[1]
-    means = None if measures.sparse else losses.factors @ measures.sums / losses.total
+    factors = np.ones(1) if losses.factors is None else losses.factors
+    means = None if measures.sparse else factors @ measures.sums / losses.total
     furthest = partial(furthest_column, rows, means if kernel.stationary else None)
-    number = gamma_of(gamma, n_features, measures.variance(losses.factors), furthest)
+    number = gamma_of(gamma, n_features, measures.variance(factors), furthest)
     scaled = Kernel(kernel.name, number, kernel.degree, kernel.coef0)
     bounds = measures.extents_about(means, kernel)
     agreed = RowTransform.for_bounds(scaled, means, *bounds)
@@ -305,11 +340,14 @@ class _Losses:
     loss: Loss
     total: float
     intercept: bool
-    factors: Floats
+    factors: Floats | None  # Of the classes; None for targets.
     n_outputs: int
 
     def of(self, rows: KeyedRows) -> MarginLosses:
         codes = rows.codes
+        if self.factors is None:
+            own = np.ones((1, len(codes))), rows.weights, self.loss, self.total, self.total, self.intercept
+            return MarginLosses(*own, targets=codes.view(np.float64))
         labels = labels_of(codes, max(self.n_outputs, 2))
         weights = rows.weights * self.factors[codes]
         return MarginLosses(labels, weights, self.loss, self.total, self.total, self.intercept)

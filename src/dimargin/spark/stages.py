@@ -1,10 +1,11 @@
-"""Classifiers as pyspark.ml estimators and models."""
+"""Classifiers, regressors and a detector as pyspark.ml estimators and models."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from pyspark.ml.linalg import DenseMatrix, DenseVector
+from pyspark.ml.regression import RegressionModel, Regressor
 
 try:
     from pyspark.sql.functions import arrow_udf as _needed  # noqa: F401
@@ -12,19 +13,21 @@ except ImportError as error:
     raise ImportError("dimargin.spark needs pyspark 4.1 or newer: pip install 'dimargin[spark]'") from error
 
 from dimargin import estimators as machines
-from dimargin.spark.estimator_and_model import MarginEstimator, MarginModel
+from dimargin.spark.estimator_and_model import MachineEstimator, MachineModel, MarginEstimator, MarginModel
+from dimargin.spark.params import DetectorColumns
+from dimargin.spark.prediction import Output
 
 
-class _KernelModel(MarginModel):
+class KernelModel(MachineModel):
     """Base class of the models with a kernel."""
 
     @property
     def numSupportVectors(self) -> int:
         """Number of support vectors, the training rows that the model contains."""
-        return len(self._fitted.support_)
+        return len(self._machine.support_)
 
 
-class ODMClassificationModel(_KernelModel, machine=machines.ODMClassifier):
+class ODMClassificationModel(KernelModel, MarginModel, machine=machines.ODMClassifier):
     """Model of `ODMClassifier`.
 
     ``ODMClassificationModel.fromSklearn(machine)`` wraps a fitted `dimargin.ODMClassifier`, and
@@ -81,7 +84,7 @@ class ODMClassifier(MarginEstimator, machine=machines.ODMClassifier):
     model = ODMClassificationModel
 
 
-class SVMClassificationModel(_KernelModel, machine=machines.SVMClassifier):
+class SVMClassificationModel(KernelModel, MarginModel, machine=machines.SVMClassifier):
     """Model of `SVMClassifier`; see `ODMClassificationModel`."""
 
 
@@ -103,29 +106,29 @@ class SVMClassifier(MarginEstimator, machine=machines.SVMClassifier):
     model = SVMClassificationModel
 
 
-class _LinearModel(MarginModel):
+class LinearModel(MachineModel):
     """Base class of the models with a coefficient for every feature."""
 
     @property
     def coefficientMatrix(self) -> DenseMatrix:
-        """Coefficients, in one row for two classes, else in one row per class."""
-        values: Any = self._fitted.coef_
+        """Coefficients, in one row for two classes or a regressor, else in one row per class."""
+        values: Any = self._machine.coef_
         return DenseMatrix(*values.shape, values.ravel().tolist(), isTransposed=True)
 
     @property
     def interceptVector(self) -> DenseVector:
         """Intercepts, as many as rows of `coefficientMatrix`."""
-        return DenseVector(self._fitted.intercept_)
+        return DenseVector(self._machine.intercept_)
 
     @property
     def coefficients(self) -> DenseVector:
-        """Coefficients of two classes; raises ValueError for more."""
-        return DenseVector(self._of_two_classes(self._fitted.coef_))
+        """Coefficients of two classes or a regressor; raises ValueError for more."""
+        return DenseVector(self._of_two_classes(self._machine.coef_))
 
     @property
     def intercept(self) -> float:
-        """Intercept of two classes; raises ValueError for more."""
-        return float(self._of_two_classes(self._fitted.intercept_))
+        """Intercept of two classes or a regressor; raises ValueError for more."""
+        return float(self._of_two_classes(self._machine.intercept_))
 
     def _of_two_classes(self, values: Any) -> Any:
         if len(values) > 1:
@@ -133,7 +136,7 @@ class _LinearModel(MarginModel):
         return values[0]
 
 
-class LinearODMClassificationModel(_LinearModel, machine=machines.LinearODMClassifier):
+class LinearODMClassificationModel(LinearModel, MarginModel, machine=machines.LinearODMClassifier):
     """Model of `LinearODMClassifier`; see `ODMClassificationModel`."""
 
 
@@ -155,7 +158,7 @@ class LinearODMClassifier(MarginEstimator, machine=machines.LinearODMClassifier)
     model = LinearODMClassificationModel
 
 
-class LinearSVMClassificationModel(_LinearModel, machine=machines.LinearSVMClassifier):
+class LinearSVMClassificationModel(LinearModel, MarginModel, machine=machines.LinearSVMClassifier):
     """Model of `LinearSVMClassifier`; see `ODMClassificationModel`."""
 
 
@@ -177,9 +180,77 @@ class LinearSVMClassifier(MarginEstimator, machine=machines.LinearSVMClassifier)
     model = LinearSVMClassificationModel
 
 
-# Saved stages refer to their classes by these names, so they must not depend on this module's name.
-for _class in (
-    ODMClassificationModel, ODMClassifier, SVMClassificationModel, SVMClassifier, LinearODMClassificationModel,
-    LinearODMClassifier, LinearSVMClassificationModel, LinearSVMClassifier,
-):  # fmt: skip
-    _class.__module__ = "dimargin.spark"
+class SVMRegressionModel(KernelModel, RegressionModel, machine=machines.SVMRegressor):
+    """Model of `SVMRegressor`, with ``fromSklearn`` and ``toSklearn`` as in `ODMClassificationModel`."""
+
+
+class SVMRegressor(MachineEstimator, Regressor, machine=machines.SVMRegressor):
+    """Support vector regression with kernels: `dimargin.SVMRegressor` on a DataFrame.
+
+    Parameters
+    ----------
+    featuresCol, labelCol, weightCol, idCol, predictionCol : str
+        Columns as in `ODMClassifier`; labels are the targets.
+    C, epsilon, loss, fitIntercept, kernel, gamma, degree, coef0, strategy, ... :
+        The parameters of `dimargin.SVMRegressor` in pyspark.ml's spelling.
+
+    Examples
+    --------
+    >>> from dimargin.spark import SVMRegressor
+    >>> SVMRegressor(C=10.0, epsilon=0.5, strategy="dc").getEpsilon()
+    0.5
+    """
+
+    model = SVMRegressionModel
+
+
+class LinearSVMRegressionModel(LinearModel, RegressionModel, machine=machines.LinearSVMRegressor):
+    """Model of `LinearSVMRegressor`; see `SVMRegressionModel`."""
+
+
+class LinearSVMRegressor(MachineEstimator, Regressor, machine=machines.LinearSVMRegressor):
+    """Linear support vector regression: `dimargin.LinearSVMRegressor` on a DataFrame.
+
+    Parameters
+    ----------
+    C, epsilon, loss, solver, fitIntercept, ... :
+        The parameters of `dimargin.LinearSVMRegressor`, and columns, as in `SVMRegressor`.
+
+    Examples
+    --------
+    >>> from dimargin.spark import LinearSVMRegressor
+    >>> LinearSVMRegressor(loss="squared_epsilon_insensitive", labelCol="price").getLabelCol()
+    'price'
+    """
+
+    model = LinearSVMRegressionModel
+
+
+class OneClassCoreSetSVMModel(KernelModel, DetectorColumns, machine=machines.OneClassCoreSetSVM):
+    """Model of `OneClassCoreSetSVM`, with ``fromSklearn`` and ``toSklearn`` as in `ODMClassificationModel`."""
+
+    def _outputs(self) -> list[Output]:
+        return [self._output("rawPredictionCol", "score"), *super()._outputs()]
+
+
+class OneClassCoreSetSVM(MachineEstimator, DetectorColumns, machine=machines.OneClassCoreSetSVM):
+    """Detector of outliers: `dimargin.OneClassCoreSetSVM` on a DataFrame, trained on the driver.
+
+    Parameters
+    ----------
+    featuresCol, weightCol, idCol : str
+        Columns as in `ODMClassifier`. There may be at most 2^24 values (rows times features, or stored values
+        of sparse vectors).
+    predictionCol, rawPredictionCol : str
+        New columns: 1 for inliers and -1 for outliers, and scores, which are negative for outliers.
+    C, epsilon, kernel, gamma, contamination, ... :
+        The parameters of `dimargin.OneClassCoreSetSVM` in pyspark.ml's spelling.
+
+    Examples
+    --------
+    >>> from dimargin.spark import OneClassCoreSetSVM
+    >>> OneClassCoreSetSVM(contamination=0.01, rawPredictionCol="score").getContamination()
+    0.01
+    """
+
+    model = OneClassCoreSetSVMModel
