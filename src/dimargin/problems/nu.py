@@ -28,8 +28,8 @@ from dimargin.kernels.matrix import KernelMatrix
 from dimargin.problems.dual import DualProblem
 from dimargin.problems.losses import HingeLoss, least_of_hinges
 from dimargin.problems.margin_losses import BALANCED
-from dimargin.problems.objectives import ROUNDINGS, ObjectiveSums
-from dimargin.system.arrays import Floats, Indices
+from dimargin.problems.objectives import ROUNDINGS, Objectives, ObjectiveSums
+from dimargin.system.arrays import UNIT, Floats, Indices
 
 
 @dataclass(frozen=True)
@@ -183,20 +183,31 @@ class NuProblem(DualProblem):
     ) -> ObjectiveSums:
         """See `MarginLosses`; what is wrong with the sums of the coefficients counts as rounding.
 
-        Moving coefficients of a side by so much in all changes the dual objective by at most that times the side's
-        largest ``|v|``, and the gap by that times the level as well.
+        Moving coefficients of a side by so much in all changes the dual objective to first order by at most that times
+        the side's largest ``|v|``, to second order by half the square of that times the length of its longest row, and
+        the gap by that times the level as well.
         """
         shifted = self.shifted(margins, intercepts)
         primal, gap, of_gap, of_dual = (
             terms.sum(axis=1) for terms in islice(self.objective_terms(dual, margins, shifted, errors), 4)
         )
-        size = np.abs(self.hinge_values(margins)[0])
+        values, lengths, reach = np.abs(self.hinge_values(margins)[0]), self.kernel.column_sizes, 0.0
         for k, (rows, mass) in enumerate(self.parts):
             excess = abs(float(dual[0, rows].sum()) - mass) + ROUNDINGS * mass * (errors is not None)
-            cost = excess * (abs(intercepts[0, k]) + float(size[rows].max(initial=0.0)))
+            cost = excess * (abs(intercepts[0, k]) + float(values[rows].max(initial=0.0)))
+            reach += excess * float(lengths[rows].max(initial=0.0))
             primal, of_gap, of_dual = primal - mass * intercepts[:, k], of_gap + cost, of_dual + cost
+        of_gap, of_dual = of_gap + 0.5 * reach**2, of_dual + 0.5 * reach**2
         nothing = np.zeros(1)
         return ObjectiveSums(primal, gap, of_gap, of_dual, nothing, nothing, nothing, nothing)
+
+    def scaled(self, dual: Floats, objectives: Objectives) -> Objectives:
+        """Return objectives that hold after coefficients were divided by a number and rounded once more."""
+        changes = 2 * UNIT * float(self.reach(dual)[0]) * self.kernel.row_sizes
+        size, added = np.abs(objectives.primal), float((self.conjugate.upper + np.abs(dual[0])) @ changes)
+        with np.errstate(invalid="ignore"):  # A gap may be infinite, and the objective zero.
+            gap, rounding = objectives.unrounded * size, objectives.rounding * size + added
+        return Objectives.of(objectives.primal, gap, objectives.intercept, rounding)
 
 
 def without_rounding(sizes: Floats, weights: Floats, sides: Floats) -> Floats:

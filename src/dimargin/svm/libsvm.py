@@ -15,6 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 import sklearn
 import sklearn.svm
+from scipy.spatial.distance import cdist
 from sklearn.utils import gen_batches
 
 from dimargin.estimators.svm import SVMClassifier
@@ -29,7 +30,10 @@ INFINITE_C = 1e10
 """C in place of an infinite one."""
 
 FEW_NUMBERS = 2**18
-"""Numbers of support vectors times rows up to which decision values are computed by plain numpy."""
+"""Numbers of support vectors times rows up to which decision values are computed without preparations."""
+
+FEW_ROWS = 2
+"""Rows whose decision values are computed without preparations in any case."""
 
 MAX_PASSES = 1000
 """Passes over the rows where ``max_iter=-1`` sets no limit."""
@@ -186,7 +190,8 @@ class CertifiedLibsvm:
                 f"X.shape[1] = {X.shape[1]} should be equal to {self.shape_fit_[0]}, the number of samples at training "
                 "time"
             )
-        if X.shape[0] * self.support_vectors_.size <= FEW_NUMBERS and not sp.issparse(X) and self.kernel == "rbf":
+        are_few = X.shape[0] <= FEW_ROWS or X.shape[0] * self.support_vectors_.size <= FEW_NUMBERS
+        if are_few and not sp.issparse(X) and self.kernel == "rbf":
             return np.asarray(self._sign * self._values_of_few(X).T)
         values = np.zeros((len(self._intercept_), X.shape[0]))
         of_batch = machine._signs_of_batch if only_signs else machine._values_of_batch
@@ -197,7 +202,7 @@ class CertifiedLibsvm:
 
     def _values_of_few(self: Any, X: Any) -> Floats:
         """Return the machine's decision values of few rows, without the preparations that pay off for many."""
-        machine, square = self._machine, ((self.support_vectors_[:, None] - X) ** 2).sum(axis=2)
+        machine, square = self._machine, cdist(self.support_vectors_, X, "sqeuclidean")
         values = np.exp(-self._gamma * square)
         if len(machine.dual_coef_) == len(machine.intercept_):
             found = machine.dual_coef_ @ values

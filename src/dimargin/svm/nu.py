@@ -26,6 +26,7 @@ from dimargin.problems.one_vs_one import pairs_of, slots_of
 from dimargin.problems.solution import Solution
 from dimargin.solvers import Limits
 from dimargin.solvers.nu import solve_nu, solve_nu_regression
+from dimargin.solvers.progress import rounding_verdict
 from dimargin.svm.certified import MORE_PARAMETERS, warnings_named
 from dimargin.svm.libsvm import DEFAULT_PROBABILITY, CertifiedClassifier, CertifiedLibsvm
 from dimargin.system.arrays import Floats, Indices
@@ -61,6 +62,9 @@ class NuLibsvm(CertifiedLibsvm):
         )
         objectives = Objectives.joined([one.objectives for one in found])
         gap, worst = objectives.worst_gap, max(found, key=lambda one: one.objectives.worst_gap)
+        status, reason = ("converged" if gap <= machine.tol else worst.status), worst.reason
+        if status == "converged" and gap > machine.tol:  # Rounding was added after the solve.
+            status, reason = rounding_verdict(objectives, machine.tol)
         set_attributes(
             machine,
             attributes
@@ -68,12 +72,12 @@ class NuLibsvm(CertifiedLibsvm):
                 "objective_": objectives.primal if len(found) > 1 else float(objectives.primal[0]),
                 "dual_objective_": objectives.dual if len(found) > 1 else float(objectives.dual[0]),
                 "duality_gap_": gap, "certificate_": "global", "history_": [],
-                "status_": "converged" if gap <= machine.tol else worst.status,
+                "status_": status,
                 "n_iter_": max(one.passes for one in found),
             },
         )  # fmt: skip
         with warnings_named(type(self).__name__, type(machine).__name__):
-            warn_unless_converged(machine, worst.reason)
+            warn_unless_converged(machine, reason)
         return machine
 
 
@@ -150,6 +154,7 @@ class NuSVC(CertifiedClassifier, NuLibsvm, sklearn.svm.NuSVC):
                 labels = np.where(codes[rows] == second, 1.0, -1.0)
                 problem = NuProblem.of_labels(kernel.take(rows), labels, weights[rows], float(self.nu))
                 result = solve_nu(problem, self._limits(own, began))
+                result = replace(result, objectives=problem.scaled(result.dual, result.objectives))
                 positive, negative = result.objectives.intercept[0].tolist()
                 rho = 0.5 * (positive + negative)
                 if not rho > 0:  # Then w is zero as well, and nothing can be scaled to a margin of one.
