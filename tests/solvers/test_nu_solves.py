@@ -97,3 +97,11 @@ def test_limits_leave_feasible_coefficients(machine):
     assert found.status == "max_iter" and 1e-12 < found.objectives.worst_gap < np.inf
     for rows, mass in problem.parts:
         np.testing.assert_allclose(found.dual[0, rows].sum(), mass, rtol=1e-9)
+
+
+def test_classes_without_a_margin_end_early():
+    X, weights, _, _ = data(0, 700)
+    labels = np.where(np.random.default_rng(1).random(700) < 0.5, 1.0, -1.0)
+    problem = NuProblem.of_labels(KernelMatrix.of(X[:, :2], RBF), labels, weights, 0.1)
+    found = solve_nu(problem, Limits(tol=1e-3))
+    assert found.status == "precision" and "overlap" in found.reason and found.passes < 200

@@ -31,18 +31,24 @@ class WithoutMargin:
     """Whether to give up: classes that overlap too much for nu have a margin of zero, which has no relative gap.
 
     The primal objective of zero weights and levels is zero. Until it is smaller, problems with a small margin took 35
-    checks at most.
+    checks at most. If it is not, and the gap leaves less than a thousandth of the length of rows to the distance of
+    both classes (of their reduced convex hulls), nobody will need that margin.
     """
 
     checks = 80
+    least_distance = 1e-3
 
-    def __init__(self) -> None:
+    def __init__(self, problem: NuProblem) -> None:
+        length = float(np.median(problem.kernel.column_sizes))
+        # The dual objective is half the square of the distance, times that of the sum of a side's coefficients.
+        self._least = 0.5 * (self.least_distance * problem.masses[0] * length) ** 2
         self._count = 0
 
     def __call__(self, entry: dict[str, Any]) -> bool:
         """Count checks in turn with a positive objective."""
-        self._count = self._count + 1 if entry["objective"][0] > 0 else 0
-        return self._count >= self.checks
+        objective = entry["objective"][0]
+        self._count = self._count + 1 if objective > 0 else 0
+        return objective > 0 and (self._count >= self.checks or entry["relative_gap"] * objective <= self._least)
 
 
 def solve_nu(problem: NuProblem, limits: Limits, seed: int = 0) -> Solution:
@@ -67,10 +73,10 @@ def solve_nu(problem: NuProblem, limits: Limits, seed: int = 0) -> Solution:
     """
     start, own = _start(problem, limits, seed), limits
     if problem.given is None:
-        own = replace(limits, stop_requested=WithoutMargin())
+        own = replace(limits, stop_requested=WithoutMargin(problem))
     solution = solve(problem, BlockCoordinateDescent(), start, own)
     if solution.status == "stopped" and not limits.interrupted.is_set():
-        reason = f"after {WithoutMargin.checks} checks no margin is known that is better than none"
+        reason = "the classes overlap so much that there is no margin, or hardly one"
         solution = replace(solution, status="precision", reason=reason)
     if problem.n_rows > BlockCoordinateDescent.small:
         return solution
