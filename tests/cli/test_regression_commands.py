@@ -245,3 +245,6 @@ def test_many_numbers_as_classes_have_a_hint(dimargin, tmp_path):
     assert status == 0 and said in words_of(err)
     frame.assign(price=np.arange(120) // 3).to_csv(tmp_path / "t.csv", index=False)
     assert "--task regression" not in dimargin("train", tmp_path / "t.csv", *flags)[2]
+    frame.assign(price=[f"{n // 2},5" for n in range(120)]).to_csv(tmp_path / "t.csv", index=False)
+    status, _, err = dimargin("train", tmp_path / "t.csv", *flags)
+    assert status == 0 and "are 60 different numbers" in words_of(err)

@@ -96,7 +96,7 @@ def _root(
         bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Large-margin classifiers that carry a certificate.
+    """Large-margin classifiers and regressors that carry a certificate.
 
     Install dimargin-bench for the commands that repeat the papers' experiments.
     """

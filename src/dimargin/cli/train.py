@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Collection
 from dataclasses import replace
@@ -268,7 +269,8 @@ def _train_here(
         if len(labels) < 2:
             message = f"all rows have the label {str(labels[0])!r}; training needs two classes or more"
             raise DataFileError(f"{data}: {message}")
-        if labels.dtype.kind in "iuf" and _MANY_NUMBERS < len(labels) > 0.1 * len(y):
+        are_numbers = all(re.fullmatch(r"[-+]?[\d.,]+", str(label)) for label in labels)  # Maybe with decimal commas.
+        if are_numbers and _MANY_NUMBERS < len(labels) > 0.1 * len(y):
             said = f"the {len(y)} labels are {len(labels)} different numbers, each of which is a class"
             out.warn([f"{data}: {said}; --task regression predicts numbers"])
         match_class_weights(machine, labels)
