@@ -28,27 +28,27 @@ ROUGH_TOL = 0.01
 
 
 class WithoutMargin:
-    """Whether to give up: classes that overlap too much for nu have a margin of zero, which has no relative gap.
+    """Rule that ends a solve of classes that overlap too much for nu: a margin of zero has no relative gap.
 
-    The primal objective of zero weights and levels is zero. Until it is smaller, problems with a small margin took 35
-    checks at most. If it is not, and the gap leaves less than a thousandth of the length of rows to the distance of
-    both classes (of their reduced convex hulls), nobody will need that margin.
+    Zero weights and levels have a primal objective of zero. Problems with a small margin took up to 35 checks until
+    their objective was below zero. While it is not, the gap bounds the distance between both classes (between their
+    reduced convex hulls). A distance below a thousandth of the length of a row counts as zero.
     """
 
     checks = 80
-    least_distance = 1e-3
+    smallest_distance = 1e-3
 
     def __init__(self, problem: NuProblem) -> None:
         length = float(np.median(problem.kernel.column_sizes))
         # The dual objective is half the square of the distance, times that of the sum of a side's coefficients.
-        self._least = 0.5 * (self.least_distance * problem.masses[0] * length) ** 2
+        self._smallest = 0.5 * (self.smallest_distance * problem.masses[0] * length) ** 2
         self._count = 0
 
     def __call__(self, entry: dict[str, Any]) -> bool:
         """Count checks in turn with a positive objective."""
         objective = entry["objective"][0]
         self._count = self._count + 1 if objective > 0 else 0
-        return objective > 0 and (self._count >= self.checks or entry["relative_gap"] * objective <= self._least)
+        return objective > 0 and (self._count >= self.checks or entry["relative_gap"] * objective <= self._smallest)
 
 
 def solve_nu(problem: NuProblem, limits: Limits, seed: int = 0) -> Solution:

@@ -96,7 +96,7 @@ class LiblinearModel:
 
     @property
     def is_regression(self) -> bool:
-        """Whether the model predicts numbers."""
+        """Return whether the model predicts numbers."""
         return self.solver_type in _REGRESSORS
 
     def decision_values(self, X: Any) -> Floats:
