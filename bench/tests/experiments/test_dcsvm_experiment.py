@@ -118,7 +118,7 @@ def test_the_bound_is_held_beside_what_it_bounds():
     cells = {("a", "k-means", "k = 8", 0): of(9000.0, 3.0, 8), ("a", "k-means", "k = 16", 0): of(9000.0, 1.0, 16),
              ("a", "random", "k = 8", 0): of(9e9, 12.0, 8)}  # fmt: skip
     said = answers.is_the_bound_close(results("figure-1", cells))
-    assert "bound of k-means is 3e+03 to 9e+03 times the difference" in said
+    assert "bound of k-means is 3,000 to 9,000 times the difference" in said
     assert "with 8 clusters it is 9 times the optimum, and the difference 0.003 times." in said
     assert said.endswith("Random parts are 4 to 4 times as far from the optimum.")
 
