@@ -6,6 +6,7 @@ damaged one, or bytes.
 
 import math
 import struct
+import zlib
 
 import msgspec
 import numpy as np
@@ -17,7 +18,7 @@ HEAD = b"dm\x01"
 
 def plain(data):
     """Fields of a message, in which an array is [dtype, shape, bytes]."""
-    return msgspec.msgpack.decode(data[3:])
+    return msgspec.msgpack.decode(zlib.decompress(data[3:]) if data[2] > 128 else data[3:])
 
 
 def packed(fields):

@@ -9,7 +9,7 @@ from linear_sites import ALPHA, TERMS, objective, optimum, three_classes
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dimargin.gossip.messages import pack, unpack
-from dimargin.gossip.programs.agreement import Agreement, AgreementSettings, Card
+from dimargin.gossip.programs.agreement import Agreement, AgreementSettings, Card, Check
 from dimargin.gossip.programs.gadget_settings import GadgetSettings
 from dimargin.gossip.schema import Schema
 from dimargin.gossip.simulation.conditions import Conditions, LinkFaults, NetworkSplit, Outage
@@ -328,7 +328,7 @@ def test_rows_that_are_appended_are_learnt_from():
     simulator = run(sites, 50)
     program = simulator.programs["a"]
     actions = list(program.append(50.0, X[200:], y[200:], Schema.of(X[200:], y[200:], TERMS)))
-    assert all(isinstance(action.message, Card) for action in actions)
+    assert all(isinstance(action.message, Card | Check) for action in actions)
     simulator.run(until=600)
     assert simulator.programs["b"].n_rows == 300
     rows, weights = program.schema.scaled(X), simulator.programs["b"].learner.weights

@@ -2,8 +2,10 @@
 
 import importlib
 import pkgutil
+import tracemalloc
 import types
 import typing
+import zlib
 
 import msgspec
 import numpy as np
@@ -151,6 +153,7 @@ def undeclared(kind):
     hints = typing.get_type_hints(kind, include_extras=True)
     # A difference is checked when it is added to the vector that it refers to, whose size nobody
     # else knows.
+    hints = {name: hint for name, hint in hints.items() if typing.get_origin(hint) is not typing.ClassVar}
     return [name for name, hint in hints.items() if hint is not Change and not is_declared(hint)]
 
 
@@ -167,3 +170,39 @@ def descendants(kind):
     for child in kind.__subclasses__():
         yield child
         yield from descendants(child)
+
+
+# ---- compressed messages ---------------------------------------------------------------------------------------------
+
+
+class Repetitive(Message, frozen=True, tag="repetitive"):
+    may_be_compressed = True
+
+    values: typing.Annotated[Array, messages.Numbers()]
+
+
+def test_messages_that_repeat_themselves_are_compressed():
+    data = encode(Repetitive(np.zeros(1000)))
+    assert len(data) < 100 < len(encode(Repetitive(np.random.default_rng(0).normal(size=100))))
+    assert_array_equal(decoder((Repetitive,))(data).values, np.zeros(1000))
+    short = encode(Repetitive(np.array([1.5])))
+    assert decoder((Repetitive,))(short).values.tolist() == [1.5]
+
+
+def test_what_is_compressed_may_not_be_longer_than_a_message():
+    data = encode(Repetitive(np.zeros(1000)))
+    assert decoder((Repetitive,), 9000)(data).values.shape == (1000,)
+    with pytest.raises(MessageError, match="its compressed content is damaged, or has more than 2000 bytes"):
+        decoder((Repetitive,), 2000)(data)
+    bomb = data[:3] + zlib.compress(b"\0" * 10**8)
+    tracemalloc.start()
+    with pytest.raises(MessageError, match="has more than 1000000 bytes"):
+        decoder((Repetitive,), 10**6)(bomb)
+    assert tracemalloc.get_traced_memory()[1] < 10**7
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[:-3], lambda data: data + b"x", lambda data: data[:3] + b"noise"])
+def test_damaged_compressed_messages_are_refused(damage):
+    with pytest.raises(MessageError, match="invalid message"):
+        decoder((Repetitive,))(damage(encode(Repetitive(np.zeros(1000)))))

@@ -2,7 +2,9 @@
 
 A message is a subclass of `Message` with annotated fields: numbers, texts, lists and dictionaries
 of them, and arrays. On the wire it is two bytes of `MAGIC`, one of `PROTOCOL_VERSION`, and
-MessagePack, in which an array is its dtype, its shape and its raw little-endian values.
+MessagePack, in which an array is its dtype, its shape and its raw little-endian values. Messages of
+kinds that repeat themselves are compressed by zlib if that makes them shorter; their version is that
+of `_COMPRESSED`.
 
 The valid values of a field are declared with it, and checked once, when a message is decoded: by
 `Meta` of msgspec for numbers, texts, lists and dictionaries, by `Numbers` for arrays, and by
@@ -13,11 +15,12 @@ from __future__ import annotations
 
 import hashlib
 import math
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, reduce
 from operator import or_
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any, ClassVar, get_args, get_type_hints
 
 import msgspec
 import numpy as np
@@ -29,6 +32,7 @@ from dimargin.system.printing import PrintableError
 
 MAGIC = b"dm"
 PROTOCOL_VERSION = 1
+_COMPRESSED = PROTOCOL_VERSION + 128
 _WIRE_DTYPES = ("<f8", "<f4", "<i8", "<i4", "|b1", "|u1")
 Array = np.ndarray[Any, np.dtype[Any]]
 _min, _max = np.minimum.reduce, np.maximum.reduce  # NaN if there is one, like np.min; twice as fast on short arrays.
@@ -73,6 +77,8 @@ Finite = Annotated[float, Meta(ge=-LIMITS.sum, le=LIMITS.sum)]
 class Message(msgspec.Struct, frozen=True, tag_field="kind"):
     """Base class of all messages between sites."""
 
+    may_be_compressed: ClassVar[bool] = False
+
     def contradiction(self) -> str | None:
         """Return why fields that are valid one by one contradict each other; None if they do not."""
         return None
@@ -113,7 +119,10 @@ _encoder = msgspec.msgpack.Encoder(enc_hook=_encode_array)
 
 def encode(message: Message) -> bytes:
     """Encode a message as bytes."""
-    return MAGIC + bytes([PROTOCOL_VERSION]) + _encoder.encode(message)
+    body = _encoder.encode(message)
+    if message.may_be_compressed and len(short := zlib.compress(body)) < len(body):
+        return MAGIC + bytes([_COMPRESSED]) + short
+    return MAGIC + bytes([PROTOCOL_VERSION]) + body
 
 
 @cache
@@ -146,12 +155,14 @@ def decoder(kinds: tuple[type[Message], ...], largest: int = LIMITS.message) -> 
             raise MessageError(f"a message of {len(data)} bytes, expected at most {largest}")
         if data[: len(MAGIC)] != MAGIC or len(data) < head:
             raise MessageError("not a dimargin message")
-        if data[len(MAGIC)] != PROTOCOL_VERSION:
+        if data[len(MAGIC)] not in (PROTOCOL_VERSION, _COMPRESSED):
             raise MessageError(
                 f"a message of protocol version {data[len(MAGIC)]}, expected version {PROTOCOL_VERSION}: "
                 "all sites must use the same version"
             )
         body = memoryview(data)[head:]
+        if data[len(MAGIC)] == _COMPRESSED:
+            body = memoryview(_decompressed(body, largest))
         try:
             message = decode(body)
         except (msgspec.DecodeError, ValueError, OverflowError, RecursionError, MemoryError) as error:
@@ -163,6 +174,18 @@ def decoder(kinds: tuple[type[Message], ...], largest: int = LIMITS.message) -> 
         return message
 
     return read
+
+
+def _decompressed(data: memoryview, largest: int) -> bytes:
+    """Return what zlib has compressed; raise MessageError if it is damaged or longer than `largest` bytes."""
+    unpacker = zlib.decompressobj()
+    try:
+        found = unpacker.decompress(data, largest)
+    except zlib.error as error:
+        raise MessageError(f"invalid message: {error}") from error
+    if not unpacker.eof or unpacker.unused_data:
+        raise MessageError(f"invalid message: its compressed content is damaged, or has more than {largest} bytes")
+    return found
 
 
 class _Tagged(msgspec.Struct):

@@ -1,7 +1,8 @@
 """Agreement of sites on a schema of their rows, before they learn and whenever new rows widen it.
 
 Every site sends its neighbours a card: the union of its schema and those of the cards that it has
-received, and the number of rows of each site. Unions do not depend on order, so that all cards
+received, and the number of rows of each site. A neighbour whose schema is the same already gets a
+digest of it instead (`Check`). Unions do not depend on order, so that all cards
 become the same. When they have been the same for a while, or the expected number of sites is known,
 a site *seals* the schema and starts the learner. A sealed schema's limits stay, whichever sites
 join later. New labels or features make all sites resume from their present models under the wider
@@ -13,6 +14,7 @@ with the sites that have them.
 
 from __future__ import annotations
 
+import zlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
@@ -25,7 +27,7 @@ from msgspec.structs import asdict
 from numpy.typing import NDArray
 
 from dimargin.gossip.limits import LIMITS
-from dimargin.gossip.messages import Array, Count, Message, Numbers, SiteName, Text
+from dimargin.gossip.messages import Array, Count, Digest, Message, Numbers, SiteName, Text
 from dimargin.gossip.neighbourhood import Neighbourhood
 from dimargin.gossip.program import Action, Report, Send, SiteProgram, Wake
 from dimargin.gossip.programs.learner import Learner, LearnerFactory
@@ -40,8 +42,13 @@ _Limits = Annotated[Array, Numbers()]
 _Sites = Meta(max_length=LIMITS.sites)
 
 
+_Rows = Annotated[dict[SiteName, Annotated[list[Count], Meta(min_length=2, max_length=2)]], _Sites]
+
+
 class Card(Message, frozen=True, tag="card"):
     """Message with a site's knowledge of the rows of all sites; the first five fields are as in `Schema`."""
+
+    may_be_compressed = True
 
     terms: Annotated[dict[Text, Text | int | float | bool | None], Meta(max_length=LIMITS.terms)]
     feature_names: Annotated[list[Text], Meta(max_length=LIMITS.features)] | None
@@ -49,7 +56,7 @@ class Card(Message, frozen=True, tag="card"):
     low: _Limits
     high: _Limits
     # The version and the number of rows of every site, by name; the version grows with every count.
-    rows: Annotated[dict[SiteName, Annotated[list[Count], Meta(min_length=2, max_length=2)]], _Sites]
+    rows: _Rows
     sealed: bool  # Whether the sender learns under this schema.
     # Labels of the sender's own rows; former versions do not send them.
     own_labels: Annotated[list[_Label], Meta(max_length=LIMITS.labels)] = []  # noqa: RUF012
@@ -67,6 +74,16 @@ class Card(Message, frozen=True, tag="card"):
         if not set(self.own_labels) <= set(self.labels):
             return "its card is damaged: it has own labels that are not among all labels"
         return None
+
+
+class Check(Message, frozen=True, tag="check", omit_defaults=True):
+    """Message in place of a card whose schema the receiver has already."""
+
+    digest: Digest  # Digest of the sender's schema.
+    counts: Annotated[int, Meta(ge=0, lt=2**32)]  # Checksum of the numbers of rows that the sender knows.
+    sealed: bool = False
+    rows: _Rows = {}  # noqa: RUF012  # As in `Card`; empty if the receiver has the same numbers.
+    own_labels: Annotated[list[_Label], Meta(max_length=LIMITS.labels)] = []  # noqa: RUF012
 
 
 @dataclass(frozen=True)
@@ -104,13 +121,14 @@ class Agreement(SiteProgram):
         self._names = schema.feature_names  # In the order of the columns of X.
         self._labels_of = {name: schema.labels}  # Labels of the rows of this site and of neighbours, by site.
         self.similar_labels: dict[str, str] = {}  # Warnings about labels that differ only in case, by the first label.
-        self._factory, self.shares, self.messages = factory, factory.shares, (Card, *factory.messages)
+        self._factory, self.shares, self.messages = factory, factory.shares, (Card, Check, *factory.messages)
         self._settings, self._has_complained = settings, False
         self.rows: dict[str, list[int]] = {name: [1, len(y)]}
         self.sealed = False
         self.learner: Learner | None = None
         self.neighbourhood = Neighbourhood(max(settings.settle, 4 * settings.interval), settings.max_messages)
         self._cards: dict[str, str] = {}  # Digests of the schemas of the last cards, by neighbour.
+        self._counts: dict[str, int] = {}  # Checksums of the numbers of rows that neighbours know.
         self._widened: Counter[str] = Counter()  # Number of cards that have widened the schema, by neighbour.
         self._changed_at = 0.0
         self._ticks = 0
@@ -139,8 +157,12 @@ class Agreement(SiteProgram):
         if not self.sealed and now - self._changed_at >= 2 * self._settings.settle and not self._has_complained:
             self._has_complained = True
             yield Report("waiting for others", {"sites": len(self.rows), "labels": list(self.schema.labels)})
-        if not self.sealed or self._ticks % 20 == 0:  # A sealed schema rarely changes.
-            yield from self._send_card(self.neighbourhood.spoken_to)
+        # A sealed schema rarely changes. Before that, neighbours with the same knowledge hear less often.
+        names = self.neighbourhood.spoken_to
+        if not self.sealed and self._ticks % 4:
+            names = [name for name in names if not self._knows_all(name)]
+        if not self.sealed or self._ticks % 20 == 0:
+            yield from self._send_card(names)
         yield Wake(self._settings.interval, _CARD_TIMER)
 
     def receive(self, now: float, sender: str, message: Message) -> Iterator[Action]:
@@ -149,6 +171,8 @@ class Agreement(SiteProgram):
             return
         if isinstance(message, Card):
             yield from self._take_card(now, sender, message)
+        elif isinstance(message, Check):
+            yield from self._take_check(now, sender, message)
         elif self.learner is not None:
             yield from self.learner.receive(now, sender, message)
 
@@ -209,6 +233,21 @@ class Agreement(SiteProgram):
             yield from self._update_learner_neighbours(now)
         yield from self._unite(now, sender, other, card)
 
+    def _take_check(self, now: float, sender: str, check: Check) -> Iterator[Action]:
+        """Take a check like the card that it stands for, or send this site's card if it stands for another one."""
+        if check.digest == self.schema.digest and sender not in self.neighbourhood.refused:
+            labels = check.own_labels or list(self._labels_of.get(sender, ()))
+            card = Card(**self.schema.plain(), rows=check.rows, sealed=check.sealed, own_labels=labels)
+            yield from self._take_card(now, sender, card)
+            self._counts[sender] = check.counts
+            return
+        fault = self.neighbourhood.hear(now, sender)
+        if fault is not None:
+            yield from self.refuse(now, sender, fault)
+        else:
+            self._cards.pop(sender, None)
+            yield from self._send_card([sender])
+
     def _refuse_until_it_fits(self, now: float, name: str, reason: str) -> Iterator[Action]:
         """Refuse a site until it sends a card that fits, and send it this site's card once, so that it learns why."""
         self.neighbourhood.heard.pop(name, None)
@@ -243,6 +282,7 @@ class Agreement(SiteProgram):
             return
         self._widened[sender] += is_new
         self.schema, self.rows = united, self._updated_counts(sender, card)
+        self._counts[sender] = _checksum(card.rows)
         self._labels_of[sender] = sorted_labels(card.own_labels)
         yield from self._compare_labels()
         if is_new or known != self.rows.keys():
@@ -341,11 +381,20 @@ class Agreement(SiteProgram):
         """Number of rows of all known sites together."""
         return sum(self.counts.values())
 
+    def _knows_all(self, name: str) -> bool:
+        """Return whether a neighbour's last card or check shows that it knows all that this site does."""
+        return self._cards.get(name) == self.schema.digest and self._counts.get(name) == _checksum(self.rows)
+
     def _send_card(self, names: Iterable[str]) -> Iterator[Action]:
-        plain = self.schema.plain()
+        """Send the card, or a check to those that have the same schema."""
+        plain, digest, counts = self.schema.plain(), self.schema.digest, _checksum(self.rows)
+        own = list(self._labels_of[self.name])
         for name in names:
-            own = list(self._labels_of[self.name])
-            yield Send(name, Card(**plain, rows=self.rows, sealed=self.sealed, own_labels=own))
+            if self._cards.get(name) != digest:
+                yield Send(name, Card(**plain, rows=self.rows, sealed=self.sealed, own_labels=own))
+            else:
+                is_news = self._counts.get(name) != counts
+                yield Send(name, Check(digest, counts, self.sealed, *((self.rows, own) if is_news else ())))
 
     # ---- progress and state --------------------------------------------------------------------------------------
 
@@ -383,6 +432,11 @@ class Agreement(SiteProgram):
                 self.learner.restore(state["learner"])
             else:
                 self.learner.inherit(state["learner"], self.schema, before)
+
+
+def _checksum(rows: dict[str, list[int]]) -> int:
+    """Return a checksum of the numbers of rows of sites, and of their versions."""
+    return zlib.crc32(repr(sorted((name, *numbers) for name, numbers in rows.items())).encode())
 
 
 def _is_count(*numbers: Any) -> bool:
