@@ -93,6 +93,10 @@ class HingeRows:
         """Return these rows, followed by others."""
         return HingeRows(stacked(self.X, rows.X), np.concatenate([self.signs, rows.signs], axis=1), self.loss)
 
+    def of_output(self, q: int) -> HingeRows:
+        """Return the rows with the signs of one output."""
+        return HingeRows(self.X, self.signs[q : q + 1], self.loss)
+
     def evaluate(self, weights: Floats, chosen: NDArray[np.intp] | None = None) -> HingeEvaluation:
         """Return pull, loss and active rows at some weights, over all rows or the chosen ones."""
         X, signs = (self.X, self.signs) if chosen is None else (self.X[chosen], self.signs[:, chosen])
@@ -124,6 +128,10 @@ class HingeRows:
     def prices(self, dual: Floats) -> Floats:
         """Return the quadratic terms of the dual objective, of shape (n_outputs, n)."""
         return np.asarray(0.5 * self._conjugate.piece(dual)[1] * dual**2)
+
+    def second_derivatives(self, dual: Floats) -> Floats:
+        """Return the second derivatives of a smooth loss at the margins that the coefficients answer."""
+        return np.divide(1.0, self._conjugate.piece(dual)[1], out=np.zeros(dual.shape), where=dual != 0)
 
     def dual_objective(self, dual: Floats, alpha: float) -> Floats:
         """Return a lower bound of the optimum, of shape (n_outputs,); see `best_dual`."""

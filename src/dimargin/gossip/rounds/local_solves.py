@@ -12,6 +12,7 @@ from dimargin.gossip.programs.algorithm import Problem
 from dimargin.gossip.rounds.compression import Compression
 from dimargin.gossip.rounds.local_svm import LocalSVM
 from dimargin.gossip.rounds.public_copies import Difference, PublicCopies
+from dimargin.gossip.rounds.smooth_solver import solve_smooth
 from dimargin.problems.hinge import HingeRows
 from dimargin.system.arrays import Floats
 
@@ -66,6 +67,13 @@ class LocalSolves(PublicCopies):
 
     def _solve(self) -> None:
         curvature, slope = self.distance()
+        if not curvature.any():  # There are no rows here, and no neighbours.
+            return
+        if self.rows.loss.smooth:
+            terms = self.row_weight, curvature, slope / curvature
+            found, self.dual = solve_smooth(self.rows, *terms, self.weights, *self._accuracy)
+            self.weights = self.bounded(found)
+            return
         if self._local is None or not np.array_equal(curvature, self._local.curvature):
             self._local = LocalSVM(self.rows, self.row_weight, curvature, self.row_weight * self.dual)
         self.weights = self.bounded(self._local.solve(slope / curvature, *self._accuracy))

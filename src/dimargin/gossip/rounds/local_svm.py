@@ -22,7 +22,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from dimargin.problems.hinge import HingeRows
 from dimargin.system.arrays import Floats
@@ -99,7 +98,7 @@ class LocalSVM:
         while steps < limit:
             p = np.clip(r, 0, self._c)
             gradient = h * (weights - centre) - X.T @ (signs * p)
-            direction = -self._solve_newton_system(gradient, (r > 0) & (r < self._c), s)
+            direction = -newton_direction(X, h, np.where((r > 0) & (r < self._c), s, 0.0), gradient)
             slope = float(gradient @ direction)
             if -slope <= tol:
                 break
@@ -118,15 +117,18 @@ class LocalSVM:
         p = np.clip(r, 0, self._c)
         return float((self.curvature * difference**2).sum()) / 2 + float((p * r - p * p / 2).sum()) / s
 
-    def _solve_newton_system(self, right: Floats, inside: NDArray[np.bool_], s: float) -> Floats:
-        """Return the solution of ``(h + s sum over rows inside of x x') u = right``."""
-        X, h = self.rows.X[inside], self.curvature
-        if not X.shape[0]:
-            return np.asarray(right / h)
-        if X.shape[0] >= len(h):
-            return np.asarray(np.linalg.solve(_dense(X.T @ X) * s + np.diag(h), right))
-        small = _dense((X * (1 / h)) @ X.T) + np.eye(X.shape[0]) / s
-        return np.asarray((right - X.T @ np.linalg.solve(small, X @ (right / h))) / h)
+
+def newton_direction(X: Any, h: Floats, curvatures: Floats, right: Floats) -> Floats:
+    """Return the solution of ``(h + sum_i c_i x_i x_i') u = right`` for the curvatures c of the rows."""
+    inside = curvatures > 0
+    X, c = X[inside], curvatures[inside]
+    if not X.shape[0]:
+        return np.asarray(right / h)
+    if X.shape[0] >= len(h):
+        weighted = sp.csr_array(X.multiply(c[:, None])) if sp.issparse(X) else X * c[:, None]
+        return np.asarray(np.linalg.solve(_dense(X.T @ weighted) + np.diag(h), right))
+    small = _dense((X * (1 / h)) @ X.T) + np.diag(1 / c)
+    return np.asarray((right - X.T @ np.linalg.solve(small, X @ (right / h))) / h)
 
 
 def _dense(matrix: Any) -> Floats:
