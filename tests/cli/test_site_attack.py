@@ -25,7 +25,7 @@ from dimargin.gossip.zenoh_link import ZenohLink  # noqa: E402
 SITES = ["north", "east", "south"]
 N_EVES = 24  # each says one hostile thing of a kind of its own to every site: after that she is not heard
 GOSSIP = ("--alpha", str(ALPHA))
-BALL = ("--program", "coreset", "--share-rows", "--kind", "svdd", "--kernel", "linear", "--C", "inf", "--tol", "1e-9")
+BALL = ("--algorithm", "coreset", "--share-rows", "--kind", "svdd", "--kernel", "linear", "--C", "inf", "--tol", "1e-9")
 
 
 class Eves:

@@ -6,12 +6,14 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
 from authority import Authority
 from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import MinMaxScaler
+from sklearn.svm import LinearSVC
 from text_files import write_csv
 from waiting import free_port, wait_for
 
@@ -40,7 +42,8 @@ class Site:
         self.command = [
             sys.executable, "-m", "dimargin", "site", "--data", str(tmp_path / f"{name}.csv"), "--name", name,
             "--folder", str(self.folder.path), "--interval", "0.01", "--log", str(tmp_path / f"{name}.log"), *where,
-            *(() if "coreset" in flags else ("--alpha", str(ALPHA))), *flags,
+            *(() if "coreset" in flags else ("--alpha", str(ALPHA))),
+            *(() if "--algorithm" in flags else ("--algorithm", "gadget")), *flags,
         ]  # fmt: skip
         if descriptors is not None:
             self.command = ["sh", "-c", f'ulimit -n {descriptors} && exec "$@"', "sh", *self.command]
@@ -141,7 +144,49 @@ def test_five_processes_find_what_the_simulator_finds_though_one_is_killed(tmp_p
     assert not any(site.status()["refused"] for site in sites)
 
 
-CORESET = ("--program", "coreset", "--share-rows")
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+def test_processes_that_are_killed_end_with_the_optimum_of_those_that_stay(tmp_path, started, rows):
+    """Ten kills, and a site that is lost for good."""
+    X, y = rows
+    order = np.argsort(y, kind="stable")  # most sites hold one class
+    part = np.empty(len(y), dtype=int)
+    part[order] = np.arange(len(y)) * 5 // len(y)
+    for k, name in enumerate(SITES):
+        write_csv(tmp_path / f"{name}.csv", X[part == k], y[part == k])
+    sites = [started(name, "--sites", "5", "--algorithm", "admm", "--interval", "0.05") for name in SITES]
+    wait_for(lambda: all(site.status()["steps"] > 5 for site in sites), "the first rounds")
+    for k in range(10):
+        victim = sites[1 + k % 4]
+        victim.process.kill()
+        victim.process.wait()
+        victim.process.stderr.close()
+        victim.start()
+        time.sleep(0.3)
+    lost = sites.pop()
+    lost.process.kill()
+    kept = part < 4
+    scaled = MinMaxScaler().fit(X).transform(X[kept])
+    central = LinearSVC(loss="hinge", C=1 / (ALPHA * kept.sum()), fit_intercept=False, tol=1e-8, max_iter=10**6)
+    ones, signs = np.column_stack([scaled, np.ones(len(scaled))]), np.where(y[kept] == np.unique(y)[1], 1.0, -1.0)
+    w = central.fit(ones, signs).coef_[0]
+    best = ALPHA / 2 * w @ w + np.maximum(0, 1 - signs * (ones @ w)).mean()
+
+    def has_ended(site):
+        status = site.status()
+        return status.get("certified") == {"rows": int(kept.sum()), "sites": 4} and status["converged"]
+
+    wait_for(lambda: all(map(has_ended, sites)), "a certificate of the sites that stay", seconds=120)
+    assert end(sites) == [0] * 4
+    models = [dimargin.load(site.folder.model)[-1] for site in sites]
+    for model in models:
+        assert np.array_equal(model.coef_, models[0].coef_)
+        assert best <= model.objective_ * (1 + 1e-9) and model.objective_ <= best * 1.001
+        assert model.dual_objective_ <= best * (1 + 1e-9)
+        assert objective(scaled, y[kept], model) == pytest.approx(model.objective_, rel=1e-9)
+
+
+CORESET = ("--algorithm", "coreset", "--share-rows")
 
 
 @pytest.mark.nightly
@@ -392,10 +437,10 @@ def test_mistakes_are_a_line(tmp_path, rows):
         (("--name", "a", "--folder", str(tmp_path / "odd"), "--status"), "status.json is damaged"),
         ((*data, "--alpha", "-1"), "--alpha must be a number above 0, got -1.0"),
         ((*data, "--alpha", "1e-60"), "alpha must be in [1e-50, 1e+50], got 1e-60"),
-        ((*data, "--share-rows"), "--share-rows cannot be used with --program gadget"),
-        ((*data, "--program", "coreset"), "--program coreset sends the rows of this site's core-set"),
-        ((*data, *CORESET, "--alpha", "1"), "--alpha is not a parameter of --program coreset"),
-        ((*data, "--kind", "svdd"), "--kind is not a parameter of --program gadget"),
+        ((*data, "--share-rows"), "--share-rows cannot be used with --algorithm gadget"),
+        ((*data, "--algorithm", "coreset"), "--algorithm coreset sends the rows of this site's core-set"),
+        ((*data, *CORESET, "--alpha", "1"), "--alpha is not a parameter of --algorithm coreset"),
+        ((*data, "--kind", "svdd"), "--kind is not a parameter of --algorithm gadget"),
         ((*data, *CORESET, "--C", "1e51"), "C must be in [1e-50, 1e+50], or infinite for svm and svdd; got 1e+51"),
         (
             (*data, *CORESET, "--kind", "one-class", "--C", "inf"),

@@ -246,7 +246,7 @@ def test_verbose_tells(rows, caplog):
 @pytest.mark.parametrize(
     "parameters, error, text",
     [
-        ({"algorithm": "gossip"}, ValueError, "algorithm must be 'gadget' or an instance of .* got 'gossip'"),
+        ({"algorithm": "gossip"}, ValueError, "algorithm must be 'gadget', 'admm' or an instance of .* got 'gossip'"),
         ({"algorithm": ConsensusADMM(), "batch_size": 3}, ValueError, "batch_size was set, but ConsensusADMM does not"),
         ({"algorithm": ConsensusADMM(), "compression": "quantised"}, ValueError, "compression was set, but Con"),
         ({"algorithm": RobustGossip(TrimmedMean(1)), "topology": "ring"}, ValueError, "3 neighbours or more .* has 2"),

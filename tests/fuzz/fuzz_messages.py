@@ -13,9 +13,12 @@ import scipy.sparse as sp
 from dimargin.gossip.identity import Identity
 from dimargin.gossip.limits import LIMITS
 from dimargin.gossip.messages import encode, pack
-from dimargin.gossip.program import Send
-from dimargin.gossip.programs.agreement import Agreement, AgreementSettings
+from dimargin.gossip.programs.agreement import Agreement, AgreementSettings, Card
+from dimargin.gossip.rounds.certification import Sums
+from dimargin.gossip.rounds.consensus_admm import ConsensusSite
+from dimargin.gossip.rounds.turns import Waiting
 from dimargin.gossip.schema import Schema
+from dimargin.gossip.sites.admm_options import ADMMOptions
 from dimargin.gossip.sites.core_set_options import CoreSetOptions
 from dimargin.gossip.sites.gossip_options import GossipOptions
 
@@ -98,21 +101,45 @@ class World(Renewable):
             return Listening(name, program, [other for other in (*NAMES, "eve") if other != name])
 
         sites = [site(name, k) for k, name in enumerate((*NAMES, "eve"))]
+        said = _recorded(sites[2])
         together(sites, 2.0 if settled else 3 * _STEP, _STEP)
         self.sites, eve = sites[:2], sites[2]
         assert all(site.program.sealed == settled and "eve" in site.program.rows for site in self.sites)
         eve.wake(eve.now + _STEP)
-        said = {plain(data)["kind"]: data for to, data in eve.taken("north")}
-        card = next(iter(eve.program._send_card(["north"])))
-        assert isinstance(card, Send)
-        self.genuine = list({**said, "card": encode(card.message)}.values())
+        eve.taken("north")
+        program, learner = eve.program, eve.program.learner
+        card = Card(**program.schema.plain(), rows=program.rows, sealed=program.sealed)
+        rare = [card, *_seldom(learner)] if isinstance(learner, ConsensusSite) else [card]
+        self.genuine = list({**said, **{plain(data)["kind"]: data for data in map(encode, rare)}}.values())
         self.keep()
         self.before = [_known(site) for site in self.sites]
+
+
+def _seldom(learner):
+    """Messages that a site would send if another one had started the certificate, or if one was late."""
+    sums = Sums.of(*learner._own, learner.weights, 0.01)
+    yield sums.tally(learner.settings.schema, learner.certification.key, 2)
+    yield Waiting(learner.edges["north"].turn(), learner.rounds, 2, learner.settings.schema, learner.since)
+
+
+def _recorded(site):
+    """A dictionary into which go the newest messages of every kind that a site sends to the first of the others."""
+    said, taken = {}, site.taken
+
+    def recorded(to=None):
+        found = taken(to)
+        said.update({plain(data)["kind"]: data for name, data in found if name == NAMES[0]})
+        return found
+
+    site.taken = recorded
+    return said
 
 
 def _known(site):
     """All that a site has learnt, what it knows of edges to others aside: a refused sender leaves no other trace."""
     state = site.program.checkpoint()
+    if isinstance(site.program.learner, ConsensusSite):  # It goes on with those that are left.
+        state["learner"] = None
     sums = (state["learner"] or {}).get("push_sum", {})
     for name in ("edges", "mass"):  # which is what it was but for rounding
         sums.pop(name, None)
@@ -128,6 +155,8 @@ _WORLDS = [
     (CoreSetOptions(**_QUICK), "minmax", False, True, True),
     (GossipOptions(alpha=0.01, gradient="local", **_QUICK), "maxabs", True, True),
     (GossipOptions(alpha=0.01, compression="quantised", **_QUICK), "minmax", False, True),
+    (ADMMOptions(alpha=0.01, **_QUICK), "minmax", False, True),
+    (ADMMOptions(alpha=0.01, loss_function="odm", levels=0, tol=1e-6, **_QUICK), "maxabs", True, True),
 ]
 _FEW = 4  # names of senders who may speak twice; others do so once, for who is refused is not heard again
 _BATCHES = (1, 1, 4, 16, 32, 64)
@@ -197,6 +226,10 @@ def _is_sound(site):
         for machine in learner.machines:
             assert machine.chosen is None or np.isfinite(machine.chosen.value)
             assert machine.quiet >= 0
+    elif isinstance(learner, ConsensusSite):
+        assert np.isfinite(learner.weights).all() and learner.rounds < 10**6 and 0 < learner.penalty < 1e6
+        found = learner.certification.certificate
+        assert found is None or (np.isfinite(found.weights).all() and np.isfinite(found.objective).all())
     else:
         mass = learner.push_sum.mass
         assert np.isfinite(mass).all() and np.isfinite(learner.weights).all() and np.isfinite(learner.average).all()

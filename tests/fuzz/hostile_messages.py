@@ -11,7 +11,19 @@ import numpy as np
 
 from dimargin.gossip.programs.candidates import points_of
 
-from .damaged_messages import ANY, FLAT, NUMBERS, array, is_array, packed, plain, spoilt, values_of, without_field
+from .damaged_messages import (
+    ANY,
+    FLAT,
+    NUMBERS,
+    array,
+    arrays_of,
+    is_array,
+    packed,
+    plain,
+    spoilt,
+    values_of,
+    without_field,
+)
 
 
 def _labels(choose):
@@ -301,6 +313,9 @@ KINDS = {
 def hostile(data, rng, kind=None):
     """A hostile message made of a genuine one, of some kind or any."""
     fields = plain(data)
-    kinds = KINDS.get(fields["kind"], ANY) | (SIGNED if fields.get("signers") is not None else {})
+    flat = {name: ANY[name] for name in FLAT}
+    kinds = ANY if arrays_of(fields) else flat
+    if "turn" not in fields:  # Messages of rounds have kinds of their own by these names.
+        kinds = KINDS.get(fields["kind"], kinds) | (SIGNED if fields.get("signers") is not None else {})
     said = kinds[kind or rng.choice(list(kinds))](fields, rng)
     return said if isinstance(said, bytes) else packed(said)

@@ -42,11 +42,13 @@ def test_inputs_are_the_same_every_time(name):
 @pytest.mark.slow
 def test_hostile_messages_are_made_of_every_kind_that_sites_send():
     pytest.importorskip("msgspec")
+    from dimargin.gossip.sites.admm_options import ADMMOptions
     from dimargin.gossip.sites.core_set_options import CoreSetOptions
     from dimargin.gossip.sites.gossip_options import GossipOptions
 
-    kinds = {kind.__struct_config__.tag for options in (GossipOptions, CoreSetOptions) for kind in options.messages}
-    assert driver.target("messages").genuine_kinds() == {"card"} | kinds
+    programs = GossipOptions, CoreSetOptions, ADMMOptions
+    kinds = {kind.__struct_config__.tag for options in programs for kind in options.messages}
+    assert driver.target("messages").genuine_kinds() == {"card", "check"} | kinds
 
 
 # ---- the driver ------------------------------------------------------------------------------------------------------

@@ -6,11 +6,12 @@ from fuzz.listening import heard
 from linear_sites import ALPHA, excess, objective, optimum, overlapping, sites
 from numpy.testing import assert_allclose, assert_array_equal
 
+from dimargin.gossip.messages import MessageError, decoder, encode
 from dimargin.gossip.programs.algorithm import Problem
 from dimargin.gossip.rounds.compression import Code, Identity, Logarithmic, Quantised, RandomK, TopK
 from dimargin.gossip.rounds.consensus_admm import ConsensusADMM
-from dimargin.gossip.rounds.public_copies import Difference, PublicCopies
-from dimargin.gossip.rounds.turns import Turn
+from dimargin.gossip.rounds.public_copies import Change, Difference, PublicCopies
+from dimargin.gossip.rounds.turns import Edge, Turn
 from dimargin.gossip.simulation.conditions import Conditions, Outage
 from dimargin.problems.hinge import HingeRows
 
@@ -142,3 +143,39 @@ def test_a_change_is_refused_where_whole_vectors_were_agreed_on():
     list(program.start(0.0, ["eve"]))
     heard(program, 0.5, "eve", Difference(Turn(1, 1, 1, 1), 0, 1, "", code=Code(dense=np.ones(7))))
     assert "neither a change nor a whole copy" in program.neighbourhood.refused["eve"]
+
+
+def test_changes_between_ends_that_know_each_other_are_short():
+    """The short form has a third of the header, and its receiver restores the long form from the state of the edge."""
+    code = Logarithmic().compress(np.random.default_rng(0).normal(size=124), np.random.default_rng(0))
+    before = Difference(Turn(3, 5, 6, 5), 9, 2, "digest", code=code, check=7, penalty=0.5)
+    message = Difference(Turn(3, 5, 7, 6), 10, 2, "digest", code=code, check=8, penalty=0.5)
+    short = Change.of(message, before, "digest")
+    assert len(encode(short)) - 62 < 35 and len(encode(message)) - 62 > 100
+    received = decoder((Change,))(encode(short))
+    end = Edge(life=5, knows=3, is_open=True)
+    whole = received.whole(end, "digest", 10)
+    assert (whole.turn, whole.round, whole.check) == (message.turn, 10, 8)
+    restored = [Logarithmic().restore(one.code, 124) for one in (whole, message)]
+    assert_array_equal(*restored)
+    for other in (Edge(life=6, knows=3, is_open=True), Edge(life=5, knows=2, is_open=True), Edge(life=5, knows=3)):
+        assert received.whole(other, "digest", 10) is None
+    assert received.whole(end, "other", 10) is None
+
+
+@pytest.mark.parametrize(
+    "before",
+    [None, Difference(Turn(3, 5, 6, 5), 9, 2, "", whole=np.ones((1, 3)), penalty=0.25)],
+    ids=["the first", "another penalty before"],
+)
+def test_what_the_other_end_cannot_know_is_sent_in_full(before):
+    code = Logarithmic().compress(np.ones(3), np.random.default_rng(0))
+    message = Difference(Turn(3, 5, 7, 6), 10, 2, "", code=code, check=8, penalty=0.5)
+    assert Change.of(message, before, "") is None
+    assert Change.of(Difference(Turn(3, 5, 7, 6), 10, 2, "", whole=np.ones((1, 3)), penalty=0.5), message, "") is None
+
+
+def test_a_scale_that_is_no_number_is_no_message():
+    data = np.float32(np.nan).tobytes() + b"\0\0" + b"\0"
+    with pytest.raises(MessageError, match="its scale is nan, expected a finite number"):
+        decoder((Change,))(encode(Change(1, 2, data)))

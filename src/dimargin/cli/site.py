@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from functools import partial
@@ -24,7 +25,7 @@ import typer
 from dimargin.cli.brief_help import Application
 from dimargin.cli.file_flags import file_options
 from dimargin.cli.flags import add_command, existing_file, flags_of, optional_flag, values_taken
-from dimargin.gossip.programs.learner_parameters import CoreSetParameters, GossipParameters
+from dimargin.gossip.programs.learner_parameters import ADMMParameters, CoreSetParameters, GossipParameters
 from dimargin.gossip.sites.site_folder import SiteFolder
 from dimargin.io.data.growing_file import GrowingFile
 from dimargin.system.descriptors import reserve_descriptors
@@ -39,14 +40,18 @@ if TYPE_CHECKING:
 # Each program has its parameters, its options, which are imported only for the program that runs,
 # and the panel of its flags.
 _PROGRAMS = {
+    "admm": (
+        ADMMParameters, "dimargin.gossip.sites.admm_options:ADMMOptions", "Consensus ADMM (--algorithm admm)",
+    ),
     "gadget": (
-        GossipParameters, "dimargin.gossip.sites.gossip_options:GossipOptions", "Learning by gossip (--program gadget)",
+        GossipParameters, "dimargin.gossip.sites.gossip_options:GossipOptions", "GADGET (--algorithm gadget)",
     ),
     "coreset": (
         CoreSetParameters, "dimargin.gossip.sites.core_set_options:CoreSetOptions",
-        "Learning by core-sets (--program coreset)",
+        "Core-sets (--algorithm coreset)",
     ),
 }  # fmt: skip
+_BIRTHS_SINCE = 1_577_836_800  # The start of 2020, in seconds since 1970.
 _COMMON_PANEL = "Learning (must agree at all sites)"
 _network, _trust = (partial(typer.Option, rich_help_panel=panel) for panel in ("Network", "Trust"))
 _trusted_file = partial(existing_file, rich_help_panel="Trust")
@@ -74,14 +79,14 @@ def _site(
     log: Annotated[Path | None, typer.Option(dir_okay=False, help="Log of JSON lines.", show_default="stderr")] = None,
     max_time: Annotated[float | None, typer.Option(help="Seconds after which to stop.", show_default="never")] = None,
     random_state: Annotated[int, typer.Option(help="Seed of the batches.")] = 0,
-    program: Annotated[
-        Literal["gadget", "coreset"],
+    algorithm: Annotated[
+        Literal["admm", "gadget", "coreset"],
         typer.Option(
-            help="gadget: train a linear machine by gossip. coreset: share rows, often many, until all sites have "
-            "those that determine the machine.",
+            help="admm, gadget: train a linear machine; admm needs far fewer bytes, and its model has a bound of the "
+            "gap. coreset: share rows, often many, until all sites have those that determine the machine.",
             rich_help_panel=_COMMON_PANEL,
         ),
-    ] = "gadget",
+    ] = "admm",
     scale: Annotated[
         bool, typer.Option(help="Scale features by their range over all sites.", rich_help_panel=_COMMON_PANEL)
     ] = True,
@@ -131,15 +136,16 @@ def _site(
         raise ValueError("--router-name needs --router")
     reading = file_options(**values_taken(file_options, given))
     options = _options(
-        program, given,
+        algorithm, given,
         {"scale": scale, "interval": interval, "lease": lease, "n_sites": sites, "min_sites": 2 if connect else 1,
-         "settle": settle},
+         "settle": settle, "birth": max(0.0, time.time() - _BIRTHS_SINCE)},
     )  # fmt: skip
     if share_rows and options.shares != "rows":
-        raise ValueError(f"--share-rows cannot be used with --program {program}, which only shares parameters")
+        raise ValueError(f"--share-rows cannot be used with --algorithm {algorithm}, which only shares parameters")
     if options.shares == "rows" and not share_rows:
         raise ValueError(
-            f"--program {program} sends the rows of this site's core-set to all others; add --share-rows to allow it"
+            f"--algorithm {algorithm} sends the rows of this site's core-set to all others; add --share-rows to allow "
+            "it"
         )
     from dimargin.gossip.live import LiveSite
     from dimargin.gossip.sites.learning_site import LearningSite, json_log
@@ -191,17 +197,17 @@ def _users(name: str) -> list[str]:
     return [program for program, (parameters, *_) in _PROGRAMS.items() if hasattr(parameters, name)]
 
 
-def _options(program: str, given: dict[str, Any], others: dict[str, Any]) -> SiteOptions:
-    """Return the program's options for the values of the flags, where None means the default."""
+def _options(algorithm: str, given: dict[str, Any], others: dict[str, Any]) -> SiteOptions:
+    """Return the algorithm's options for the values of the flags, where None means the default."""
     for one in _PROGRAMS:
         for parameter in _flags(one):
             name, value = parameter.name, given[parameter.name]
             flag = f"--{name.replace('_', '-')}"
-            if value is not None and program not in _users(name):
-                raise ValueError(f"{flag} is not a parameter of --program {program}")
-            if name in ("alpha", "batch_size", "gossip_rounds", "gamma", "degree", "tol", "components"):
+            if value is not None and algorithm not in _users(name):
+                raise ValueError(f"{flag} is not a parameter of --algorithm {algorithm}")
+            if name in ("alpha", "rho", "batch_size", "gossip_rounds", "gamma", "degree", "tol", "components"):
                 _check_above_zero(flag, value)
-    module, name = _PROGRAMS[program][1].split(":")
+    module, name = _PROGRAMS[algorithm][1].split(":")
     own = {name: value for name, value in given.items() if value is not None}
     options: SiteOptions = getattr(import_module(module), name)(**own, **others)
     return options
@@ -295,8 +301,9 @@ def _status_lines(facts: dict[str, Any]) -> dict[str, Any]:
         "neighbours": ", ".join(facts["neighbours"]) or "none",
         "refused": ", ".join(f"{name} ({why})" for name, why in facts["refused"].items()) or "none",
         **({"core-set": f"{facts['core_set']} rows"} if "core_set" in facts else {}),
-        "estimated objective": _numbers(facts.get("objective", [])),
+        ("objective" if "certified" in facts else "estimated objective"): _numbers(facts.get("objective", [])),
         "at least": _numbers(facts.get("dual_objective", [])),
+        **({"certified": "{rows} rows at {sites} sites".format(**facts["certified"])} if "certified" in facts else {}),
         "age": f"{facts['age']:.1f} s",
         "bytes in, out": f"{facts['bytes_in']}, {facts['bytes_out']}",
         "rows": f"{facts['rows']} at {len(facts['sites'])} sites, {facts['rows_shared']} shared",
@@ -317,7 +324,7 @@ def register(app: Application) -> None:
     flags = [flag for program in _PROGRAMS for flag in _flags(program) if _users(flag.name)[0] == program]
     common = (
         "name", "data", "folder", "label", "status", "as_json", "max_time", "connect", "listen",
-        "n_sites", "swarm", "neighbour", "program", "kernel", "alpha", "loss_function", "C",
+        "n_sites", "swarm", "neighbour", "algorithm", "kernel", "alpha", "loss_function", "C",
         "share_rows", "certificate", "key", "authority", "allow",
     )  # fmt: skip
     add_command(app, "site", _site, [*flags_of(file_options), *flags], common, before="scale")

@@ -19,7 +19,7 @@ from dimargin.estimators.fit_plan import DataSize, FitPlan
 from dimargin.estimators.input_checks import check_limits, check_magnitude, check_number, seed_of
 from dimargin.estimators.linear_machine import LinearMarginClassifier
 from dimargin.estimators.margin_machine import PreparedFit, history_attribute, per_class
-from dimargin.estimators.sites import check_algorithm, check_graph, check_sites
+from dimargin.estimators.sites import check_graph, check_sites, site_algorithm
 from dimargin.estimators.sklearn_callbacks import with_callbacks
 from dimargin.estimators.training_data import TrainingData, on_stored_columns, training_data
 from dimargin.estimators.wide_attributes import WideArray, kept_of, on
@@ -57,9 +57,10 @@ class GossipSVMClassifier(LinearMarginClassifier):
 
     Parameters
     ----------
-    algorithm : "gadget" or SiteAlgorithm, default="gadget"
-        GADGET, or an instance of an algorithm from ``dimargin.gossip.rounds`` with its own
-        parameters. Other algorithms need ``loss_function="hinge"``, and do not use `gradient`,
+    algorithm : "gadget", "admm" or SiteAlgorithm, default="gadget"
+        GADGET, consensus ADMM with compressed messages, or an instance of an algorithm from
+        ``dimargin.gossip.rounds`` with its own parameters. Algorithms other than ADMM need
+        ``loss_function="hinge"``, and none but GADGET uses `gradient`,
         `batch_size`, `gossip_rounds`, `step_size`, `projection`, `compression`, `stop` and
         `n_quiet`. They run `max_iter` rounds without a stopping rule, except for `SetGossip`.
     share_rows : bool, default=False
@@ -322,9 +323,10 @@ class GossipSVMClassifier(LinearMarginClassifier):
         make = None
         X, conditions = self._with_constant(data.X), self.conditions or Conditions()
         if self.algorithm != "gadget":
-            check_graph(self.algorithm, graph)
-            problem = Problem(settings.alpha, n_sites, len(site), settings.lease)
-            settings, make = problem, partial(self.algorithm.program, problem)
+            algorithm = site_algorithm(self.algorithm)
+            check_graph(algorithm, graph)
+            problem = Problem(settings.alpha, n_sites, len(site), settings.lease, tol=settings.tol)
+            settings, make = problem, partial(algorithm.program, problem)
         evaluate = self._accuracies_of_sites(columns)
         return GossipRun(X, data.labels, site, n_sites, settings, graph, conditions, seed, evaluate, make, self._loss())
 
@@ -385,9 +387,10 @@ class GossipSVMClassifier(LinearMarginClassifier):
             check_magnitude("step_size", self.step_size)
 
     def _check_algorithm(self) -> None:
-        check_algorithm(self.algorithm)
-        name = type(self.algorithm).__name__
-        if self.loss_function != "hinge":
+        algorithm = site_algorithm(self.algorithm)
+        algorithm.validate()
+        name = type(algorithm).__name__
+        if self.loss_function not in algorithm.losses:
             raise ValueError(
                 f"loss_function must be 'hinge' with {name}, which has no other loss; got {self.loss_function!r}"
             )
@@ -395,7 +398,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
         for unused in gadget_only.split():
             if getattr(self, unused) != getattr(type(self), unused):
                 raise ValueError(f"{unused} was set, but {name} does not use it; set the parameters of {name} instead")
-        if self.algorithm.shares == "rows" and not self.share_rows:
+        if algorithm.shares == "rows" and not self.share_rows:
             raise ValueError(f"algorithm={self.algorithm!r} sends rows to other sites; set share_rows=True to allow it")
 
     # ---- fitted attributes ---------------------------------------------------------------------------------------

@@ -32,16 +32,20 @@ def check_sites(name: str, n_sites: int, topology: Any, shards: Any) -> None:
         raise ValueError(f"shards must be {', '.join(map(repr, SHARDS))} or an array, got {shards!r}")
 
 
-def check_algorithm(algorithm: Any) -> None:
-    """Raise an error for what is no algorithm of sites, or has a parameter out of range."""
+def site_algorithm(algorithm: Any) -> Any:
+    """Return the algorithm of a name, or the given one; raise ValueError for anything else."""
     from dimargin.gossip.programs.algorithm import SiteAlgorithm
+    from dimargin.gossip.rounds.compression import Logarithmic
+    from dimargin.gossip.rounds.consensus_admm import ConsensusADMM
 
+    if isinstance(algorithm, str) and algorithm == "admm":
+        return ConsensusADMM(compression=Logarithmic())
     if not isinstance(algorithm, SiteAlgorithm):
         raise ValueError(
-            "algorithm must be 'gadget' or an instance of a class of dimargin.gossip.rounds, such as "
+            "algorithm must be 'gadget', 'admm' or an instance of a class of dimargin.gossip.rounds, such as "
             f"ConsensusADMM(), got {algorithm!r}"
         )
-    algorithm.validate()
+    return algorithm
 
 
 def check_graph(algorithm: Any, graph: Any) -> None:

@@ -18,7 +18,7 @@ class SizeLimits:
     # ---- numbers -----------------------------------------------------------------------------------------------------
 
     count: int = 2**53  # Rows, steps or messages: float64 is exact up to here, and int64 holds a thousand of them.
-    lives: int = 2**32  # Restarts of an edge that a neighbour may report: one per second for 136 years.
+    lives: int = 2**40  # Restarts of an edge that a neighbour may report: a hundred per second for 348 years.
     number: float = 1e150  # Size of a value or weight: squares, and sums of a message's worth of them, are finite.
     sum: float = 1e300  # Size of a sum of values or of their squares: two such sums can be added.
     min_mass: float = 1e-100  # Smallest weight of a row: sums are divided by it.

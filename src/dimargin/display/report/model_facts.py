@@ -39,6 +39,9 @@ _SCOPE_MEANINGS = {
     "before_rounding": "Before the coefficients were rounded to float32, the optimal objective was at most {gap} below "
     "the objective of the model. This does not bound the gap of the rounded model; dimargin info --certify, given the "
     "training rows, computes it.",
+    "network": "The sites have computed together that the optimal objective on the rows of all of them is at most "
+    "{gap} below the objective of this model. This is a bound if all sites told the truth; dimargin info --certify, "
+    "given the rows of all sites, computes it independently.",
     "estimated": "When the site wrote the file, it estimated that the optimal objective on the rows of all sites is "
     "about {gap} below the objective of this model. It is only an estimate because no site knows all rows; dimargin "
     "info --certify, given the rows of all sites, computes a bound.",

@@ -21,7 +21,7 @@ class FourierFeatures(PlainNumbers, ClassNamePrefixFeaturesOutMixin, Transformer
     The features depend only on the seed and the number of columns, and the model contains no
     training rows. Sites with the same seed therefore train a kernel machine by gossiping its
     weights, and no row leaves them
-    (``dimargin site --program gadget --kernel rbf``; its model files contain this step).
+    (``dimargin site --algorithm gadget --kernel rbf``; its model files contain this step).
 
     Parameters
     ----------

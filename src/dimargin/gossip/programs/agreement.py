@@ -358,7 +358,7 @@ class Agreement(SiteProgram):
 
     def _new_learner(self) -> Learner:
         rows = self._factory.rows(self.schema.arranged(self.X, self._names), self.y, self.schema)
-        learner = self._factory.learner(self.name, rows, self.schema, self.n_rows, self._settings.seed)
+        learner = self._factory.learner(self.name, rows, self.schema, self.counts, self._settings.seed)
         learner.neighbourhood.share_refusals(self.neighbourhood)
         return learner
 

@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol
 
+from dimargin.gossip.programs.learner import LearnerSettings
 from dimargin.problems.hinge import HingeRows
 from dimargin.system.arrays import Floats
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Objective ``alpha/2 |w|^2 + 1/N sum_i max(0, 1 - y_i w.x_i)`` and network, which all sites know at the start."""
+    """Objective ``alpha/2 |w|^2 + 1/N sum_i loss(y_i w.x_i)`` and network, which all sites know at the start."""
 
     alpha: float
     n_sites: int
     n_rows: int  # Number N of rows of all sites.
     lease: float = 20.0  # Seconds of silence after which a neighbour counts as gone.
     interval: float = 1.0  # Seconds between rounds.
+    tol: float = 0.0  # Relative duality gap at which sites that compute certificates stop.
+    # As in `LearnerSettings`; simulated sites have the defaults.
+    max_messages: float = math.inf
+    schema: str = ""
+    birth: float = 0.0
+    inherits_weights: bool = True  # Whether weights are of use under a wider schema; those of random features are not.
+
+    @property
+    def settings(self) -> LearnerSettings:
+        """Settings of any learner."""
+        return LearnerSettings(
+            interval=self.interval, lease=self.lease, max_messages=self.max_messages, schema=self.schema,
+            birth=self.birth,
+        )  # fmt: skip
 
 
 class LinearSite(Protocol):
@@ -47,11 +63,14 @@ class SiteAlgorithm(ABC):
     ----------
     shares : {"parameters", "rows"}
         What leaves a site; rows only if its owner has allowed it.
+    losses : tuple of str
+        Losses of margins that it can minimise, of `dimargin.problems.hinge.LOSSES`.
     needs_answers : bool
         Whether edges must be undirected, since sites wait for answers.
     """
 
     shares: ClassVar[Literal["parameters", "rows"]] = "parameters"
+    losses: ClassVar[tuple[str, ...]] = ("hinge",)
     needs_answers: ClassVar[bool] = True
 
     @property

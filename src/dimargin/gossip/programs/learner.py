@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -24,6 +24,9 @@ class LearnerSettings:
     lease: float = math.inf
     norm_bound: float = math.inf  # Largest norm of weights or points; a site that sends longer ones is refused.
     max_messages: float = math.inf  # Messages per second above which a neighbour is refused.
+    # Seconds from a common moment to the start of this site's clock, by which a site that has lost its
+    # memory numbers its lives; zero if the clock runs while the site is down, as in the simulator.
+    birth: float = 0.0
     schema: str = ""  # Digest of the schema of the rows; messages about other schemas are ignored.
 
 
@@ -105,8 +108,10 @@ class LearnerFactory(ABC):
         """
 
     @abstractmethod
-    def learner(self, name: str, rows: Any, schema: Schema, n_rows: int, seed: tuple[int, ...]) -> Learner:
+    def learner(
+        self, name: str, rows: Any, schema: Schema, counts: Mapping[str, int], seed: tuple[int, ...]
+    ) -> Learner:
         """Return the learner of the site `name`, for rows in the form of `rows` under the agreed schema.
 
-        All known sites together have `n_rows` rows.
+        `counts` are the numbers of rows of all known sites, by name.
         """

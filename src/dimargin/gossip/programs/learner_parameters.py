@@ -28,9 +28,10 @@ class GadgetParameters:
 
 
 @dataclass(frozen=True)
-class GossipParameters(GadgetParameters):
-    """Parameters of a linear machine that is learnt by GADGET, as in `dimargin.GossipSVMClassifier`."""
+class LinearParameters:
+    """Parameters of the problem of a linear machine, as in `dimargin.GossipSVMClassifier`."""
 
+    alpha: Annotated[float, "Weight of the regulariser.", "1e-4"] = 1e-4
     loss_function: Annotated[Literal["hinge", "squared_hinge", "odm"], "Loss of a row's margin."] = "hinge"
     theta: Annotated[float, "Half width of the band of margins without loss, for odm.", "0.8"] = 0.8
     upsilon: Annotated[float, "Weight of margins above that band, for odm.", "0.5"] = 0.5
@@ -41,6 +42,21 @@ class GossipParameters(GadgetParameters):
     gamma: Annotated[float | None, "Coefficient of the kernel.", "1 / features"] = None
     components: Annotated[int, "Number of random frequencies that approximate rbf, two features each."] = 500
     feature_seed: Annotated[int, "Seed of the random features."] = 0
+
+
+@dataclass(frozen=True)
+class GossipParameters(LinearParameters, GadgetParameters):
+    """Parameters of a linear machine that is learnt by GADGET."""
+
+
+@dataclass(frozen=True)
+class ADMMParameters(LinearParameters):
+    """Parameters of a linear machine that is learnt by consensus ADMM, as in `dimargin.gossip.rounds.ConsensusADMM`."""
+
+    rho: Annotated[float | None, "Penalty on the distance from each neighbour.", "adapted"] = None
+    over_relaxation: Annotated[float, "Over-relaxation, in (0, 2).", "1.6"] = 1.6
+    levels: Annotated[int, "Levels to which changes of weights are rounded; 0 sends whole weights."] = 7
+    tol: Annotated[float, "Relative duality gap to reach.", "1e-3"] = 1e-3
 
 
 @dataclass(frozen=True)

@@ -229,7 +229,8 @@ class _Levels(Compression):
 
     def _code(self, signed: NDArray[np.int64], scale: float) -> Code:
         planes = ((signed + self.levels)[:, None] >> np.arange(self._n_bits)) & 1
-        return Code(bits=np.packbits(planes.astype(bool).ravel()), scale=min(scale, LIMITS.number))
+        single = float(np.float32(min(scale, _MAX_FLOAT32)))  # The short form of a message has four bytes for it.
+        return Code(bits=np.packbits(planes.astype(bool).ravel()), scale=single)
 
     def fault(self, code: Code, d: int) -> str | None:
         """Return why the length is wrong or a level too high, or None."""

@@ -1,6 +1,7 @@
 r"""Consensus ADMM: the alternating direction method of multipliers, with consensus between neighbours only.
 
-With the objective f_i of site i, and a copy z_ij at both ends of every edge of the network,
+With ``f_i(w) = n_i alpha/2 |w|^2 + sum of the losses`` of the n_i rows of site i, whose sum over all
+sites is N times the objective, and a copy z_ij at both ends of every edge of the network,
 
     minimise  sum_i f_i(w_i)   subject to   w_i = z_ij = w_j   on every edge
 
@@ -9,9 +10,15 @@ alternating direction method of multipliers", 2011, section 7; on the edges of a
 Yuan, Wu, Yin, "On the linear convergence of the ADMM in decentralized consensus optimization", IEEE
 Trans. Signal Processing 2014). In a round, with the over-relaxation ``a`` of (Boyd et al., 3.4.3):
 
-    w_i  = argmin f_i(w) + rho/2 sum_j |w - z_ij + u_ij|^2       by Newton's method (local_svm.py)
+    w_i  = argmin f_i(w) + sum_j rho_ij/2 |w - z_ij|^2 + y_ij.w       (local_svm.py, smooth_solver.py)
     w_i is sent to all neighbours
-    z_ij <- a (w_i + w_j)/2 + (1 - a) z_ij,    u_ij <- u_ij + a (w_i - w_j)/2
+    z_ij <- a (w_i + w_j)/2 + (1 - a) z_ij,    y_ij <- y_ij + a rho_ij (w_i - w_j)/2
+
+Sites need to know neither N nor the number of sites: a site that joins, leaves or gets more rows
+changes its own f_i. Each proposes a penalty for its edges: `rho` times the mean number of rows of
+the sites that it knows at first. With ``rho="auto"`` this is divided by the number of its neighbours
+and multiplied by the factors that come with certificates (certification.py). rho_ij is the mean of
+both ends' proposals, which messages contain.
 
 With a compression operator, neighbours receive the changes of public copies p_i of the solutions
 (public_copies.py), which replace w_i and w_j in the last line: both ends of an edge know the same
@@ -29,17 +36,30 @@ It converges for ``0 < a < 2``; 1.5 to 1.8 are usual. Table 7 of the GADGET pape
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
+import msgspec
 import numpy as np
 
+from dimargin.gossip.limits import LIMITS
+from dimargin.gossip.messages import Message
+from dimargin.gossip.program import Action, Stop
 from dimargin.gossip.programs.algorithm import Problem, SiteAlgorithm
+from dimargin.gossip.programs.learner import Learner
+from dimargin.gossip.rounds.certification import MESSAGES, About, Certification, Own
 from dimargin.gossip.rounds.compression import Compression, check_compression
 from dimargin.gossip.rounds.local_solves import LocalSolves
 from dimargin.gossip.rounds.parameter_checks import check_between, check_whole
-from dimargin.problems.hinge import HingeRows
+from dimargin.gossip.rounds.public_copies import Difference
+from dimargin.gossip.rounds.turns import Waiting
+from dimargin.gossip.schema import Schema
+from dimargin.problems.hinge import LOSSES, HingeRows
 from dimargin.system.arrays import Floats
+
+_LAST_FACTOR = 200  # Rounds after which penalties stay, since ADMM converges for constant ones.
+_FIRST_CERTIFICATE = 8  # Rounds from a start, or a change, to the first certificate.
 
 
 @dataclass(frozen=True)
@@ -48,8 +68,11 @@ class ConsensusADMM(SiteAlgorithm):
 
     Attributes
     ----------
-    rho : float, default=0.1
-        Penalty on the distance from the neighbours, positive, in the units of `alpha`.
+    rho : "auto" or float, default="auto"
+        Penalty on the distance from each neighbour, positive, per row, in the units of `alpha`.
+        "auto" starts with ``4 alpha^(1/2)`` for all neighbours of a site together, since the best
+        penalty of a function whose curvature is between alpha and L is ``(alpha L)^(1/2)`` (Shi et
+        al. 2014), and adapts it with every certificate.
     over_relaxation : float in (0, 2), default=1.6
         The parameter a; 1 is plain ADMM, and 1.5 to 1.8 are usual.
     tol : float, default=1e-5
@@ -78,7 +101,9 @@ class ConsensusADMM(SiteAlgorithm):
     True
     """
 
-    rho: float = 0.1
+    losses: ClassVar[tuple[str, ...]] = LOSSES
+
+    rho: Literal["auto"] | float = "auto"
     over_relaxation: float = 1.6
     tol: float = 1e-5
     max_steps: int = 100
@@ -87,28 +112,54 @@ class ConsensusADMM(SiteAlgorithm):
     def validate(self) -> None:
         """Raise ValueError for a parameter out of its range."""
         check_compression(self.compression, optional=True)
-        check_between("rho", self.rho, 0)
+        if self.rho != "auto":
+            check_between("rho", self.rho, 0)
         check_between("over_relaxation", self.over_relaxation, 0, 2)
         check_between("tol", self.tol, 0)
         check_whole("max_steps", self.max_steps, 1)
 
     def program(self, problem: Problem, name: str, rows: HingeRows, seed: tuple[int, ...]) -> ConsensusSite:
         """Return the program of a site."""
-        return ConsensusSite(rows, problem, self, seed)
+        return ConsensusSite(name, rows, problem, self, seed)
 
 
-class ConsensusSite(LocalSolves):
-    """Program of a site that learns by consensus ADMM."""
+class ConsensusSite(LocalSolves, Learner):
+    """Learner of a site by consensus ADMM.
 
-    state = (*LocalSolves.state, "_agreed", "_multipliers")
+    Attributes
+    ----------
+    penalty : float
+        Penalty of the distance from all neighbours together, or from each if `rho` is a number.
+    proposal : float
+        Penalty that the site proposes for each edge in this round.
+    certification : Certification
+        With the newest certificate of the objective of all rows.
+    """
+
+    kinds: ClassVar[tuple[type[Message], ...]] = (*LocalSolves.kinds, *MESSAGES)
+    state = (*LocalSolves.state, "penalty", "proposal", "_agreed", "_multipliers", "_penalties")
 
     def __init__(
-        self, rows: HingeRows, problem: Problem, algorithm: ConsensusADMM, seed: tuple[int, ...] = (0,)
+        self, name: str, rows: HingeRows, problem: Problem, algorithm: ConsensusADMM, seed: tuple[int, ...] = (0,)
     ) -> None:
         super().__init__(rows, problem, seed, algorithm.compression, algorithm.tol, algorithm.max_steps)
         self.algorithm = algorithm
+        rho = 4 * problem.alpha**0.5 if algorithm.rho == "auto" else algorithm.rho
+        self.penalty = self.proposal = rho * problem.n_rows / problem.n_sites
         self._agreed: dict[str, Floats] = {}  # The z of every edge, by neighbour.
-        self._multipliers: dict[str, Floats] = {}  # The u of this end of every edge.
+        self._multipliers: dict[str, Floats] = {}  # The y of this end of every edge.
+        self._penalties: dict[str, float] = {}  # Penalty that each neighbour proposes.
+        self.name = name
+        self._residuals = np.zeros(2)  # Squares of the primal and the dual residual of the last round.
+        self.certification = Certification(name, problem.schema, problem.alpha, problem.interval, problem.tol)
+        self._met = 0  # Round of the newest certificate that meets the tolerance.
+
+    # ---- rounds --------------------------------------------------------------------------------------------------
+
+    @property
+    def row_weight(self) -> float:
+        """Weight of the loss of a row: one, so that sites need not know the number of all rows."""
+        return 1.0
 
     @property
     def known(self) -> Collection[str]:
@@ -116,11 +167,32 @@ class ConsensusSite(LocalSolves):
         return self._agreed
 
     def distance(self) -> tuple[Floats, Floats]:
-        """Return curvature and slope of ``alpha/2 |w|^2 + rho/2 sum_j |w - z_ij + u_ij|^2``."""
-        rho, names = self.algorithm.rho, sorted(self._agreed)
-        curvature = np.full(self.weights.shape[1], self.problem.alpha + rho * len(names))
-        differences = [self._agreed[name] - self._multipliers[name] for name in names]
-        return curvature, rho * np.sum(differences, axis=0) if names else np.zeros(self.weights.shape)
+        """Return curvature and slope of ``n alpha/2 |w|^2 + sum_j rho_ij/2 |w - z_ij|^2 + y_ij.w``."""
+        names = sorted(self._agreed)
+        rhos = [self._rho(name) for name in names]
+        pulls = [rho * self._agreed[name] - self._multipliers[name] for rho, name in zip(rhos, names, strict=True)]
+        curvature = np.full(self.weights.shape[1], self.problem.alpha * self.rows.n_rows + sum(rhos))
+        return curvature, np.sum(pulls, axis=0) if names else np.zeros(self.weights.shape)
+
+    def _rho(self, name: str) -> float:
+        return (self.proposal + self._penalties[name]) / 2
+
+    def begin(self) -> None:
+        """Propose a penalty, and solve the site's problem."""
+        self.proposal = self.penalty / (max(1, len(self.members)) if self.algorithm.rho == "auto" else 1)
+        super().begin()
+
+    def outgoing(self, neighbour: str) -> Difference:
+        """Return the change of the public copy, with the site's penalty."""
+        return msgspec.structs.replace(super().outgoing(neighbour), penalty=self.proposal)
+
+    def advance(self, messages: Mapping[str, Difference]) -> None:
+        """Exchange solutions."""
+        self._residuals = np.zeros(2)
+        for name, message in messages.items():
+            if message.penalty is not None or name not in self._penalties:
+                self._penalties[name] = self.proposal if message.penalty is None else message.penalty
+        super().advance(messages)
 
     def exchange(self, name: str, theirs: Floats) -> None:
         """Update the common z of an edge, and the multiplier of this end."""
@@ -128,11 +200,149 @@ class ConsensusSite(LocalSolves):
         if name not in self._agreed:
             self._agreed[name], self._multipliers[name] = mean, np.zeros(mean.shape)
             return
-        self._agreed[name] = relaxation * mean + (1 - relaxation) * self._agreed[name]
-        self._multipliers[name] = self._multipliers[name] + relaxation * (self.public - theirs) / 2
+        rho, before, apart = self._rho(name), self._agreed[name], (self.public - theirs) / 2
+        self._agreed[name] = relaxation * mean + (1 - relaxation) * before
+        self._multipliers[name] = self._multipliers[name] + rho * relaxation * apart
+        self._residuals = self._residuals + rho**2 * np.array(
+            [float((apart**2).sum()), float(((self._agreed[name] - before) ** 2).sum())]
+        )
 
     def left(self, name: str) -> None:
         """Forget an edge and its contributions."""
         super().left(name)
-        self._agreed.pop(name, None)
-        self._multipliers.pop(name, None)
+        for known in (self._agreed, self._multipliers, self._penalties):
+            known.pop(name, None)
+        self._continue()
+
+    # ---- events --------------------------------------------------------------------------------------------------
+
+    def wake(self, now: float, name: str) -> Iterator[Action]:
+        """Go on with the rounds, and with the certificate."""
+        yield from super().wake(now, name)
+        yield from self.certification.tick(now)
+
+    def receive(self, now: float, sender: str, message: Any) -> Iterator[Action]:
+        """Take a message of a round or of a certificate."""
+        near = self.neighbourhood
+        if not isinstance(message, About):
+            yield from super().receive(now, sender, message)
+            self._hear_of_changes(sender, message)
+        elif sender in near.names and sender not in near.refused and message.schema == self.settings.schema:
+            self._now, (n_outputs, n_features) = now, self.weights.shape
+            largest_round = self.rounds + 2 * LIMITS.sites  # Rounds differ by less than the length of a path.
+            fault = near.hear(now, sender) or message.fault((n_outputs, n_features), largest_round)
+            if fault is not None:
+                yield from self.refuse(now, sender, fault)
+            elif self._edge(sender).is_open:
+                yield from self._watched(self.certification.take(now, sender, message, self._own, self.members))
+
+    def _hear_of_changes(self, sender: str, message: Any) -> None:
+        """Learn on if the sender knows of a change of the problem, or is new."""
+        if sender in self.neighbourhood.refused:
+            return
+        if type(message) is Waiting and self.since < message.since <= self.rounds + 2 * LIMITS.sites:
+            self.since = message.since
+        elif self.has_finished and self._edge(sender).is_open and sender not in self._agreed:
+            self._continue()
+
+    def append(self, rows: HingeRows) -> None:
+        """Add rows of this site."""
+        grown = self.rows.with_more(rows)
+        self.penalty *= grown.n_rows / self.rows.n_rows if self.rows.n_rows else 1.0
+        self.rows, self._local = grown, None
+        self.dual = np.concatenate([self.dual, np.zeros(rows.signs.shape)], axis=1)
+        self._continue()
+
+    def inherit(self, state: dict[str, Any], schema: Schema, before: Schema) -> None:
+        """Start with the weights that were learnt under the earlier schema, if they are of use."""
+        if self.problem.inherits_weights:
+            self.weights = self.public = self.bounded(schema.moved(state["learnt"]["weights"], before))
+            self.rounds = max(1, state["rounds"])  # After the first round neighbours get the whole copy.
+
+    # ---- certificates --------------------------------------------------------------------------------------------
+
+    @property
+    def has_finished(self) -> bool:
+        """Return whether a certificate of a round after the last change of rows or neighbours has met the tolerance."""
+        return self._met > self.since
+
+    @property
+    def rests(self) -> bool:
+        """Return whether the site begins no round: it has finished."""
+        return self.has_finished
+
+    def _continue(self) -> None:
+        """Learn on, until a certificate of a later round meets the tolerance."""
+        self.since = max(self.rounds, self.certification.key[0])
+
+    def _finish(self) -> Iterator[Action]:
+        """Finish a round, and start a certificate if one is due."""
+        yield from super()._finish()
+        if self.problem.tol > 0 and self.rounds >= self._due() and (self.known or not self.members):
+            begun = self.certification.begin(self._now, self.rounds, self.weights, self._own, self.members)
+            yield from self._watched(begun)
+
+    def _due(self) -> int:
+        """Return the round of the next certificate that this site starts: the later, the longer sites have learnt.
+
+        The root of the last one starts the next, at first the neighbour with the first name. If it
+        does not, others do.
+        """
+        last, root = self.certification.key
+        first = max(self.since + _FIRST_CERTIFICATE, last + max(_FIRST_CERTIFICATE, (last - self.since) // 2))
+        place = sorted([self.name, *self.members]).index(self.name)
+        if root in ("", self.name):
+            return first + 4 * place * (root == "")
+        certificate = self.certification.certificate
+        return first + 8 + 2 * (certificate.sites if certificate else LIMITS.sites) + 4 * place
+
+    @property
+    def _own(self) -> Own:
+        return self.rows, self.dual, self._residuals
+
+    def _watched(self, actions: Iterable[Action]) -> Iterator[Action]:
+        """Carry out the steps of a certificate, and finish if it meets the tolerance."""
+        before = self.certification.certificate
+        yield from actions
+        found = self.certification.certificate
+        since = self.certification.key[0] - self.since
+        if found is None or found is before or since <= 0:
+            return
+        if self.algorithm.rho == "auto" and since <= _LAST_FACTOR:
+            self.penalty *= self.certification.factor
+        if found.gap <= self.problem.tol:
+            self._met = self.certification.key[0]
+            yield Stop("gap")
+
+    def status(self) -> dict[str, Any]:
+        """Return this site's progress, for display."""
+        found = self.certification.certificate
+        return {
+            "round": self.rounds,
+            "steps": self.rounds,
+            "neighbours": sorted(self.neighbourhood.heard),
+            "refused": dict(self.neighbourhood.refused),
+            "objective": [] if found is None else found.objective.tolist(),
+            "dual_objective": [] if found is None else found.dual_objective.tolist(),
+            "certified": {"rows": 0, "sites": 0} if found is None else {"rows": found.rows, "sites": found.sites},
+            "waiting": bool(self.members) and not self._is_complete,
+        }
+
+    # ---- state ---------------------------------------------------------------------------------------------------
+
+    def checkpoint(self) -> dict[str, Any]:
+        """Return the state of the rounds, and the newest certificate."""
+        own = {"since": self.since, "met": self._met, **self.certification.checkpoint()}
+        return {**super().checkpoint(), "certification": own}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Resume from a checkpoint; the rows may have changed since."""
+        super().restore(state)
+        own = state["certification"]
+        self.since, self._met = own["since"], own["met"]
+        self.certification.restore(own)
+        dual, known = self.dual, min(self.rows.n_rows, self.dual.shape[1])
+        if self.rows.n_rows != dual.shape[1]:
+            self.dual = np.zeros(self.rows.signs.shape)
+            self.dual[:, :known] = dual[:, :known]
+            self._continue()

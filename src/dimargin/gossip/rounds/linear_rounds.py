@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dimargin.gossip.programs.algorithm import Problem
-from dimargin.gossip.programs.learner import LearnerSettings
 from dimargin.gossip.rounds.synchronous import Synchronous
 from dimargin.problems.hinge import HingeRows
 from dimargin.system.arrays import Floats
@@ -24,7 +23,7 @@ class LinearRounds(Synchronous):
     state: ClassVar[tuple[str, ...]] = ("weights",)
 
     def __init__(self, rows: HingeRows, problem: Problem, seed: tuple[int, ...] = (0,)) -> None:
-        super().__init__(LearnerSettings(interval=problem.interval, lease=problem.lease), seed)
+        super().__init__(problem.settings, seed)
         self.rows, self.problem = rows, problem
         self.weights = np.zeros((rows.signs.shape[0], rows.X.shape[1]))  # At the end of the last round.
         self.dual: Floats | None = None  # Coefficients of the rows, in [0, 1], of shape (n_outputs, n).

@@ -6,6 +6,9 @@ error of the compression operator Q (compression.py) is part of the next differe
 add up (error feedback). A neighbour that joins after the first round gets the whole copy. Without
 an operator, whole vectors are sent, and the public copy is the vector.
 
+Between two ends that know each other a change is sent in its short form (`Change`), whose header
+has a third of the bytes: the edge's state says the rest.
+
 Every message of an edge is used once and in order, however the network loses and repeats messages
 (turns.py). If a site has lost its memory and its clock, its first message may look like one that it
 sent before. So each change has a checksum of the resulting copy, and a neighbour whose copy has
@@ -14,20 +17,25 @@ another checksum ends the exchange over the edge, which restarts with whole copi
 
 from __future__ import annotations
 
+import math
+import struct
 import zlib
 from collections.abc import Mapping
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from msgspec import Meta
 
-from dimargin.gossip.messages import Array, Numbers
+from dimargin.gossip.limits import LIMITS
+from dimargin.gossip.messages import Array, Message, Numbers
 from dimargin.gossip.programs.algorithm import Problem
 from dimargin.gossip.rounds.compression import Code, Compression
 from dimargin.gossip.rounds.linear_rounds import LinearRounds
-from dimargin.gossip.rounds.turns import Step
+from dimargin.gossip.rounds.turns import Edge, Step, Turn
 from dimargin.problems.hinge import HingeRows
 from dimargin.system.arrays import Floats
+
+_PREFIX = struct.Struct("<fH")
 
 
 class Difference(Step, frozen=True, tag="difference", omit_defaults=True):
@@ -36,12 +44,52 @@ class Difference(Step, frozen=True, tag="difference", omit_defaults=True):
     code: Code | None = None
     check: Annotated[int, Meta(ge=0, lt=2**16)] = 0  # Checksum of the copy after the change.
     whole: Annotated[Array, Numbers((2,))] | None = None
+    penalty: Annotated[float, Meta(ge=0, le=LIMITS.number)] | None = None  # As in `ConsensusSite`; None: as before.
+
+
+class Change(Message, frozen=True, tag="c", rename={"session": "s", "number": "n", "data": "d"}):
+    """Short form of a `Difference` whose code has bits only, between two ends that know each other."""
+
+    session: Annotated[int, Meta(ge=0, lt=2**32)]  # Checksum of both lives of the edge and of the schema.
+    number: Annotated[int, Meta(ge=2, le=LIMITS.count)]  # Number of the message on the edge.
+    # Scale of the code in single precision, checksum of the copy, and bits of the code.
+    data: Annotated[bytes, Meta(min_length=_PREFIX.size + 1)]
+
+    @classmethod
+    def of(cls, message: Difference, before: Step | None, schema: str) -> Self | None:
+        """Return the short form of a message that follows the message `before`, or None if it has none."""
+        code, turn = message.code, message.turn
+        is_plain = code is not None and code.bits is not None and code.values is None
+        if not (is_plain and turn.knows and isinstance(before, Difference) and before.penalty == message.penalty):
+            return None
+        assert code is not None and code.bits is not None
+        data = _PREFIX.pack(code.scale, message.check) + code.bits.tobytes()
+        return cls(_session(turn.life, turn.knows, schema), turn.number, data)
+
+    def whole(self, edge: Edge, schema: str, round: int) -> Difference | None:
+        """Return the long form for the receiver's end of the edge, or None if the sender's end has another state."""
+        if not edge.is_open or self.session != _session(edge.knows, edge.life, schema):
+            return None
+        scale, check = _PREFIX.unpack_from(self.data)
+        code = Code(bits=np.frombuffer(self.data, np.uint8, offset=_PREFIX.size), scale=scale)
+        # Whoever sends message n has used message n - 1 of the other end.
+        return Difference(Turn(edge.knows, edge.life, self.number, self.number - 1), round, 0, schema, code, check)
+
+    def contradiction(self) -> str | None:
+        """Return that the scale is no scale, or None."""
+        scale, _ = _PREFIX.unpack_from(self.data)
+        return None if 0 <= scale < math.inf else f"its scale is {scale}, expected a finite number not below 0"
+
+
+def _session(life: int, knows: int, schema: str) -> int:
+    """Return the checksum of an edge's state, by the lives of the sender's end and of the receiver's."""
+    return zlib.crc32(f"{life} {knows} {schema}".encode())
 
 
 class PublicCopies(LinearRounds):
     """Site program whose messages are public copies, compressed by an operator or, without one, whole."""
 
-    kinds = (Difference,)
+    kinds: ClassVar[tuple[type[Message], ...]] = (Difference, Change)
     state: ClassVar[tuple[str, ...]] = (*LinearRounds.state, "public", "copies")
 
     def __init__(
@@ -75,6 +123,18 @@ class PublicCopies(LinearRounds):
         if self._code is None or (is_first and self.rounds > 0):
             return Difference(**self.head, whole=self.public)
         return Difference(**self.head, code=self._code, check=_checksum(self.public))
+
+    def shortened(self, neighbour: str, message: Step) -> Message:
+        """Return the short form of a change, if it has one."""
+        assert isinstance(message, Difference)
+        before = self.edges[neighbour].kept.get(message.turn.number - 1)
+        return Change.of(message, before, self.settings.schema) or message
+
+    def lengthened(self, sender: str, message: Any) -> Any:
+        """Return the long form of a change, or None if its sender has another state of the edge."""
+        if type(message) is not Change:
+            return message
+        return message.whole(self._edge(sender), self.settings.schema, self.rounds)
 
     def fault(self, sender: str, message: Difference) -> str | None:
         """Return why a neighbour's message is invalid, or None."""

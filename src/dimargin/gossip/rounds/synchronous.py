@@ -21,8 +21,9 @@ apart as the path between them has edges.
   for each other. A site that starts or was alone takes the number of the round from the others,
   because step sizes may depend on it.
 
-Links must carry messages both ways. A site's clock must run while the site is down, as it does in
-the simulator: the lives of its edges follow from the clock if the site has lost its memory.
+Links must carry messages both ways. If a site has lost its memory, the lives of its edges follow
+from `LearnerSettings.birth` and its clock, which must run while the site is down, as it does in the
+simulator.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dimargin.gossip.limits import LIMITS
+from dimargin.gossip.messages import Message
 from dimargin.gossip.neighbourhood import Neighbourhood, lower_median
 from dimargin.gossip.program import Action, Report, Send, Wake
 from dimargin.gossip.programs.learner import LearnerSettings, Listener
@@ -62,12 +64,14 @@ class Synchronous(Listener):
     ----------
     rounds : int
         Rounds that the site has finished.
+    since : int
+        Round of the last change of the problem that the site knows, for programs that care.
     edges : dict from neighbour to Edge
     rng : numpy.random.Generator
     """
 
     shares = "parameters"
-    kinds: ClassVar[tuple[type[Step], ...]]
+    kinds: ClassVar[tuple[type[Message], ...]]
     state: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, settings: LearnerSettings, seed: tuple[int, ...] = (0,)) -> None:
@@ -78,11 +82,11 @@ class Synchronous(Listener):
         self.settings = settings
         self.neighbourhood = Neighbourhood(settings.lease, settings.max_messages)
         self.rng = np.random.default_rng(seed)
-        self.rounds = 0
+        self.rounds = self.since = 0
         self.edges: dict[str, Edge] = {}
         self._degree = 0  # The degree announced in this round.
         self._has_begun = self._is_late = False
-        self._now = 0.0
+        self._now = self._told = 0.0  # Time of the last event, and of the last messages that tell what is missing.
 
     def __init_subclass__(cls) -> None:
         """Add `Waiting` to the messages of a subclass."""
@@ -108,6 +112,22 @@ class Synchronous(Listener):
 
     def left(self, name: str) -> None:
         """Undo a neighbour's contributions as far as possible."""
+
+    def shortened(self, neighbour: str, message: Step) -> Message:
+        """Return what is sent in place of a message: the same, or a short form that `lengthened` undoes."""
+        return message
+
+    def lengthened(self, sender: str, message: Any) -> Any:
+        """Return the message that a neighbour has shortened, or None if the edge has another state.
+
+        Then the next long message tells either end about the state of the other.
+        """
+        return message
+
+    @property
+    def rests(self) -> bool:
+        """Return whether the site begins no further round at present."""
+        return False
 
     # ---- methods that subclasses may use -------------------------------------------------------------------------
 
@@ -146,11 +166,13 @@ class Synchronous(Listener):
         """Start the next round if no message is missing; otherwise tell the neighbours which are."""
         self._now = now
         yield from self._leave_out_silent()
-        if self._is_complete:
+        was_late = self._is_late
+        if self._is_complete and not self.rests:
             yield from self._finish()
         else:
             yield from self._wait()
-        yield Wake(self.settings.interval)
+        # A message that is late for the first time may be on its way; half an interval later it is missing.
+        yield Wake(self.settings.interval / (1 if was_late or not self._is_late else 2))
 
     def receive(self, now: float, sender: str, message: Any) -> Iterator[Action]:
         """Take a message, answer it if its sender waits, and start the next round if it was the last missing one."""
@@ -158,14 +180,17 @@ class Synchronous(Listener):
         near = self.neighbourhood
         if sender not in near.names:  # Both sites send each other messages once they can reach each other.
             return
-        yield from super().receive(now, sender, message)
-        edge = self._edge(sender)
+        message, edge = self.lengthened(sender, message), self._edge(sender)
+        if message is not None:
+            yield from super().receive(now, sender, message)
+        elif sender not in near.refused and (fault := near.hear(now, sender)) is not None:
+            yield from self.refuse(now, sender, fault)
         if edge.is_open and edge.sent == 0:
-            yield Send(sender, edge.add(self.outgoing(sender), now))
+            yield Send(sender, self.shortened(sender, edge.add(self.outgoing(sender), now)))
         elif edge.is_open and type(message) is Waiting and edge.fits(message.turn):
             for number in edge.missing(message.turn, now - self.settings.interval):
-                yield Send(sender, edge.stamped(number, now))
-        if self._is_late and self._is_complete:
+                yield Send(sender, self.shortened(sender, edge.stamped(number, now)))
+        if self._is_late and self._is_complete and not self.rests:
             yield from self._finish()
             yield Wake(self.settings.interval)
 
@@ -199,7 +224,8 @@ class Synchronous(Listener):
     def _edge(self, name: str) -> Edge:
         if name not in self.edges:
             # With at most 100 lives per second, this life is new even after a loss of memory.
-            self.edges[name] = Edge(life=min(1 + int(100 * self._now), LIMITS.lives // 2))
+            life = 1 + int(100 * (self.settings.birth + self._now))
+            self.edges[name] = Edge(life=min(life, LIMITS.lives // 2))
         return self.edges[name]
 
     @property
@@ -223,19 +249,22 @@ class Synchronous(Listener):
         self._degree = len(members)
         self.begin()
         for name in members:
-            yield Send(name, self.edges[name].add(self.outgoing(name), self._now))
+            yield Send(name, self.shortened(name, self.edges[name].add(self.outgoing(name), self._now)))
         yield from self._send_waiting(closed_only=True)
 
     def _wait(self) -> Iterator[Action]:
-        self._is_late = True
-        yield from self._send_waiting()
+        """Tell neighbours what is missing, except at first; at rest, only show that the site lives."""
+        was_late, self._is_late = self._is_late, True
+        if was_late and self._now - self._told >= (self.settings.lease / 8 if self.rests else 0.0):
+            self._told = self._now
+            yield from self._send_waiting()
 
     def _send_waiting(self, closed_only: bool = False) -> Iterator[Action]:
         """Tell neighbours which of their messages have come."""
         for name in self.neighbourhood.spoken_to:
             edge = self._edge(name)
             if not (closed_only and edge.is_open):
-                yield Send(name, Waiting(edge.turn(), self.rounds, self._degree, self.settings.schema))
+                yield Send(name, Waiting(edge.turn(), self.rounds, self._degree, self.settings.schema, self.since))
 
     def _leave_out_silent(self) -> Iterator[Action]:
         """Continue without neighbours that are silent, or that send nothing new."""
@@ -247,7 +276,9 @@ class Synchronous(Listener):
                 yield Report("silent", {"site": name, "seconds": lease})
         for name in self.members:
             edge = self.edges[name]
-            if not edge.is_complete and self._now - edge.waits_since > patience:
+            if self.rests:  # The neighbour rests, too, perhaps one turn behind.
+                edge.waits_since = self._now
+            elif not edge.is_complete and self._now - edge.waits_since > patience:
                 self.leave(name)
                 edge.stuck += 1
                 edge.closed_until = self._now + lease * 2.0 ** min(edge.stuck, 60)

@@ -42,8 +42,10 @@ class Step(Message, frozen=True):
     schema: Digest  # Digest of the sender's schema.
 
 
-class Waiting(Step, frozen=True, tag="waiting"):
+class Waiting(Step, frozen=True, tag="waiting", omit_defaults=True):
     """Message of a site that lives and waits for the messages after the number that it acknowledges."""
+
+    since: Count = 0  # Round of the last change of the problem that the sender knows.
 
 
 @dataclass

@@ -60,7 +60,9 @@ class CoreSetOptions(SiteOptions, CoreSetParameters):
         codes = np.searchsorted(np.array(schema.labels), y) if self.uses_labels else np.ones(len(y))
         return CodedRows(X, codes.astype(np.float64))
 
-    def learner(self, name: str, rows: Any, schema: Schema, n_rows: int, seed: tuple[int, ...]) -> CoreSetMachines:
+    def learner(
+        self, name: str, rows: Any, schema: Schema, counts: Mapping[str, int], seed: tuple[int, ...]
+    ) -> CoreSetMachines:
         """Return the learner of a site, which is deterministic."""
         return CoreSetMachines(name, rows, self.settings(schema), self.identity)
 
@@ -104,7 +106,7 @@ class CoreSetOptions(SiteOptions, CoreSetParameters):
             "support_": np.arange(len(vectors.names)),
             "support_vectors_": vectors.X,
             "_transform": transform,
-            **certificate(bounds[:, 1], bounds[:, 0]),
+            **certificate(bounds[:, 1], bounds[:, 0], "estimated"),
             "n_iter_": max(1, learner.steps),
             "_n_given": sum(counts.values()),
             **width_of(schema),

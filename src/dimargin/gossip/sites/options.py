@@ -33,6 +33,7 @@ class SiteOptions(LearnerFactory):
     min_sites: int = 1
     settle: float = 3.0
     poll: float = 2.0  # Seconds between reads of the data file, and between writes of the model file.
+    birth: float = 0.0  # As in `LearnerSettings`.
     identity: Identity | None = None  # Signs the rows that leave the site, if sites have certificates.
 
     @property
@@ -89,17 +90,17 @@ def width_of(schema: Schema) -> dict[str, Any]:
     return width
 
 
-def certificate(primal: Any, dual: Any) -> dict[str, Any]:
+def certificate(primal: Any, dual: Any, scope: str) -> dict[str, Any]:
     """Return the attributes of the certificate of one output or several.
 
-    A site can only estimate them, since no site knows all rows.
+    The scope is "network" if all sites have computed it together, or "estimated" by this site.
     """
     single = len(primal) == 1
     return {
         "objective_": float(primal[0]) if single else primal,
         "dual_objective_": float(dual[0]) if single else dual,
         "duality_gap_": float(relative(primal - dual, primal).max()),
-        "certificate_": "estimated",
+        "certificate_": scope,
         "history_": [],
     }
 

@@ -1,0 +1,64 @@
+"""Options of sites that learn a linear machine by consensus ADMM, without sharing rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dimargin.gossip.programs.algorithm import Problem
+from dimargin.gossip.programs.learner_parameters import ADMMParameters
+from dimargin.gossip.rounds.compression import Logarithmic
+from dimargin.gossip.rounds.consensus_admm import ConsensusADMM, ConsensusSite
+from dimargin.gossip.schema import Schema
+from dimargin.gossip.sites.linear_options import LinearOptions
+from dimargin.gossip.sites.options import certificate
+from dimargin.system.value_tree import Step
+
+
+@dataclass(frozen=True)
+class ADMMOptions(LinearOptions, ADMMParameters):
+    """Options of consensus ADMM."""
+
+    program, messages = "admm", ConsensusSite.messages
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.algorithm.validate()
+
+    @property
+    def algorithm(self) -> ConsensusADMM:
+        """The algorithm with its parameters."""
+        compression = Logarithmic(self.levels) if self.levels else None
+        # A site's own problem is solved far more precisely than the certificate asks for.
+        own = min(1e-5, 1e-2 * self.tol)
+        return ConsensusADMM("auto" if self.rho is None else self.rho, self.over_relaxation, own, 100, compression)
+
+    def own_terms(self) -> dict[str, Any]:
+        """Return the terms that only this program has."""
+        return {**super().own_terms(), "over_relaxation": self.over_relaxation, "levels": self.levels, "tol": self.tol}
+
+    def message_size(self, schema: Schema) -> int:
+        """Return the bytes of a message with whole weights."""
+        n_outputs, width = self.shape(schema)
+        return 8 * n_outputs * width
+
+    def learner(
+        self, name: str, rows: Any, schema: Schema, counts: Mapping[str, int], seed: tuple[int, ...]
+    ) -> ConsensusSite:
+        """Return the learner of a site."""
+        problem = Problem(
+            self.alpha, len(counts), sum(counts.values()), lease=self.lease, interval=self.interval, tol=self.tol,
+            max_messages=self.max_messages, schema=schema.digest, birth=self.birth,
+            inherits_weights=not self.is_kernel,
+        )  # fmt: skip
+        return self.algorithm.program(problem, name, rows, seed)
+
+    def machine(self, learner: ConsensusSite, schema: Schema, counts: Mapping[str, int]) -> Step | None:
+        """Return the model's last step, which is equal at all sites, or None before the first certificate."""
+        found = learner.certification.certificate
+        if found is None:
+            return None
+        bounds = certificate(found.objective, found.dual_objective, "network")
+        attributes = {**bounds, "n_iter_": max(1, learner.rounds)}
+        return self.classifier(found.weights, schema, {"algorithm": "admm", "n_sites": found.sites}, attributes)
