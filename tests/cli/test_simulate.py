@@ -18,10 +18,12 @@ from text_files import words_of, write_moons
 import dimargin as dm
 from dimargin.cli.network_conditions import outages_of
 from dimargin.cli.simulate import RunDisplay
+from dimargin.gossip.rounds import ConsensusADMM
 from dimargin.gossip.simulation.conditions import Conditions, LinkFaults
 from dimargin.io.data import read_data
 
 PARAMETERS = {
+    "algorithm": ("gadget", "gadget"),
     "n_sites": ("4", 4),
     "topology": ("ring", "ring"),
     "alpha": ("0.05", 0.05),
@@ -106,6 +108,21 @@ def test_from_a_file_to_a_table_a_picture_and_a_model(dimargin, gossip, csv, tmp
     ]  # fmt: skip
 
 
+def test_consensus_admm_and_its_parameters(dimargin, gossip, csv, tmp_path):
+    small = [csv, "--n-sites", 4, "--topology", "ring", "--alpha", 0.02, "--random-state", 0, "--tol", 1e-3]
+    facts, _ = gossip(*small, "--algorithm", "admm", "--shards", "sorted")
+    assert facts["status"] == "converged" and facts["relative_duality_gap"] <= 1e-3
+    model = tmp_path / "model"
+    own = ["--rho", 0.5, "--over-relaxation", 1.2, "--levels", 0]
+    other, _ = gossip(*small, "--algorithm", "admm", "--shards", "sorted", *own, "--model", model)
+    assert other["objective_of_consensus"] == pytest.approx(facts["objective_of_consensus"], rel=1e-3)
+    assert dm.load(model)[-1].algorithm == ConsensusADMM(0.5, 1.2)
+    status, _, err = dimargin("simulate", "gossip", csv, "--rho", 0.5)
+    assert status == 2 and "--rho is not a parameter of --algorithm gadget" in words_of(err)
+    status, _, err = dimargin("simulate", "gossip", csv, "--algorithm", "admm", "--rho", -1)
+    assert status == 2 and "rho must be a number above 0, got -1.0" in words_of(err)
+
+
 def test_the_numbers_are_those_of_python(gossip, csv):
     facts, _ = gossip(csv, *SMALL, "--shards", "sorted")
     data = read_data(csv)
@@ -133,7 +150,7 @@ def test_the_numbers_are_those_of_python(gossip, csv):
 
 
 def test_every_parameter_is_a_flag(dimargin, csv, tmp_path):
-    own = {"verbose", "conditions", "algorithm", "share_rows"}
+    own = {"verbose", "conditions", "share_rows"}
     assert set(PARAMETERS) == set(inspect.signature(dm.GossipSVMClassifier).parameters) - own
     given = {f"--{name.replace('_', '-')}": text for name, (text, _) in PARAMETERS.items()}
     flags = [part for pair in given.items() for part in pair if part is not None]

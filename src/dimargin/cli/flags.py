@@ -6,7 +6,8 @@ import inspect
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial, wraps
-from typing import Annotated, Any, get_origin
+from types import UnionType
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
@@ -45,6 +46,24 @@ def optional_flag(
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]
     )
+
+
+def parameter_flags(
+    parameters: type, about: Callable[[str, str], tuple[str, str]], only: Collection[str] | None = None
+) -> list[inspect.Parameter]:
+    """Return optional flags for the annotated fields of a dataclass, all or `only` some.
+
+    The annotation has the help, and perhaps a text for the default. `about` is called with a
+    field's name and that text, or an empty one, and returns the panel and the text for the default.
+    """
+    found = []
+    for name, hint in get_type_hints(parameters, include_extras=True).items():
+        if get_origin(hint) is Annotated and (only is None or name in only):
+            kind, text, *words = get_args(hint)
+            kind = get_args(kind)[0] if isinstance(kind, UnionType) else kind
+            panel, default = about(name, words[0] if words else "")
+            found.append(optional_flag(name, kind, text, default or str(getattr(parameters, name)), panel))
+    return found
 
 
 def flags_of(declaration: Callable[..., Any]) -> list[inspect.Parameter]:

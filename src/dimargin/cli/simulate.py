@@ -15,7 +15,7 @@ from dimargin.cli.brief_help import Application
 from dimargin.cli.column_flags import Reading
 from dimargin.cli.estimator_flags import SEED, flags, values_of
 from dimargin.cli.file_flags import data_option, file_options
-from dimargin.cli.flags import add_command, flags_of, usage_checked, values_taken
+from dimargin.cli.flags import add_command, flags_of, parameter_flags, usage_checked, values_taken
 from dimargin.cli.network_conditions import conditions_of, say_what_did_not_happen
 from dimargin.cli.open_model import ModelColumns, how_read
 from dimargin.cli.shared import (
@@ -42,12 +42,15 @@ from dimargin.display.site_accuracies import accuracies_of_sites
 from dimargin.estimators import GossipSVMClassifier
 from dimargin.estimators.fit_progress import observed
 from dimargin.estimators.sites import PACKAGES
+from dimargin.gossip.programs.learner_parameters import ADMMParameters
 from dimargin.io.data import DataFileError, DataSet
 from dimargin.io.data.chunks import check_classes
 from dimargin.io.data.named_columns import WantedColumns
 from dimargin.io.data.opening import DataFile
 from dimargin.io.data.whole_file import read_file
 from dimargin.system.extras import require
+
+_ADMM_FLAGS = "rho", "over_relaxation", "levels"
 
 
 class RunDisplay(FitDisplay):
@@ -108,7 +111,9 @@ def _gossip(
         check_plot(plot, data, validate)
         options = file_options(**values_taken(file_options, given))
         weather = values_taken(conditions_of, given)
+        own = {name: value for name in _ADMM_FLAGS if (value := given.pop(name)) is not None}
         machine = GossipSVMClassifier(**{"random_state": SEED} | values_of(given))
+        _set_parameters(machine, own)
         machine.fit_plan()
         conditions = conditions_of(int(machine.n_sites), int(machine.max_iter), machine.random_state, **weather)
         machine.set_params(conditions=conditions)
@@ -127,6 +132,22 @@ def _gossip(
     say_what_did_not_happen(out, conditions, last, f" because the run ended in round {last}")
     if done.interrupted:
         leave_interrupted(out, "these are the results so far")
+
+
+def _set_parameters(machine: GossipSVMClassifier, own: dict[str, Any]) -> None:
+    """Set the parameters of consensus ADMM; raise ValueError if another algorithm was chosen."""
+    if not own:
+        return
+    if machine.algorithm != "admm":
+        raise ValueError(f"--{next(iter(own)).replace('_', '-')} is not a parameter of --algorithm {machine.algorithm}")
+    from dimargin.gossip.rounds import ConsensusADMM, Logarithmic
+
+    values = {**{name: getattr(ADMMParameters, name) for name in _ADMM_FLAGS}, **own}
+    rho, levels = values["rho"], values["levels"]
+    compression = Logarithmic(levels) if levels else None
+    machine.algorithm = ConsensusADMM(
+        "auto" if rho is None else rho, values["over_relaxation"], compression=compression
+    )
 
 
 def _run(
@@ -177,8 +198,9 @@ def _plain(value: Any) -> Any:
 def register(app: Application) -> None:
     """Add the commands; the flags of ``gossip`` include the parameters of its machine."""
     simulate = Application(name="simulate", help="Simulate sites that train together.", no_args_is_help=True)
-    # The command line handles the first two parameters itself; rival algorithms are Python objects.
-    machine = flags([GossipSVMClassifier], exclude=("conditions", "verbose", "algorithm", "share_rows"))
+    # The command line handles the first two parameters itself; no algorithm that it has shares rows.
+    machine = flags([GossipSVMClassifier], exclude=("conditions", "verbose", "share_rows"))
+    machine += parameter_flags(ADMMParameters, lambda name, text: ("Consensus ADMM", text), only=_ADMM_FLAGS)
     for flag in machine:
         option = get_args(flag.annotation)[1]
         for in_python_only in (
@@ -188,7 +210,7 @@ def register(app: Application) -> None:
         ):
             option.help = option.help.replace(in_python_only, "")
     common = (
-        "model", "validate", "plot", "label", "scale", "n_sites", "topology", "alpha",
+        "model", "validate", "plot", "label", "scale", "algorithm", "n_sites", "topology", "alpha",
         "loss_function", "shards", "compression", "loss", "delay", "crash", "asynchronous", "tol",
         "max_iter", "max_time", "random_state", "as_json", "quiet",
     )  # fmt: skip

@@ -13,18 +13,17 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from types import UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from dimargin.cli.brief_help import Application
 from dimargin.cli.file_flags import file_options
-from dimargin.cli.flags import add_command, existing_file, flags_of, optional_flag, values_taken
+from dimargin.cli.flags import add_command, existing_file, flags_of, parameter_flags, values_taken
 from dimargin.gossip.programs.learner_parameters import ADMMParameters, CoreSetParameters, GossipParameters
 from dimargin.gossip.sites.site_folder import SiteFolder
 from dimargin.io.data.growing_file import GrowingFile
@@ -180,17 +179,15 @@ def _site(
 def _flags(program: str) -> list[inspect.Parameter]:
     """Return the flags for the parameters of a program that have a help text."""
     parameters, _, panel = _PROGRAMS[program]
-    defaults, found = {field.name: str(field.default) for field in fields(parameters)}, []
-    for name, hint in get_type_hints(parameters, include_extras=True).items():
-        if get_origin(hint) is Annotated:
-            kind, text, *words = get_args(hint)
-            kind = get_args(kind)[0] if isinstance(kind, UnionType) else kind
-            users = _users(name)
-            if len(users) > 1:  # The programs' defaults may differ.
-                panel, own = _COMMON_PANEL, [getattr(_PROGRAMS[user][0], name) for user in users]
-                words = words or [" or ".join(dict.fromkeys(map(str, own)))]
-            found.append(optional_flag(name, kind, text, words[0] if words else defaults[name], panel))
-    return found
+
+    def about(name: str, default: str) -> tuple[str, str]:
+        users = _users(name)
+        if len(users) == 1:
+            return panel, default
+        own = [str(getattr(_PROGRAMS[user][0], name)) for user in users]  # The programs' defaults may differ.
+        return _COMMON_PANEL, default or " or ".join(dict.fromkeys(own))
+
+    return parameter_flags(parameters, about)
 
 
 def _users(name: str) -> list[str]:

@@ -57,12 +57,13 @@ class GossipSVMClassifier(LinearMarginClassifier):
 
     Parameters
     ----------
-    algorithm : "gadget", "admm" or SiteAlgorithm, default="gadget"
-        GADGET, consensus ADMM with compressed messages, or an instance of an algorithm from
+    algorithm : {"gadget", "admm"} or SiteAlgorithm, default="gadget"
+        GADGET, or consensus ADMM with compressed messages, which needs far fewer bytes and stops by a
+        certificate of its sites. In Python, it may be an instance of an algorithm from
         ``dimargin.gossip.rounds`` with its own parameters. Algorithms other than ADMM need
-        ``loss_function="hinge"``, and none but GADGET uses `gradient`,
-        `batch_size`, `gossip_rounds`, `step_size`, `projection`, `compression`, `stop` and
-        `n_quiet`. They run `max_iter` rounds without a stopping rule, except for `SetGossip`.
+        ``loss_function="hinge"``, and none but GADGET uses `gradient`, `batch_size`,
+        `gossip_rounds`, `step_size`, `projection`, `compression`, `stop` and `n_quiet`. Others run
+        `max_iter` rounds without a stopping rule, except for ADMM and `SetGossip`.
     share_rows : bool, default=False
         Whether rows may leave their sites; some algorithms require it.
     n_sites : int, default=10
