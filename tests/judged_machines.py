@@ -57,6 +57,13 @@ def reached(problem, loss, kernel, intercept, X, y, weights):
     return judge(problem, signed, np.broadcast_to(machine.intercept_, len(signed))).upper
 
 
+def problem_of_sites(X, y, alpha, loss_function):
+    """The problem of sites as one of a machine, whose objective is 1 / alpha times theirs, and its loss."""
+    C = 1 / (alpha * len(X))
+    loss = {"hinge": Hinge(C), "squared_hinge": SquaredHinge(C), "odm": Odm(1 / alpha, 0.6, 0.3)}[loss_function]
+    return Problem(X, labels_of(y), np.ones(len(X)), loss, {"kernel": "linear", "gamma": 1.0}), loss
+
+
 def judge_sites(machine, data, sparse):
     """Fit sites that gossip, and judge the certificate of the machine that they agree on."""
     X, y, _ = data
@@ -71,9 +78,7 @@ def judge_sites(machine, data, sparse):
     ones = np.ones((len(X), 1))
     wide = np.hstack([X, ones]) if intercept else X
     w = np.column_stack([machine.coef_, machine.intercept_]) if intercept else machine.coef_
-    C = 1 / (alpha * len(X))  # 1 / alpha times the objective of such a machine
-    loss = {"hinge": Hinge(C), "squared_hinge": SquaredHinge(C), "odm": Odm(1 / alpha, 0.6, 0.3)}[machine.loss_function]
-    problem = Problem(wide, labels_of(y), np.ones(len(X)), loss, {"kernel": "linear", "gamma": 1.0})
+    problem, loss = problem_of_sites(wide, y, alpha, machine.loss_function)
     exact = reached(problem, loss, {"kernel": "linear"}, False, wide, y, np.ones(len(X)))
     for name in ("objective_", "dual_objective_"):
         setattr(machine, name, np.asarray(getattr(machine, name)) / alpha)

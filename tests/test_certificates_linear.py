@@ -1,6 +1,7 @@
 """Certificates of linear machines, of one place or of gossiping sites, are judged by independent code: see `judge`."""
 
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -8,11 +9,15 @@ import scipy.sparse as sp
 from hypothesis import example, given
 from hypothesis import strategies as st
 from judge import Hinge, Odm, Problem, SquaredHinge, Truth, complaints, judge_weights
-from judged_machines import fewer, fitted, judge_sites
+from judged_machines import fewer, fitted, judge_sites, problem_of_sites, rarely, reached
 from judged_problems import OPPOSED, data, labels_of
 
 import dimargin
 from dimargin.gossip import rounds
+from dimargin.gossip.programs.algorithm import Problem as NetworkProblem
+from dimargin.gossip.simulation.gossip_run import GossipRun
+from dimargin.gossip.topology import make_graph
+from dimargin.problems.hinge import loss_of
 
 
 @pytest.mark.slow
@@ -114,6 +119,34 @@ def test_gossiping_sites(data, alpha, n_sites, intercept, stop, sparse, tol, los
         loss_function=loss_function, theta=0.3, upsilon=0.6,
     )  # fmt: skip
     judge_sites(machine, data, sparse)
+
+
+@pytest.mark.slow
+@rarely
+@given(
+    data(), st.floats(-6, 2).map(lambda k: 10.0**k), st.sampled_from([1, 2, 4]), st.booleans(),
+    st.sampled_from([1e-1, 1e-3, 1e-6]), st.sampled_from(["hinge", "squared_hinge", "odm"]),
+)  # fmt: skip
+def test_certificates_that_sites_compute_together(data, alpha, n_sites, sparse, tol, loss_function):
+    """Each bounds the objective of its weights from above, and that of any other machine from below."""
+    X, y, _ = data
+    if len(np.unique(y)) < 2 or np.abs(X).max() > 1e100:
+        return
+    problem, loss = problem_of_sites(X, y, alpha, loss_function)
+    own = loss_of(loss_function, 0.3, 0.6)
+    network = NetworkProblem(alpha, n_sites, len(X), tol=tol)
+    site, make = np.arange(len(X)) % n_sites, partial(rounds.ConsensusADMM().program, network)
+    rows = sp.csr_array(X) if sparse else X
+    run = GossipRun(rows, problem.labels, site, n_sites, network, make_graph("complete", n_sites), make=make, loss=own)
+    run.run(40)
+    best = reached(problem, loss, {"kernel": "linear"}, False, X, y, np.ones(len(X)))
+    for program in run.programs:
+        found = program.certification.certificate
+        if found is not None:
+            truth = judge_weights(problem, found.weights, np.zeros(len(found.weights)))
+            assert (np.nextafter(found.objective / alpha, np.inf) >= truth.primal).all()
+            assert (np.nextafter(found.dual_objective / alpha, -np.inf) <= best).all()
+            assert (found.rows, found.sites) == (len(X), n_sites)
 
 
 ALGORITHMS = [

@@ -63,9 +63,10 @@ def test_halves_are_the_nearest_levels_and_contractive_for_certain(x, levels):
     found = operator.restore(operator.compress(x, np.random.default_rng(0)), len(x))
     top = np.abs(x).max()
     near = np.concatenate([[0.0], top / 2.0 ** np.arange(levels)])
-    assert_allclose(np.abs(found - x), np.abs(near[:, None] - np.abs(x)).min(axis=0), rtol=1e-12, atol=1e-12 * top)
+    # The scale is in single precision.
+    assert_allclose(np.abs(found - x), np.abs(near[:, None] - np.abs(x)).min(axis=0), rtol=1e-6, atol=1e-7 * top)
     assert_array_equal(np.sign(found) * np.sign(x), np.abs(np.sign(found)))
-    assert ((found - x) ** 2).sum() <= (1 - operator.delta(len(x)) + 1e-12) * (x**2).sum()
+    assert ((found - x) ** 2).sum() <= (1 - operator.delta(len(x)) + 1e-6) * (x**2).sum()
 
 
 @settings(max_examples=25, deadline=None)

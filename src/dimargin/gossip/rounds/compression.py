@@ -313,7 +313,7 @@ class Logarithmic(_Levels):
         """Return ``max(1/d, 8/9 - (d - 1)/4^s)``.
 
         Rounding changes each number by at most a third of it, or a small one by at most
-        ``|x|_max / 2^s``; the largest is exact.
+        ``|x|_max / 2^s``; the largest is exact in single precision.
         """
         return max(1 / d, 8 / 9 - (d - 1) * 0.25**self.levels)
 
