@@ -165,7 +165,7 @@ def real(n_sites, steps, interval, compression, has_liar):
             program = [str(Path(__file__).with_name("lying_site.py"))] if lies else ["-m", "dimargin", "site"]
             commands.append([sys.executable, *program, "--data", f"{folder}/{name}.libsvm",
                              "--name", name, "--folder", f"{folder}/{name}", "--log", f"{folder}/{name}.log",
-                             "--sites", str(n_sites), "--interval", str(interval),
+                             "--sites", str(n_sites), "--interval", str(interval), "--algorithm", "gadget",
                              "--compression", "none" if lies else compression,
                              "--lease", str(max(2.0, 20 * interval)),
                              "--listen" if k == 0 else "--connect", address])  # fmt: skip

@@ -17,7 +17,6 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from dimargin import _core
 from dimargin.system.arrays import TINY, Floats, Indices
 
 MIN_PARAMETER, MAX_PARAMETER = 1e-50, 1e50
@@ -96,6 +95,8 @@ class PiecewiseConjugate:
         dual, curvature, value = (np.empty(margins.shape) for _ in range(3))
         rows = (-1, margins.shape[-1])
         outputs = (array.reshape(rows) for array in (dual, curvature, value))
+        from dimargin import _core  # Sites with the hinge loss need no compiled core, which takes 10 MB.
+
         _core.respond(margins.reshape(rows), self.rows, *outputs)
         return dual, curvature, value
 

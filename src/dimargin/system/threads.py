@@ -14,7 +14,6 @@ from typing import Any
 
 from threadpoolctl import OpenBLASController, ThreadpoolController
 
-from dimargin import _core
 from dimargin.system.control_groups import processor_limits
 
 
@@ -31,6 +30,8 @@ def effective_n_threads(n_jobs: int | None) -> int:
     ValueError
         For ``n_jobs=0``.
     """
+    from dimargin import _core  # Sites need no compiled core, which takes 10 MB.
+
     allowed = int(_core.max_threads())
     if n_jobs == 0:
         raise ValueError("n_jobs must be None or a nonzero integer, got 0")

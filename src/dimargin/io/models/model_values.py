@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from dimargin.io.models.model_format import model_content
 from dimargin.kernels.functions import KERNEL_NAMES, Kernel
-from dimargin.kernels.row_transform import RowTransform
 from dimargin.system.value_tree import Arrays, Step, decode, encode, refuse_kind, refuse_value
 
 
@@ -22,11 +21,14 @@ def encode_transform(value: Any, where: str, arrays: Arrays) -> Any:
 
     Examples
     --------
+    >>> from dimargin.kernels.row_transform import RowTransform
     >>> transform = RowTransform.fit(np.eye(2), Kernel("rbf", gamma=0.5))
     >>> encoded = encode_transform(transform, "transform", arrays := {})
     >>> sorted(arrays), decode_transform(encoded, arrays).kernel.gamma
     (['transform.center'], 0.5)
     """
+    from dimargin.kernels.row_transform import RowTransform  # Sites with linear machines need no compiled core.
+
     if isinstance(value, RowTransform) and not value.offset:  # Files do not store offsets: models have intercepts.
         return {
             "row_transform": {
@@ -46,6 +48,8 @@ def decode_transform(value: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]
     Raises ValueError, KeyError or TypeError for another kind of value or invalid parts.
     """
     if "row_transform" in value:
+        from dimargin.kernels.row_transform import RowTransform
+
         given = value["row_transform"]
         kernel = Kernel(**given["kernel"])
         if kernel.name not in KERNEL_NAMES:
