@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+from functools import partial
 
 import numpy as np
 import pytest
@@ -365,11 +366,15 @@ def test_a_log_on_a_full_disk_ends_nothing(tmp_path, rows):
     arguments = [sys.executable, "-m", "dimargin", "site", "--data", str(tmp_path / "a.csv"), "--name", "a",
                  "--folder", str(tmp_path / "a"), "--settle", "0.2"]  # fmt: skip
     folder = SiteFolder(tmp_path / "a")
+
+    def has_learnt(pid):
+        status = folder.read_status() if folder.status.exists() else {}
+        return status.get("process") == pid and status["steps"] > 0
+
     for log in (["--log", "/dev/full"], []):
-        before = folder.read_status()["steps"] if folder.status.exists() else 0
         with subprocess.Popen([*arguments, *log], stderr=subprocess.PIPE) as site:
             site.stderr.close()
-            wait_for(lambda: folder.status.exists() and folder.read_status()["steps"] > before, "steps")  # noqa: B023
+            wait_for(partial(has_learnt, site.pid), "steps")
             site.terminate()
         assert site.returncode == 0
 
@@ -437,10 +442,10 @@ def test_mistakes_are_a_line(tmp_path, rows):
         (("--name", "a", "--folder", str(tmp_path / "odd"), "--status"), "status.json is damaged"),
         ((*data, "--alpha", "-1"), "--alpha must be a number above 0, got -1.0"),
         ((*data, "--alpha", "1e-60"), "alpha must be in [1e-50, 1e+50], got 1e-60"),
-        ((*data, "--share-rows"), "--share-rows cannot be used with --algorithm gadget"),
+        ((*data, "--share-rows"), "--share-rows cannot be used with --algorithm admm"),
         ((*data, "--algorithm", "coreset"), "--algorithm coreset sends the rows of this site's core-set"),
         ((*data, *CORESET, "--alpha", "1"), "--alpha is not a parameter of --algorithm coreset"),
-        ((*data, "--kind", "svdd"), "--kind is not a parameter of --algorithm gadget"),
+        ((*data, "--kind", "svdd"), "--kind is not a parameter of --algorithm admm"),
         ((*data, *CORESET, "--C", "1e51"), "C must be in [1e-50, 1e+50], or infinite for svm and svdd; got 1e+51"),
         (
             (*data, *CORESET, "--kind", "one-class", "--C", "inf"),
