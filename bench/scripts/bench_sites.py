@@ -82,7 +82,7 @@ def statuses(folder, names):
 
 def reached(now, within):
     """Whether every site has a model whose objective is at most this."""
-    return all(len(one["objective"]) == 1 and one["objective"][0] <= within for one in now)
+    return all(len(one.get("objective", [])) == 1 and one["objective"][0] <= within for one in now)
 
 
 def trial(X, y, shards, best, options, flags, test):
