@@ -81,7 +81,7 @@ def statuses(folder, names):
 
 
 def reached(now, within):
-    """Whether every site has a model whose objective is at most this."""
+    """Return whether every site has a model whose objective is at most `within`."""
     return all(len(one.get("objective", [])) == 1 and one["objective"][0] <= within for one in now)
 
 

@@ -92,6 +92,15 @@ def end(sites):
     return [site.end() for site in sites]
 
 
+def dealt_by_class(tmp_path, X, y):
+    """Write the files of five sites, most of which hold one class; return the number of every row's site."""
+    order, part = np.argsort(y, kind="stable"), np.empty(len(y), dtype=int)
+    part[order] = np.arange(len(y)) * 5 // len(y)
+    for k, name in enumerate(SITES):
+        write_csv(tmp_path / f"{name}.csv", X[part == k], y[part == k])
+    return part
+
+
 def objective(X, y, model):
     signs = np.where(y == model.classes_[1], 1.0, -1.0)
     w = np.append(model.coef_[0], model.intercept_)
@@ -102,11 +111,7 @@ def objective(X, y, model):
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 def test_five_processes_find_what_the_simulator_finds_though_one_is_killed(tmp_path, started, rows):
     X, y = rows
-    order = np.argsort(y, kind="stable")  # most sites hold one class
-    part = np.empty(len(y), dtype=int)
-    part[order] = np.arange(len(y)) * 5 // len(y)
-    for k, name in enumerate(SITES):
-        write_csv(tmp_path / f"{name}.csv", X[part == k], y[part == k])
+    part = dealt_by_class(tmp_path, X, y)
     sites = [started(name, "--sites", "5") for name in SITES]
     wait_for(lambda: all(site.status()["steps"] > 30 for site in sites), "the first steps")
     victim = sites[2]
@@ -150,11 +155,7 @@ def test_five_processes_find_what_the_simulator_finds_though_one_is_killed(tmp_p
 def test_processes_that_are_killed_end_with_the_optimum_of_those_that_stay(tmp_path, started, rows):
     """Ten kills, and a site that is lost for good."""
     X, y = rows
-    order = np.argsort(y, kind="stable")  # most sites hold one class
-    part = np.empty(len(y), dtype=int)
-    part[order] = np.arange(len(y)) * 5 // len(y)
-    for k, name in enumerate(SITES):
-        write_csv(tmp_path / f"{name}.csv", X[part == k], y[part == k])
+    part = dealt_by_class(tmp_path, X, y)
     sites = [started(name, "--sites", "5", "--algorithm", "admm", "--interval", "0.05") for name in SITES]
     wait_for(lambda: all(site.status()["steps"] > 5 for site in sites), "the first rounds")
     for k in range(10):

@@ -218,3 +218,36 @@ def test_each_site_is_asked_again_if_its_answer_is_lost():
     heard(site, 0.5, "bob", Probe("", 1, "bob", Rounded.of(np.ones((1, 7)), 2)))
     again = [action for action in site.certification.tick(10.0) if isinstance(action, Send)]
     assert [(action.to, type(action.message)) for action in again] == [("eve", Probe)]
+
+
+def test_a_restarted_site_says_nothing_about_the_candidate_that_it_knew():
+    """If it declined, its rows would be left out of a certificate that seems complete."""
+    site, probe = listening(), Probe("", 1, "bob", Rounded.of(np.ones((1, 7)), 2))
+    heard(site, 0.5, "bob", probe)
+    assert [type(action.message) for action in heard(site, 0.6, "eve", probe)] == [Tally]  # It is counted elsewhere.
+    again = listening()
+    again.restore(unpack(pack(site.checkpoint())))
+    list(again.start(1.0, ["eve", "bob"]))
+    assert not [action for name in ("bob", "eve") for action in heard(again, 1.1, name, probe)]
+
+
+def test_a_candidate_is_given_up_if_a_neighbour_leaves():
+    """It may return without memory, and be counted elsewhere."""
+    site, probe = listening(), Probe("", 1, "bob", Rounded.of(np.ones((1, 7)), 2))
+    heard(site, 0.5, "bob", probe)
+    assert site.certification.is_open
+    site.leave("eve")
+    assert not site.certification.is_open
+    assert not heard(site, 0.6, "bob", probe) and not list(site.certification.tick(50.0))
+
+
+def test_enormous_sums_make_no_certificate():
+    site = listening()
+    list(site.certification.begin(0.5, 8, site.weights, site._own, ["eve", "bob"]))
+    huge = Tally("", 8, "a", 1, 1, np.full(6, 1e300), Rounded.of(np.full((1, 7), 1e140), 2))
+    with np.errstate(all="ignore"):
+        for name in ("eve", "bob"):
+            list(site.certification.take(0.6, name, huge, site._own, ["eve", "bob"]))
+    found = site.certification.certificate
+    assert found is None or (np.isfinite(found.objective).all() and np.isfinite(found.dual_objective).all())
+    assert not site.certification.is_open

@@ -58,12 +58,10 @@ class GossipSVMClassifier(LinearMarginClassifier):
     Parameters
     ----------
     algorithm : {"gadget", "admm"} or SiteAlgorithm, default="gadget"
-        GADGET, or consensus ADMM with compressed messages, which needs far fewer bytes and stops by a
-        certificate of its sites. In Python, it may be an instance of an algorithm from
-        ``dimargin.gossip.rounds`` with its own parameters. Algorithms other than ADMM need
-        ``loss_function="hinge"``, and none but GADGET uses `gradient`, `batch_size`,
-        `gossip_rounds`, `step_size`, `projection`, `compression`, `stop` and `n_quiet`. Others run
-        `max_iter` rounds without a stopping rule, except for ADMM and `SetGossip`.
+        GADGET, or consensus ADMM, which needs far fewer bytes and stops by a certificate of its sites.
+        In Python, it may be an instance of a class of ``dimargin.gossip.rounds``; all but ADMM need
+        the hinge loss, and run `max_iter` rounds, except for `SetGossip`. Only GADGET uses
+        `gradient`, `batch_size`, `gossip_rounds`, `step_size`, `projection`, `compression`, `stop` and `n_quiet`.
     share_rows : bool, default=False
         Whether rows may leave their sites; some algorithms require it.
     n_sites : int, default=10
@@ -392,9 +390,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
         algorithm.validate()
         name = type(algorithm).__name__
         if self.loss_function not in algorithm.losses:
-            raise ValueError(
-                f"loss_function must be 'hinge' with {name}, which has no other loss; got {self.loss_function!r}"
-            )
+            raise ValueError(f"loss_function must be 'hinge' with {name}, got {self.loss_function!r}")
         gadget_only = "gradient batch_size gossip_rounds step_size projection compression stop n_quiet"
         for unused in gadget_only.split():
             if getattr(self, unused) != getattr(type(self), unused):

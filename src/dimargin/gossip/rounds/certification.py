@@ -22,8 +22,12 @@ instead of a factor of two, at most five).
 
 A certificate is as true as what the sites say of their rows. If several sites start a certificate,
 the one of the largest round is completed, of equal rounds the one whose root has the first name. A
-site sends again what is not answered within four intervals, then every eight. A
-candidate that waits for a neighbour that has left is never completed; the next one does without it.
+site sends again what is not answered within four intervals, then every eight.
+
+No row may be counted twice, and no site be left out unnoticed. So a site gives a candidate up if a
+neighbour leaves before the verdict, since it may return without memory and be counted elsewhere, and a
+site that was restarted says nothing about the candidate that it knew. Such a candidate is never
+completed; the next one is.
 """
 
 from __future__ import annotations
@@ -45,8 +49,6 @@ from dimargin.problems.hinge import HingeRows
 from dimargin.system.arrays import FEW_ROUNDINGS, UNIT, Floats
 
 _Sums = Annotated[Array, Numbers(low=-LIMITS.sum, high=LIMITS.sum)]
-
-
 _LARGEST_FACTOR = 5.0
 
 
@@ -243,6 +245,7 @@ class Certification:
         self._parent = ""
         self._sums: Sums | None = None
         self._awaited: set[str] = set()  # Neighbours that have sent no tally.
+        self._members: frozenset[str] = frozenset()  # Neighbours when the candidate came.
         self._children: list[str] = []  # Neighbours whose sums are counted here.
         self._verdict: Verdict | None = None
         self._sent_at = self._patience = 0.0  # Time of the last messages, and seconds until they are sent again.
@@ -283,6 +286,11 @@ class Certification:
         if not self._awaited and self._parent and self._sums is not None:
             yield Send(self._parent, self._sums.tally(self._schema, self.key, self._n_bytes))
 
+    def left(self, name: str) -> None:
+        """Give the candidate up if a neighbour has left before the verdict."""
+        if self.is_open and name in self._members:
+            self._weights = self._sums = None
+
     # ---- one candidate -------------------------------------------------------------------------------------------
 
     def _is_newer(self, key: tuple[int, str]) -> bool:
@@ -295,7 +303,7 @@ class Certification:
         self.key, self._parent, self._verdict = key, parent, None
         self._candidate, self._weights = candidate, candidate.values(shape)
         self._sums = Sums.of(*own, self._weights, self._alpha)
-        self._rows = own[0]
+        self._rows, self._members = own[0], frozenset(members)
         self._awaited, self._children = set(members) - {parent}, []
         self._sent_at, self._patience = now, 4 * self._interval
         yield from self._send_probes(self._awaited)
@@ -307,7 +315,8 @@ class Certification:
 
     def _answer(self, sender: str) -> Iterator[Action]:
         """Answer a probe of a known candidate: tell others than the parent that this site is counted elsewhere."""
-        if sender != self._parent:
+        is_given_up = self._weights is None and self._verdict is None
+        if sender != self._parent and not is_given_up:
             yield Send(sender, Tally(self._schema, *self.key))
 
     def _count(self, sender: str, tally: Tally) -> Iterator[Action]:
@@ -330,6 +339,9 @@ class Certification:
         assert self._weights is not None
         found = self._sums.certificate(self._rows, self._weights, self._alpha)
         bounds = found.objective, found.dual_objective
+        if not np.isfinite(bounds).all():  # A member has sent enormous sums.
+            self._weights = self._sums = None
+            return
         yield from self._decide(Verdict(self._schema, *self.key, *bounds, found.sites, found.rows, self._sums.factor))
 
     def _decide(self, verdict: Verdict) -> Iterator[Action]:
