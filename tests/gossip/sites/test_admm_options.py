@@ -15,6 +15,7 @@ from text_files import write_csv
 
 import dimargin
 from dimargin.estimators.preprocessing import FourierFeatures
+from dimargin.gossip.schema import Schema
 from dimargin.gossip.simulation.conditions import Conditions, Outage
 from dimargin.gossip.simulation.simulator import Simulator
 from dimargin.gossip.sites.admm_options import ADMMOptions
@@ -168,3 +169,15 @@ def test_sites_of_other_parameters_are_refused(tmp_path, flowers):
     simulator.run(until=30)
     refused = simulator.programs["north"].neighbourhood.refused
     assert refused["south"] == "levels is 3 there and 7 here"
+
+
+def test_a_member_that_reports_enormous_numbers_of_rows_does_not_move_penalties():
+    X, y = np.arange(8.0)[:, None], np.arange(8) % 2
+    options = ADMMOptions(**FAST)
+    schema = Schema.of(X, y, options.terms(None))
+    rows = options.rows(X, y, schema)
+    honest, with_liar = (
+        options.learner("a", rows, schema, counts, (0,)).penalty
+        for counts in ({"a": 8, "b": 8, "c": 8}, {"a": 8, "b": 8, "eve": 2**53})
+    )
+    assert honest == with_liar == 4 * 1e-2**0.5 * 8

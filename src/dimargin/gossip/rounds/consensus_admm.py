@@ -16,9 +16,10 @@ Trans. Signal Processing 2014). In a round, with the over-relaxation ``a`` of (B
 
 Sites need to know neither N nor the number of sites: a site that joins, leaves or gets more rows
 changes its own f_i. Each proposes a penalty for its edges: `rho` times the mean number of rows of
-the sites that it knows at first. With ``rho="auto"`` this is divided by the number of its neighbours
-and multiplied by the factors that come with certificates (certification.py). rho_ij is the mean of
-both ends' proposals, which messages contain.
+the sites that it knows at first; real sites take the median, which a false number cannot move. With
+``rho="auto"`` this is divided by the number of its neighbours and multiplied by the factors that
+come with certificates (certification.py). rho_ij is the mean of both ends' proposals, which messages
+contain.
 
 With a compression operator, neighbours receive the changes of public copies p_i of the solutions
 (public_copies.py), which replace w_i and w_j in the last line: both ends of an edge know the same

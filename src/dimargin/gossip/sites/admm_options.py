@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from dimargin.gossip.neighbourhood import lower_median
 from dimargin.gossip.programs.algorithm import Problem
 from dimargin.gossip.programs.learner_parameters import ADMMParameters
 from dimargin.gossip.rounds.compression import Logarithmic
@@ -47,8 +48,11 @@ class ADMMOptions(LinearOptions, ADMMParameters):
         self, name: str, rows: Any, schema: Schema, counts: Mapping[str, int], seed: tuple[int, ...]
     ) -> ConsensusSite:
         """Return the learner of a site."""
+        # Penalties are in units of the rows of a typical site. A member may report any number of rows,
+        # which would move a mean; it cannot move the median far.
+        typical = lower_median(count for count in counts.values() if count)
         problem = Problem(
-            self.alpha, len(counts), sum(counts.values()), lease=self.lease, interval=self.interval, tol=self.tol,
+            self.alpha, 1, max(typical, 1), lease=self.lease, interval=self.interval, tol=self.tol,
             max_messages=self.max_messages, schema=schema.digest, birth=self.birth,
             inherits_weights=not self.is_kernel,
         )  # fmt: skip
