@@ -75,6 +75,9 @@ def _site(
     ] = None,
     status: Annotated[bool, typer.Option("--status", help="Print the status of this site and exit.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the status as one JSON object.")] = False,
+    page: Annotated[
+        Path | None, typer.Option(dir_okay=False, help="Write the status of the network as an HTML page and exit.")
+    ] = None,
     log: Annotated[Path | None, typer.Option(dir_okay=False, help="Log of JSON lines.", show_default="stderr")] = None,
     max_time: Annotated[float | None, typer.Option(help="Seconds after which to stop.", show_default="never")] = None,
     random_state: Annotated[int, typer.Option(help="Seed of the batches.")] = 0,
@@ -121,9 +124,13 @@ def _site(
     folder_of_site = SiteFolder(Path(name) if folder is None else folder)
     if status:
         return _print_status(folder_of_site, as_json)
+    if page is not None:
+        from dimargin.display.network_page import write_network_page
+
+        return write_network_page(page, folder_of_site.read_status())
     require("dimargin site", "msgspec", "zenoh")
     if data is None:
-        raise typer.BadParameter("is required unless --status is given", param_hint="--data")
+        raise typer.BadParameter("is required unless --status or --page is given", param_hint="--data")
     for flag, value in (
         ("--interval", interval), ("--lease", lease), ("--settle", settle), ("--sites", sites),
         ("--max-time", max_time), ("--bandwidth", bandwidth),
@@ -320,7 +327,7 @@ def register(app: Application) -> None:
     """Add the command; the flags of single programs are listed before the common ones."""
     flags = [flag for program in _PROGRAMS for flag in _flags(program) if _users(flag.name)[0] == program]
     common = (
-        "name", "data", "folder", "label", "status", "as_json", "max_time", "connect", "listen",
+        "name", "data", "folder", "label", "status", "as_json", "page", "max_time", "connect", "listen",
         "n_sites", "swarm", "neighbour", "algorithm", "kernel", "alpha", "loss_function", "C",
         "share_rows", "certificate", "key", "authority", "allow",
     )  # fmt: skip

@@ -1,5 +1,11 @@
 """HTML reports about models and their predictions, which import jinja2 and matplotlib on use."""
 
-from dimargin.display.report.page import Source, write_report
+from typing import TYPE_CHECKING
 
-__all__ = ["Source", "write_report"]
+from dimargin.system.lazy import lazily
+
+if TYPE_CHECKING:
+    from dimargin.display.report.page import Source as Source
+    from dimargin.display.report.page import write_report as write_report
+else:
+    __all__, __getattr__, __dir__ = lazily(__name__)

@@ -22,6 +22,7 @@ def rendered(package: str, **content: Any) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {
-        name: getattr(words, name) for name in ("count", "number", "percent", "plain", "score", "seconds", "size")
+        name: getattr(words, name)
+        for name in ("bound", "count", "number", "percent", "plain", "score", "seconds", "size")
     }
     return str(environment.get_template("page.html.j2").render(content))

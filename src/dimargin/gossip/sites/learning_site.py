@@ -18,6 +18,7 @@ from dimargin.gossip.live import LiveSite
 from dimargin.gossip.program import Action, Report, Wake
 from dimargin.gossip.programs.agreement import Agreement, AgreementSettings
 from dimargin.gossip.schema import Schema
+from dimargin.gossip.sites.certificate_history import CertificateHistory
 from dimargin.gossip.sites.options import SiteOptions, scaler
 from dimargin.gossip.sites.site_folder import SiteFolder
 from dimargin.system.value_tree import Step
@@ -70,6 +71,7 @@ class LearningSite(Agreement):
         self._trouble = ""  # Error of the last read of the data.
         self._unwritten: dict[str, str] = {}  # Reasons of failed writes, by file.
         self._written = b""  # Content of the model file.
+        self._certificates = CertificateHistory()
 
     def start(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
         """Start or resume learning, and set the timer for the files."""
@@ -89,6 +91,7 @@ class LearningSite(Agreement):
             yield from self._take_rows(now)
         if is_time or not os.path.exists(self.folder.model):  # Path.exists raises on a failing disk.
             yield from self._replace(self.folder.model, self.write_model)
+        self._certificates.add(now, self.status())
         yield from self._replace(self.folder.status, self.write_status)
         yield Wake(1.0, _FILES_TIMER)
 
@@ -151,6 +154,7 @@ class LearningSite(Agreement):
             "bytes_out": sum(one["bytes_out"] for one in traffic),
             "process": os.getpid(),
             "converged": self._has_finished and not trouble,
+            "certificates": self._certificates.entries,
             "network": network,
             "trouble": "; ".join(filter(None, all_trouble)),
         }
