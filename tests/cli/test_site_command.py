@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from functools import partial
+from urllib.request import urlopen
 
 import numpy as np
 import pytest
@@ -331,6 +332,36 @@ def test_sites_learn_through_a_router(tmp_path, started, rows):
         assert end(sites) == [0, 0]
 
 
+@pytest.mark.slow
+def test_metrics_are_served_while_other_clients_are_slow(tmp_path, started, rows):
+    parser = pytest.importorskip("prometheus_client.parser", reason="prometheus-client is not installed")
+    X, y = rows
+    for k, name in enumerate(SITES[:2]):
+        write_csv(tmp_path / f"{name}.csv", X[k::2], y[k::2])
+    port, flags = free_port(), ("--algorithm", "admm", "--sites", "2")
+    north, east = started(SITES[0], *flags, "--metrics", str(port)), started(SITES[1], *flags)
+
+    def scraped():
+        with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
+            families = parser.text_string_to_metric_families(answer.read().decode())
+        return {(one.name, *one.labels.values()): one.value for family in families for one in family.samples}
+
+    wait_for(lambda: north.status()["steps"] > 5 and north.status()["objective"], "the first certificate")
+    with contextlib.ExitStack() as crowd:
+        for _ in range(5):
+            client = crowd.enter_context(socket.create_connection(("127.0.0.1", port)))
+            client.sendall(b"GET /metrics")
+        began = time.time()
+        found = scraped()
+        assert north.status()["time"] > began + 5  # The first clients held the server for two seconds each.
+    assert found["dimargin_rows",] == len(y) and found["dimargin_site_rows", "east"] == len(y) // 2
+    assert found["dimargin_received_bytes_total", "east"] > 0 and found["dimargin_gap_ratio",] < 1
+    wait_for(lambda: scraped()["dimargin_converged",], "newer metrics")
+    taken = run("--name", "other", "--data", str(tmp_path / "east.csv"), "--metrics", str(port))
+    assert taken.returncode == 1 and f"--metrics {port}: cannot listen there: Address already in use" in taken.stderr
+    assert end([north, east]) == [0] * 2
+
+
 def told(site, what):
     return [entry for entry in site.log() if entry["what"] == what]
 
@@ -441,6 +472,8 @@ def test_mistakes_are_a_line(tmp_path, rows):
     for flags, text in (
         (("--name", "a", "--folder", str(tmp_path / "none"), "--status"), "no site has run in this folder"),
         (("--name", "a", "--folder", str(tmp_path / "odd"), "--status"), "status.json is damaged"),
+        (("--name", "a", "--folder", str(tmp_path / "odd"), "--page", str(tmp_path / "page")), "the status is damaged"),
+        ((*data, "--metrics", "nowhere"), "--metrics must be a port or ADDRESS:PORT"),
         ((*data, "--alpha", "-1"), "--alpha must be a number above 0, got -1.0"),
         ((*data, "--alpha", "1e-60"), "alpha must be in [1e-50, 1e+50], got 1e-60"),
         ((*data, "--share-rows"), "--share-rows cannot be used with --algorithm admm"),

@@ -79,6 +79,12 @@ def _site(
         Path | None, typer.Option(dir_okay=False, help="Write the status of the network as an HTML page and exit.")
     ] = None,
     log: Annotated[Path | None, typer.Option(dir_okay=False, help="Log of JSON lines.", show_default="stderr")] = None,
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            help="Port for Prometheus: http://127.0.0.1:PORT/metrics.", metavar="[ADDRESS:]PORT", show_default="none"
+        ),
+    ] = None,
     max_time: Annotated[float | None, typer.Option(help="Seconds after which to stop.", show_default="never")] = None,
     random_state: Annotated[int, typer.Option(help="Seed of the batches.")] = 0,
     algorithm: Annotated[
@@ -172,15 +178,23 @@ def _site(
         data, _column(label), zero_based=zero_based, needs_label=options.uses_labels, format=reading.format,
         header=reading.header, encoding=reading.encoding, quotes=reading.quotes,
     )  # fmt: skip
+    served = contextlib.nullcontext() if metrics is None else _metrics(metrics, lambda: learning.last_status)
     learning = LearningSite(name, growing, folder_of_site, options, content_of_site, random_state)
     with log_lines(log) as write:
         live = LiveSite(learning, link, state=folder_of_site.state, log=json_log(name, write), bandwidth=bandwidth)
         learning.live = live
         # With one thread, sums are the same at all sites, and other work here is not slowed down.
-        with _stop_on_signals() as stop, single_threaded_blas(), _plain_link_errors():
+        with _stop_on_signals() as stop, single_threaded_blas(), _plain_link_errors(), served:
             live.run(stop, max_time)
         learning.write_model(durable=True)
         learning.write_status()
+
+
+def _metrics(address: str, status: Callable[[], dict[str, Any] | None]) -> contextlib.AbstractContextManager[Any]:
+    require("dimargin site --metrics", "prometheus_client")
+    from dimargin.gossip.sites.metrics_server import MetricsServer
+
+    return MetricsServer(address, status)
 
 
 def _flags(program: str) -> list[inspect.Parameter]:
@@ -327,7 +341,7 @@ def register(app: Application) -> None:
     """Add the command; the flags of single programs are listed before the common ones."""
     flags = [flag for program in _PROGRAMS for flag in _flags(program) if _users(flag.name)[0] == program]
     common = (
-        "name", "data", "folder", "label", "status", "as_json", "page", "max_time", "connect", "listen",
+        "name", "data", "folder", "label", "status", "as_json", "page", "metrics", "max_time", "connect", "listen",
         "n_sites", "swarm", "neighbour", "algorithm", "kernel", "alpha", "loss_function", "C",
         "share_rows", "certificate", "key", "authority", "allow",
     )  # fmt: skip

@@ -12,6 +12,7 @@ EXTRA_OF = {
     "msgspec": "peers",
     "networkx": "peers",
     "onnx": "onnx",
+    "prometheus_client": "peers",
     "zenoh": "peers",
     "pyspark": "spark",
 }

@@ -72,6 +72,7 @@ class LearningSite(Agreement):
         self._unwritten: dict[str, str] = {}  # Reasons of failed writes, by file.
         self._written = b""  # Content of the model file.
         self._certificates = CertificateHistory()
+        self.last_status: dict[str, Any] | None = None  # Last status, for other threads; it is replaced, not changed.
 
     def start(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
         """Start or resume learning, and set the timer for the files."""
@@ -143,8 +144,9 @@ class LearningSite(Agreement):
         with_files = self._trouble, *self._unwritten.values()
         all_trouble = *with_files, trouble, network.get("trouble"), _withheld(network), *self.similar_labels.values()
         own = self.status()
-        facts = {
+        self.last_status = facts = {
             "site": self.name,
+            "time": time.time(),
             "program": self.options.program,
             "shares": self.shares,
             "rows_shared": 0,
@@ -154,7 +156,7 @@ class LearningSite(Agreement):
             "bytes_out": sum(one["bytes_out"] for one in traffic),
             "process": os.getpid(),
             "converged": self._has_finished and not trouble,
-            "certificates": self._certificates.entries,
+            "certificates": list(self._certificates.entries),
             "network": network,
             "trouble": "; ".join(filter(None, all_trouble)),
         }
