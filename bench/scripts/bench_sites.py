@@ -1,7 +1,7 @@
 """Processes of ``dimargin site`` on loopback, in a ring: bytes until every site's model is near the optimum.
 
 Usage: bench_sites.py [--data a9a] [--shards random sorted] [--processes 10] [--interval 0.2] [--max-time 120]
-                      [--test a9a.t] [flags of dimargin site]
+                      [--test a9a.t] [--emulated PYTHON] [flags of dimargin site]
 
 All messages count, from the first on: those by which sites agree on a schema, rounds and certificates.
 Every second, each site writes its status, with the bytes that it has sent and the objective of its
@@ -9,6 +9,10 @@ model over all rows; a row of the table says how many bytes all sites together h
 every model was within 1% and 0.1% of the optimum (of LIBLINEAR, tol=1e-8; the features scaled as the
 sites scale them, with a constant feature), and when all had stopped by their certificate. With --test,
 the accuracies of the final models on other rows, smallest and largest.
+
+With --emulated, the first site runs on that Python, such as the one for 64-bit ARM which `.ci/arm64` unpacks
+and qemu emulates: build/arm64/system/usr/bin/python. Its memory is that of the emulated program, the
+largest of all samples, without what qemu needs for itself.
 """
 
 import argparse
@@ -60,16 +64,31 @@ def started(folder, X, y, site, options, flags):
     names, running = [f"s{k:03}" for k in range(n)], []
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     for k, name in enumerate(names):
+        is_emulated = k == 0 and options.emulated is not None
+        python = options.emulated if is_emulated else sys.executable
         dump_svmlight_file(X[site == k], y[site == k], f"{folder}/{name}.libsvm", zero_based=False)
         others = sorted({(k - 1) % n, (k + 1) % n})
-        command = [sys.executable, "-m", "dimargin", "site", "--data", f"{folder}/{name}.libsvm", "--name", name,
+        command = [python, "-m", "dimargin", "site", "--data", f"{folder}/{name}.libsvm", "--name", name,
                    "--folder", f"{folder}/{name}", "--log", f"{folder}/{name}.log", "--sites", str(n),
                    "--interval", str(options.interval), "--lease", str(max(5.0, 20 * options.interval)),
                    "--listen", f"tcp/127.0.0.1:{ports[k]}", *flags]  # fmt: skip
         for other in others:
             command += ["--neighbour", names[other], "--connect", f"tcp/127.0.0.1:{ports[other]}"]
-        running.append(subprocess.Popen(command, env=environment))
+        own = {key: value for key, value in environment.items() if key != "PYTHONPATH" or not is_emulated}
+        running.append(subprocess.Popen(command, env=own))
     return names, running
+
+
+def emulated_memory(pid):
+    """Resident kilobytes of an emulated program: qemu 7.2 maps those of 64 bits below 2^40, and itself above."""
+    found, is_program = 0, False
+    for line in Path(f"/proc/{pid}/smaps").read_text().splitlines():
+        first, *others = line.split()
+        if not first.endswith(":"):
+            is_program = int(first.partition("-")[0], 16) < 2**40
+        elif first == "Rss:" and is_program:
+            found += int(others[0])
+    return found
 
 
 def statuses(folder, names):
@@ -90,10 +109,12 @@ def trial(X, y, shards, best, options, flags, test):
     goals = {} if best is None else {"1%": 1.01 * best, "0.1%": 1.001 * best}
     with tempfile.TemporaryDirectory() as folder:
         names, running = started(folder, X, y, site, options, flags)
-        sent, began = {}, time.perf_counter()
+        sent, began, emulated = {}, time.perf_counter(), 0
         try:
             while time.perf_counter() - began < options.max_time:
                 time.sleep(0.25)
+                if options.emulated is not None:
+                    emulated = max(emulated, emulated_memory(running[0].pid))
                 now = statuses(folder, names)
                 total = sum(one["bytes_out"] for one in now)
                 for goal, within in goals.items():
@@ -102,7 +123,8 @@ def trial(X, y, shards, best, options, flags, test):
                 if all(one.get("converged") for one in now):
                     sent["stopped"] = total
                     break
-            seconds, memory = time.perf_counter() - began, max(resident(one.pid, peak=True) for one in running) / 1024
+            native = running[options.emulated is not None :]
+            seconds, memory = time.perf_counter() - began, max(resident(one.pid, peak=True) for one in native) / 1024
         finally:
             for one in running:
                 one.send_signal(signal.SIGTERM)
@@ -121,6 +143,8 @@ def trial(X, y, shards, best, options, flags, test):
         f"{gap:.1e}",
         f"{seconds:.0f}",
         f"{memory:.0f}",
+        f"{emulated / 1024:.0f}" if emulated else "",
+        f"{now[0]['bytes_out'] / 1e3:,.0f}",
         accuracy,
     ]
 
@@ -133,6 +157,7 @@ def main():
     parser.add_argument("--processes", type=int, default=10)
     parser.add_argument("--interval", type=float, default=0.2)
     parser.add_argument("--max-time", type=float, default=120.0)
+    parser.add_argument("--emulated", metavar="PYTHON")
     options, flags = parser.parse_known_args()
     heading(__doc__)
     X, y = load(options.data)
@@ -155,6 +180,8 @@ def main():
         "gap",
         "s",
         "MB",
+        "MB emulated",
+        "kB of the first",
         "accuracy, %",
     )
     print(table(head, rows))
