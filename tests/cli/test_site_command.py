@@ -357,6 +357,9 @@ def test_metrics_are_served_while_other_clients_are_slow(tmp_path, started, rows
     assert found["dimargin_rows",] == len(y) and found["dimargin_site_rows", "east"] == len(y) // 2
     assert found["dimargin_received_bytes_total", "east"] > 0 and found["dimargin_gap_ratio",] < 1
     wait_for(lambda: scraped()["dimargin_converged",], "newer metrics")
+    page = tmp_path / "network.html"
+    assert run("--name", "north", "--folder", str(north.folder.path), "--page", str(page)).returncode == 0
+    assert "569 rows at 2 sites" in page.read_text() and "<polyline" in page.read_text()
     taken = run("--name", "other", "--data", str(tmp_path / "east.csv"), "--metrics", str(port))
     assert taken.returncode == 1 and f"--metrics {port}: cannot listen there: Address already in use" in taken.stderr
     assert end([north, east]) == [0] * 2
