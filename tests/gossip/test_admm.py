@@ -6,11 +6,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from fuzz.listening import heard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from linear_sites import ALPHA, excess, objective, optimum, overlapping, sites
 from numpy.testing import assert_allclose
 
 from dimargin.gossip.messages import pack, unpack
 from dimargin.gossip.programs.algorithm import Problem
+from dimargin.gossip.rounds.certification import Probe, Rounded
 from dimargin.gossip.rounds.compression import Identity, Logarithmic, TopK
 from dimargin.gossip.rounds.consensus_admm import ConsensusADMM
 from dimargin.gossip.rounds.public_copies import Difference
@@ -125,9 +129,66 @@ def test_messages_of_no_site_are_refused(algorithm):
     assert re.search(r"its weights have shape \(2, 7\), expected \(1, 7\)", program.neighbourhood.refused["eve"])
 
 
+# ---- members who may lie ---------------------------------------------------------------------------------------------
+
+
+def slopes(liars, told, penalty=None, rounds=3):
+    """Slope and curvature of a site's problem after a neighbour has told it these weights, one per round."""
+    problem = Problem(ALPHA, 2, 400, schema="x")
+    site = ConsensusADMM(liars=liars, tol=1e-9).program(problem, "a", HingeRows(ROWS[0], ROWS[1][None]), (1,))
+    list(site.start(0.0, ["eve"]))
+    for number, weights in enumerate(told[:rounds], 1):
+        life = site.edges["eve"].life
+        turn = Turn(1, life, number, number - 1)
+        list(site.receive(number, "eve", Difference(turn, number - 1, 1, "x", whole=weights, penalty=penalty)))
+        list(site.wake(number + 0.5, "round"))
+    assert not site.neighbourhood.refused and site.rounds == len(told[:rounds])
+    return site, *site.distance()
+
+
+@given(
+    st.lists(arrays(np.float64, (1, 7), elements=st.floats(-1e150, 1e150)), min_size=1, max_size=5),
+    st.none() | st.floats(0, 1e150),
+)
+@settings(max_examples=60)
+def test_nobody_pulls_at_a_site_farther_than_the_limit(told, penalty):
+    """In one round, which begins with the same state: what a neighbour says moves the slope by 2 L at most."""
+    honest, first = [np.zeros((1, 7))] * 5, told[:1]
+    site, curvature, slope = slopes(1, first, penalty, 1)
+    _, other_curvature, other_slope = slopes(1, honest, None, 1)
+    limit = 2 * np.linalg.norm(site.rows.lengths)
+    assert (curvature <= other_curvature * (1 + 1e-12)).all()  # A penalty can become smaller only.
+    if penalty is None:
+        assert np.linalg.norm(slope - other_slope) <= 2 * limit * (1 + 1e-9)
+    for one in slopes(1, told, penalty, 5)[0].weights:
+        assert np.linalg.norm(one) <= 3 * limit / (ALPHA * len(ROWS[1]))
+
+
+def test_without_a_limit_a_neighbour_pulls_as_it_likes():
+    far, near = (slopes(0, [np.full((1, 7), size)], None, 1)[2] for size in (1e6, 0.0))
+    assert np.linalg.norm(far - near) > 1e3
+
+
+@pytest.mark.parametrize("topology", ["ring", "complete"])
+def test_limits_cost_honest_sites_little(topology):
+    run = sites(ConsensusADMM(liars=1), *overlapping(600), topology=topology)
+    run.run(100)
+    assert excess(run, *overlapping(600), optimum(*overlapping(600))) < 0.02
+
+
+def test_where_members_may_lie_certificates_are_refused():
+    site, *_ = slopes(1, [np.zeros((1, 7))])
+    probe = Probe("x", 1, "eve", Rounded.of(np.zeros((1, 7)), 2))
+    list(site.receive(9.0, "eve", probe))
+    assert "it sends a certificate" in site.neighbourhood.refused["eve"]
+    assert "certified" not in site.status()
+    assert site.status()["objective"] == pytest.approx([objective(*ROWS, site.weights[0])])
+
+
 @pytest.mark.parametrize(
     ("algorithm", "message"),
     [
+        (ConsensusADMM(liars=-1), "liars must be a whole number not below 0, got -1"),
         (ConsensusADMM(over_relaxation=2.4), "over_relaxation must be a number in (0, 2), got 2.4"),
         (ConsensusADMM(over_relaxation=10.5), "over_relaxation must be a number in (0, 2), got 10.5"),
         (ConsensusADMM(over_relaxation=2.0), "over_relaxation must be a number in (0, 2), got 2.0"),

@@ -7,6 +7,7 @@ server; here, as in L. He et al. (2022), it is the weights that neighbours excha
 from __future__ import annotations
 
 import math
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,6 +38,10 @@ class Attack(ABC):
     def rows(self, rows: HingeRows) -> HingeRows:
         """Return the rows from which the liar learns."""
         return rows
+
+    def facing(self, neighbour: str) -> Attack:
+        """Return the attack on one neighbour: the same for all, unless the liar says other things to others."""
+        return self
 
     def validate(self) -> None:
         """Raise ValueError for a parameter out of its range; the message names it."""
@@ -158,6 +163,24 @@ class RandomNoise(Attack):
     def __call__(self, own: Floats, heard: Sequence[Floats], rng: np.random.Generator) -> Floats:
         """Return noise."""
         return np.asarray(rng.normal(size=own.shape) * self.scale * np.linalg.norm(own) / math.sqrt(max(own.size, 1)))
+
+
+@dataclass(frozen=True)
+class Equivocation(SignFlip):
+    """Other things to other neighbours: ``scale x_i`` to about half of them, ``-scale x_i`` to the rest."""
+
+    def facing(self, neighbour: str) -> Attack:
+        """Return the attack on one neighbour, by its name."""
+        return SignFlip(self.scale if zlib.crc32(neighbour.encode()) % 2 else -self.scale)
+
+
+@dataclass(frozen=True)
+class Stale(Attack):
+    """Zero weights, which the site had before it has learnt anything, in every round."""
+
+    def __call__(self, own: Floats, heard: Sequence[Floats], rng: np.random.Generator) -> Floats:
+        """Return zeros."""
+        return np.zeros_like(own)
 
 
 @dataclass(frozen=True)

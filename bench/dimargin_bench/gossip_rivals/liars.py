@@ -7,8 +7,8 @@ single messages can detect it. It knows what its honest neighbours have sent it 
 other sites lie. The liars of the papers also know what honest sites are about to send in the same
 round.
 
-`lying` wraps an algorithm. `RobustGossip` can be attacked by every attack, other algorithms by
-`LabelFlip` only.
+`lying` wraps an algorithm. `RobustGossip`, and `ConsensusADMM` without compression, can be attacked
+by every attack, other algorithms by `LabelFlip` only.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import numpy as np
 from dimargin.gossip.neighbourhood import Neighbourhood
 from dimargin.gossip.program import Action, Send, SiteProgram
 from dimargin.gossip.programs.algorithm import LinearSite, Problem, SiteAlgorithm
+from dimargin.gossip.rounds.consensus_admm import ConsensusADMM
 from dimargin.gossip.rounds.robust import RobustGossip
 from dimargin.gossip.simulation.observed_run import site_names
 from dimargin.problems.hinge import HingeRows
@@ -127,7 +128,7 @@ class Liar(SiteProgram):
             if type(action) is not Send:
                 yield action
                 continue
-            lies = {name: self._vector(name, own) for name, own in self._sent(action.message)}
+            lies = {name: self._vector(name, own, action.to) for name, own in self._sent(action.message)}
             yield Send(action.to, msgspec.structs.replace(action.message, **lies) if lies else action.message)
 
     def _sent(self, message: Any) -> list[tuple[str, Floats]]:
@@ -135,10 +136,10 @@ class Liar(SiteProgram):
         found = [(name, getattr(message, name, None)) for name in self.vectors]
         return [(name, vector) for name, vector in found if isinstance(vector, np.ndarray) and vector.size]
 
-    def _vector(self, name: str, own: Floats) -> Floats:
+    def _vector(self, name: str, own: Floats, to: str) -> Floats:
         """Return what is sent in place of a vector."""
         heard = [vector for _, vector in sorted(self._heard[name].items()) if vector.shape == own.shape]
-        lie = self.attack(own, heard, self._rng)
+        lie = self.attack.facing(to)(own, heard, self._rng)
         return np.asarray(lie * min(1.0, self.longest / max(float(np.linalg.norm(lie)), 1e-300)))
 
     # ---- state ---------------------------------------------------------------------------------------------------
@@ -173,6 +174,8 @@ class Lying(SiteAlgorithm):
     @property
     def vectors(self) -> tuple[str, ...]:
         """Fields of messages with learnt arrays; codes in place of arrays are not lied about."""
+        if isinstance(self.algorithm, ConsensusADMM) and self.algorithm.compression is None:
+            return ("whole",)
         return ("weights", "tracked") if isinstance(self.algorithm, RobustGossip) else ()
 
     @property
@@ -189,8 +192,8 @@ class Lying(SiteAlgorithm):
             attack.validate()
             if not (self.vectors or isinstance(attack, LabelFlip)):
                 raise ValueError(
-                    f"{type(attack).__name__} is an attack on RobustGossip only: sites that run "
-                    f"{type(self.algorithm).__name__} can lie by LabelFlip"
+                    f"{type(attack).__name__} is an attack on RobustGossip, and on ConsensusADMM without compression: "
+                    f"sites that run {self.algorithm} can lie by LabelFlip"
                 )
 
     def program(self, problem: Problem, name: str, rows: HingeRows, seed: tuple[int, ...]) -> LinearSite:
@@ -217,8 +220,8 @@ def lying(algorithm: SiteAlgorithm, sites: Mapping[str, Attack]) -> Lying:
     Parameters
     ----------
     algorithm : SiteAlgorithm
-        Algorithm that honest sites run, and that liars seem to run: `RobustGossip`, unless every
-        attack is `LabelFlip`.
+        Algorithm that honest sites run, and that liars seem to run: `RobustGossip`, or
+        `ConsensusADMM` without compression, unless every attack is `LabelFlip`.
     sites : mapping from name to Attack
         The liars, of "site0", "site1", ...
 

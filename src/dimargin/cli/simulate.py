@@ -50,7 +50,7 @@ from dimargin.io.data.opening import DataFile
 from dimargin.io.data.whole_file import read_file
 from dimargin.system.extras import require
 
-_ADMM_FLAGS = "rho", "over_relaxation", "levels"
+_ADMM_FLAGS = "rho", "over_relaxation", "levels", "liars"
 
 
 class RunDisplay(FitDisplay):
@@ -146,7 +146,7 @@ def _set_parameters(machine: GossipSVMClassifier, own: dict[str, Any]) -> None:
     rho, levels = values["rho"], values["levels"]
     compression = Logarithmic(levels) if levels else None
     machine.algorithm = ConsensusADMM(
-        "auto" if rho is None else rho, values["over_relaxation"], compression=compression
+        "auto" if rho is None else rho, values["over_relaxation"], liars=values["liars"], compression=compression
     )
 
 

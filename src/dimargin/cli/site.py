@@ -223,7 +223,7 @@ def _options(algorithm: str, given: dict[str, Any], others: dict[str, Any]) -> S
             flag = f"--{name.replace('_', '-')}"
             if value is not None and algorithm not in _users(name):
                 raise ValueError(f"{flag} is not a parameter of --algorithm {algorithm}")
-            if name in ("alpha", "rho", "batch_size", "gossip_rounds", "gamma", "degree", "tol", "components"):
+            if name in ("alpha", "rho", "batch_size", "gossip_rounds", "gamma", "degree", "tol", "features"):
                 _check_above_zero(flag, value)
     module, name = _PROGRAMS[algorithm][1].split(":")
     own = {name: value for name, value in given.items() if value is not None}

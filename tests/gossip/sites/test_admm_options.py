@@ -113,6 +113,23 @@ def test_rows_and_labels_that_are_appended_are_learnt(tmp_path, flowers):
         assert_allclose(machine.objective_, best, rtol=0.4)
 
 
+def test_where_members_may_lie_every_site_has_its_own_model(tmp_path, flowers):
+    X, y = MinMaxScaler().fit_transform(flowers[0]), flowers[1]
+    deal(tmp_path, SITES, X, y)
+    simulator = Simulator(sites(tmp_path, liars=1, scale=False, alpha=1e-3), make_graph("ring", 3))
+    simulator.run(until=250)
+    for name in SITES:
+        machine, status = model_of(tmp_path, name)[-1], SiteFolder(tmp_path / name).read_status()
+        assert machine.certificate_ == "estimated" and machine.score(frame_of(X), y) >= 0.9
+        assert (machine.dual_objective_ == 0).all() and machine.duality_gap_ == 1
+        assert "certified" not in status and status["converged"] and machine.status_ == "converged"
+
+
+def test_scaling_cannot_be_agreed_with_liars():
+    with pytest.raises(ValueError, match="liars needs data that are scaled already, and --no-scale"):
+        ADMMOptions(liars=1)
+
+
 @pytest.mark.parametrize("loses_memory", [False, True])
 def test_a_killed_site_comes_back(tmp_path, flowers, loses_memory):
     X, y = flowers
@@ -133,7 +150,7 @@ def test_random_features_of_a_kernel(tmp_path):
     y = np.where(y == 1, "inside", "outside")
     for name, label in (("north", "inside"), ("south", "outside")):
         write_csv(tmp_path / f"{name}.csv", X[y == label], y[y == label])
-    rbf = {"kernel": "rbf", "gamma": 8.0, "components": 30, "feature_seed": 3}
+    rbf = {"kernel": "rbf", "gamma": 8.0, "features": 60, "feature_seed": 3}
     simulator = Simulator(sites(tmp_path, SITES[:2], **rbf), make_graph("complete", 2))
     simulator.run(until=200)
     features = FourierFeatures(8.0, 30, 3).fit_transform(MinMaxScaler().fit_transform(X))

@@ -19,7 +19,7 @@ from dimargin.gossip.sites.site_folder import SiteFolder
 from dimargin.gossip.topology import make_graph
 
 FAST = {"alpha": 1e-2, "interval": 1.0, "lease": 5.0, "settle": 3.0, "poll": 2.0}
-RBF = {"kernel": "rbf", "gamma": 8.0, "components": 30, "feature_seed": 3}
+RBF = {"kernel": "rbf", "gamma": 8.0, "features": 60, "feature_seed": 3}
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_the_machine_is_that_of_all_rows_on_the_features(tmp_path, circles, weat
         assert SiteFolder(tmp_path / name).read_status()["rows_shared"] == 0
 
 
-@pytest.mark.parametrize("change", [{"feature_seed": 4}, {"components": 31}, {"gamma": 7.0}, {"kernel": "linear"}])
+@pytest.mark.parametrize("change", [{"feature_seed": 4}, {"features": 62}, {"gamma": 7.0}, {"kernel": "linear"}])
 def test_sites_of_other_features_refuse_each_other(tmp_path, circles, change):
     deal(tmp_path, "ab", circles[0], circles[1])
     programs = kernel_sites(tmp_path, "a") | kernel_sites(tmp_path, "b", **change)
@@ -107,7 +107,8 @@ def test_a_late_site_with_a_new_label_makes_all_begin_anew(tmp_path, circles):
     ("options", "words"),
     [
         ({"kernel": "poly"}, "kernel must be 'linear' or 'rbf'"), ({"gamma": 0.0}, "gamma must be in"),
-        ({"components": 0}, "components must be"),
+        ({"features": 0}, "features must be"),
+        ({"features": 61}, "features must be an even number"),
         ({"feature_seed": -1}, "feature_seed must be"),
     ],
 )  # fmt: skip

@@ -40,7 +40,7 @@ class LinearParameters:
     # programs that share rows.
     kernel: Annotated[Literal["linear", "poly", "rbf", "laplacian"], ""] = "linear"
     gamma: Annotated[float | None, "Coefficient of the kernel.", "1 / features"] = None
-    components: Annotated[int, "Number of random frequencies that approximate rbf, two features each."] = 500
+    features: Annotated[int, "Number of random features that approximate rbf, even."] = 1000
     feature_seed: Annotated[int, "Seed of the random features."] = 0
 
 
@@ -57,6 +57,7 @@ class ADMMParameters(LinearParameters):
     over_relaxation: Annotated[float, "Over-relaxation, in (0, 2).", "1.6"] = 1.6
     levels: Annotated[int, "Levels to which changes of weights are rounded; 0 sends whole weights."] = 7
     tol: Annotated[float, "Relative duality gap to reach.", "1e-3"] = 1e-3
+    liars: Annotated[int, "Sites that may lie. Above 0, the pull of every other site is limited."] = 0
 
 
 @dataclass(frozen=True)

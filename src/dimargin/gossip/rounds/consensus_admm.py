@@ -27,6 +27,27 @@ copies, and once the copies stop changing they equal the solutions. The quantise
 Park, Bedi, Ben Issaid, Bennis, Aggarwal ("Q-GADMM", IEEE Trans. Communications 2021), for sites in
 a chain that alternate, also sends such changes, rounded at random.
 
+If members may lie (`liars`), an edge has the term ``L_ij |w_i - w_j|`` in place of its constraint,
+which limits the norm of its multipliers (``|w_i - w_j|`` without a square, as in J. Peng, W. Li, Q.
+Ling, "Byzantine-robust decentralized stochastic optimization over static and time-varying
+networks", Signal Processing 2021; there with subgradients). Both ends then have their own z, which
+differ by s_ij:
+
+    s_ij <- a (w_i - w_j) + (1 - a) s_ij
+    y_ij <- clip(y_ij + rho_ij/2 s_ij, L_ij) = y_ij + d
+    z_ij <- a w_i + (1 - a) z_ij - d/rho_ij,    s_ij <- s_ij - 2 d/rho_ij
+
+Unclipped, this is the iteration above, with s_ij = 0. Since z_ij contains the neighbour's w_j only
+through y_ij, a neighbour pulls at a site with a force of at most L_ij, whatever it says to whom,
+and f liars with d edges in total change the sum of the gradients of all honest rows by at most
+``d L``. Nothing is lost if L_ij is above the multiplier of the optimum: with rows at random this is
+about the sampling noise of a site's gradient, divided by its number of neighbours. L_ij is
+``(2/liars sum of |a x|^2)^(1/2)`` over the site's rows with their dual coefficients a, divided by
+that number, and rounded up to a power of the root of two; the smaller of both ends'
+(bench/scripts/bench_liars.py). With other rows at every site, multipliers must be longer than
+that, and sites agree less. There are no certificates, since the sums of liars would make them
+false, and penalties stay as they begin, the smaller one of both ends.
+
 The form with one z, the mean of all sites (Boyd et al., 7.1), needs a centre or a complete network.
 This form sends as many numbers over every edge, on any network. The scaled multipliers u of both
 ends cancel, so that an edge that closes leaves nothing behind.
@@ -37,6 +58,7 @@ It converges for ``0 < a < 2``; 1.5 to 1.8 are usual. Table 7 of the GADGET pape
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -61,6 +83,7 @@ from dimargin.system.arrays import Floats
 
 _LAST_FACTOR = 200  # Rounds after which penalties stay, since ADMM converges for constant ones.
 _FIRST_CERTIFICATE = 8  # Rounds from a start, or a change, to the first certificate.
+_QUIET_ROUNDS = 8  # Rounds with hardly a change after which a site that trusts nobody has finished.
 
 
 @dataclass(frozen=True)
@@ -80,6 +103,10 @@ class ConsensusADMM(SiteAlgorithm):
         Relative duality gap to which a site solves its own problem in a round.
     max_steps : int, default=100
         Most Newton steps of a site per round and output.
+    liars : int, default=0
+        Number of sites that may lie. Zero trusts all of them; otherwise the pull of every neighbour
+        is limited, the more the more may lie, every site keeps its own weights, and none knows
+        when it is near the optimum. It suits sites with similar rows.
     compression : Compression or None, default=None
         Operator of ``dimargin.gossip.rounds.compression`` that compresses changes of the solutions;
         None sends whole solutions. On a9a (124 features) `Logarithmic()` takes a seventh of the
@@ -103,6 +130,7 @@ class ConsensusADMM(SiteAlgorithm):
     over_relaxation: float = 1.6
     tol: float = 1e-5
     max_steps: int = 100
+    liars: int = 0
     compression: Compression | None = None
 
     def validate(self) -> None:
@@ -113,6 +141,7 @@ class ConsensusADMM(SiteAlgorithm):
         check_between("over_relaxation", self.over_relaxation, 0, 2)
         check_between("tol", self.tol, 0)
         check_whole("max_steps", self.max_steps, 1)
+        check_whole("liars", self.liars, 0)
 
     def program(self, problem: Problem, name: str, rows: HingeRows, seed: tuple[int, ...]) -> ConsensusSite:
         """Return the program of a site."""
@@ -128,12 +157,17 @@ class ConsensusSite(LocalSolves, Learner):
         Penalty of the distance from all neighbours together, or from each if `rho` is a number.
     proposal : float
         Penalty that the site proposes for each edge in this round.
+    largest_pull : float
+        Norm that it proposes for the multipliers of each edge; infinite if all sites are trusted.
     certification : Certification
         With the newest certificate of the objective of all rows.
     """
 
     kinds: ClassVar[tuple[type[Message], ...]] = (*LocalSolves.kinds, *MESSAGES)
-    state = (*LocalSolves.state, "penalty", "proposal", "_agreed", "_multipliers", "_penalties")
+    state = (
+        *LocalSolves.state, "penalty", "proposal", "largest_pull",
+        "_agreed", "_multipliers", "_apart", "_penalties", "_largest_pulls",
+    )  # fmt: skip
 
     def __init__(
         self, name: str, rows: HingeRows, problem: Problem, algorithm: ConsensusADMM, seed: tuple[int, ...] = (0,)
@@ -142,13 +176,17 @@ class ConsensusSite(LocalSolves, Learner):
         self.algorithm = algorithm
         rho = 4 * problem.alpha**0.5 if algorithm.rho == "auto" else algorithm.rho
         self.penalty = self.proposal = self._first_penalty = rho * problem.n_rows / problem.n_sites
-        self._agreed: dict[str, Floats] = {}  # The z of every edge, by neighbour.
+        self.largest_pull = math.inf
+        self._agreed: dict[str, Floats] = {}  # The z of this end of every edge, by neighbour.
         self._multipliers: dict[str, Floats] = {}  # The y of this end of every edge.
+        self._apart: dict[str, Floats] = {}  # This z less that of the other end, the s of every edge.
         self._penalties: dict[str, float] = {}  # Penalty that each neighbour proposes.
+        self._largest_pulls: dict[str, float] = {}  # Norm that each neighbour proposes.
         self.name = name
         self._residuals = np.zeros(2)  # Squares of the primal and the dual residual of the last round.
         self.certification = Certification(name, problem.schema, problem.alpha, problem.interval, problem.tol)
         self._met = 0  # Round of the newest certificate that meets the tolerance.
+        self._quiet = 0  # Number of rounds since the weights have last changed by more than the tolerance.
 
     # ---- rounds --------------------------------------------------------------------------------------------------
 
@@ -171,16 +209,29 @@ class ConsensusSite(LocalSolves, Learner):
         return curvature, np.sum(pulls, axis=0) if names else np.zeros(self.weights.shape)
 
     def _rho(self, name: str) -> float:
-        return (self.proposal + self._penalties[name]) / 2
+        if not self.algorithm.liars:
+            return (self.proposal + self._penalties[name]) / 2
+        # A liar would stop a site by a large penalty, or make its numbers overflow by one of zero.
+        return max(min(self.proposal, self._penalties[name]), 1e-3 * self.proposal)
 
     def begin(self) -> None:
-        """Propose a penalty, and solve the site's problem."""
-        self.proposal = self.penalty / (max(1, len(self.members)) if self.algorithm.rho == "auto" else 1)
+        """Propose a penalty and the longest multiplier, and solve the site's problem."""
+        n_edges, liars = max(1, len(self.members)), self.algorithm.liars
+        self.proposal = self.penalty / (n_edges if self.algorithm.rho == "auto" else 1)
+        before = self.weights
         super().begin()
+        if liars:
+            shares = self.dual if self.dual.any() else np.ones(self.dual.shape)
+            noise = float(np.linalg.norm(shares * self.rows.lengths)) * (2 / liars) ** 0.5 / n_edges
+            # It changes in steps, since messages repeat it only after a change.
+            self.largest_pull = 2.0 ** (np.ceil(2 * np.log2(noise)) / 2) if noise else 0.0
+        change, size = np.linalg.norm(self.weights - before), np.linalg.norm(self.weights)
+        self._quiet = self._quiet + 1 if change <= self.problem.tol * size else 0
 
     def outgoing(self, neighbour: str) -> Difference:
-        """Return the change of the public copy, with the site's penalty."""
-        return msgspec.structs.replace(super().outgoing(neighbour), penalty=self.proposal)
+        """Return the change of the public copy, with what the site proposes for its edges."""
+        limit = self.largest_pull if self.algorithm.liars else None
+        return msgspec.structs.replace(super().outgoing(neighbour), penalty=self.proposal, largest_pull=limit)
 
     def advance(self, messages: Mapping[str, Difference]) -> None:
         """Exchange solutions."""
@@ -188,25 +239,31 @@ class ConsensusSite(LocalSolves, Learner):
         for name, message in messages.items():
             if message.penalty is not None or name not in self._penalties:
                 self._penalties[name] = self.proposal if message.penalty is None else message.penalty
+                self._largest_pulls[name] = math.inf if message.largest_pull is None else message.largest_pull
         super().advance(messages)
 
     def exchange(self, name: str, theirs: Floats) -> None:
         """Update the common z of an edge, and the multiplier of this end."""
-        relaxation, mean = self.algorithm.over_relaxation, (self.public + theirs) / 2
+        a, rho, apart = self.algorithm.over_relaxation, self._rho(name), self.public - theirs
+        limit = min(self.largest_pull, self._largest_pulls[name])
         if name not in self._agreed:
-            self._agreed[name], self._multipliers[name] = mean, np.zeros(mean.shape)
+            force = _clipped(rho / 2 * apart, limit)
+            self._agreed[name], self._apart[name] = self.public - force / rho, apart - 2 / rho * force
+            self._multipliers[name] = np.zeros(apart.shape)
             return
-        rho, before, apart = self._rho(name), self._agreed[name], (self.public - theirs) / 2
-        self._agreed[name] = relaxation * mean + (1 - relaxation) * before
-        self._multipliers[name] = self._multipliers[name] + rho * relaxation * apart
-        self._residuals = self._residuals + rho**2 * np.array(
-            [float((apart**2).sum()), float(((self._agreed[name] - before) ** 2).sum())]
+        before, y, apart = self._agreed[name], self._multipliers[name], a * apart + (1 - a) * self._apart[name]
+        self._multipliers[name] = _clipped(y + rho / 2 * apart, limit)
+        change = self._multipliers[name] - y
+        self._agreed[name] = a * self.public + (1 - a) * before - change / rho
+        self._apart[name] = apart - 2 / rho * change
+        self._residuals = self._residuals + np.array(
+            [float((change**2).sum()) / a**2, rho**2 * float(((self._agreed[name] - before) ** 2).sum())]
         )
 
     def left(self, name: str) -> None:
         """Forget an edge and its contributions."""
         super().left(name)
-        for known in (self._agreed, self._multipliers, self._penalties):
+        for known in (self._agreed, self._multipliers, self._apart, self._penalties, self._largest_pulls):
             known.pop(name, None)
         self.certification.left(name)
         self._continue()
@@ -228,6 +285,8 @@ class ConsensusSite(LocalSolves, Learner):
             self._now, (n_outputs, n_features) = now, self.weights.shape
             largest_round = self.rounds + 2 * LIMITS.sites  # Rounds differ by less than the length of a path.
             fault = near.hear(now, sender) or message.fault((n_outputs, n_features), largest_round)
+            if self.algorithm.liars:
+                fault = fault or "it sends a certificate, expected none where members may lie"
             if fault is not None:
                 yield from self.refuse(now, sender, fault)
             elif self._edge(sender).is_open:
@@ -257,17 +316,25 @@ class ConsensusSite(LocalSolves, Learner):
             self.weights = self.public = self.bounded(schema.moved(state["learnt"]["weights"], before))
             self.rounds = max(1, state["rounds"])  # After the first round neighbours get the whole copy.
 
+    def own_objective(self) -> Floats:
+        """Return the objective of the site's weights over its own rows, of shape (n_outputs,)."""
+        loss = self.rows.evaluate(self.weights).loss / max(self.rows.n_rows, 1)
+        return np.asarray(0.5 * self.problem.alpha * (self.weights**2).sum(axis=1) + loss)
+
     # ---- certificates --------------------------------------------------------------------------------------------
 
     @property
     def has_finished(self) -> bool:
-        """Return whether a certificate of a round after the last change of rows or neighbours has met the tolerance."""
-        return self._met > self.since
+        """Return whether a certificate of a round after the last change of rows or neighbours has met the tolerance.
+
+        Where members may lie, return whether the weights have stayed within the tolerance for some rounds.
+        """
+        return self._quiet >= _QUIET_ROUNDS if self.algorithm.liars else self._met > self.since
 
     @property
     def rests(self) -> bool:
-        """Return whether the site begins no round: it has finished."""
-        return self.has_finished
+        """Return whether the site begins no round: all sites have finished."""
+        return self.has_finished and not self.algorithm.liars
 
     def _continue(self) -> None:
         """Learn on, until a certificate of a later round meets the tolerance."""
@@ -276,7 +343,10 @@ class ConsensusSite(LocalSolves, Learner):
     def _finish(self) -> Iterator[Action]:
         """Finish a round, and start a certificate if one is due."""
         yield from super()._finish()
-        if self.problem.tol > 0 and self.rounds >= self._due() and (self.known or not self.members):
+        if self.algorithm.liars:
+            if self.has_finished:
+                yield Stop("quiet")
+        elif self.problem.tol > 0 and self.rounds >= self._due() and (self.known or not self.members):
             begun = self.certification.begin(self._now, self.rounds, self.weights, self._own, self.members)
             yield from self._watched(begun)
 
@@ -316,16 +386,26 @@ class ConsensusSite(LocalSolves, Learner):
 
     def status(self) -> dict[str, Any]:
         """Return this site's progress, for display."""
-        found = self.certification.certificate
         return {
             "round": self.rounds,
             "steps": self.rounds,
             "neighbours": sorted(self.neighbourhood.heard),
             "refused": dict(self.neighbourhood.refused),
-            "objective": [] if found is None else found.objective.tolist(),
-            "dual_objective": [] if found is None else found.dual_objective.tolist(),
-            "certified": {"rows": 0, "sites": 0} if found is None else {"rows": found.rows, "sites": found.sites},
+            **self._bounds(),
             "waiting": bool(self.members) and not self._is_complete,
+        }
+
+    def _bounds(self) -> dict[str, Any]:
+        found = self.certification.certificate
+        if self.algorithm.liars:
+            own = self.own_objective().tolist()
+            return {"objective": own, "dual_objective": [0.0] * len(own)}
+        if found is None:
+            return {"objective": [], "dual_objective": [], "certified": {"rows": 0, "sites": 0}}
+        return {
+            "objective": found.objective.tolist(),
+            "dual_objective": found.dual_objective.tolist(),
+            "certified": {"rows": found.rows, "sites": found.sites},
         }
 
     # ---- state ---------------------------------------------------------------------------------------------------
@@ -346,3 +426,7 @@ class ConsensusSite(LocalSolves, Learner):
             self.dual = np.zeros(self.rows.signs.shape)
             self.dual[:, :known] = dual[:, :known]
             self._continue()
+
+
+def _clipped(vectors: Floats, norm: float) -> Floats:
+    return vectors * min(1.0, norm / max(float(np.linalg.norm(vectors)), 1e-300))

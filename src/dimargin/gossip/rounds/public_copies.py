@@ -44,7 +44,13 @@ class Difference(Step, frozen=True, tag="difference", omit_defaults=True):
     code: Code | None = None
     check: Annotated[int, Meta(ge=0, lt=2**16)] = 0  # Checksum of the copy after the change.
     whole: Annotated[Array, Numbers((2,))] | None = None
-    penalty: Annotated[float, Meta(ge=0, le=LIMITS.number)] | None = None  # As in `ConsensusSite`; None: as before.
+    # As in `ConsensusSite`; None: as before.
+    penalty: Annotated[float, Meta(ge=0, le=LIMITS.number)] | None = None
+    largest_pull: Annotated[float, Meta(ge=0, le=LIMITS.number)] | None = None
+
+    def agrees_with(self, other: Difference) -> bool:
+        """Return whether penalty and largest pull are those of another message."""
+        return self.penalty == other.penalty and self.largest_pull == other.largest_pull
 
 
 class Change(Message, frozen=True, tag="c", rename={"session": "s", "number": "n", "data": "d"}):
@@ -60,7 +66,7 @@ class Change(Message, frozen=True, tag="c", rename={"session": "s", "number": "n
         """Return the short form of a message that follows the message `before`, or None if it has none."""
         code, turn = message.code, message.turn
         is_plain = code is not None and code.bits is not None and code.values is None
-        if not (is_plain and turn.knows and isinstance(before, Difference) and before.penalty == message.penalty):
+        if not (is_plain and turn.knows and isinstance(before, Difference) and message.agrees_with(before)):
             return None
         assert code is not None and code.bits is not None
         data = _PREFIX.pack(code.scale, message.check) + code.bits.tobytes()

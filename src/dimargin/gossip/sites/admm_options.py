@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from dimargin.gossip.neighbourhood import lower_median
 from dimargin.gossip.programs.algorithm import Problem
 from dimargin.gossip.programs.learner_parameters import ADMMParameters
@@ -26,6 +28,11 @@ class ADMMOptions(LinearOptions, ADMMParameters):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.algorithm.validate()
+        if self.liars and self.scale:
+            raise ValueError(
+                "liars needs data that are scaled already, and --no-scale: a site that lies about its smallest and "
+                "largest values would decide how all sites scale"
+            )
 
     @property
     def algorithm(self) -> ConsensusADMM:
@@ -33,11 +40,17 @@ class ADMMOptions(LinearOptions, ADMMParameters):
         compression = Logarithmic(self.levels) if self.levels else None
         # A site's own problem is solved far more precisely than the certificate asks for.
         own = min(1e-5, 1e-2 * self.tol)
-        return ConsensusADMM("auto" if self.rho is None else self.rho, self.over_relaxation, own, 100, compression)
+        return ConsensusADMM(
+            "auto" if self.rho is None else self.rho, self.over_relaxation, own, liars=self.liars,
+            compression=compression,
+        )  # fmt: skip
 
     def own_terms(self) -> dict[str, Any]:
         """Return the terms that only this program has."""
-        return {**super().own_terms(), "over_relaxation": self.over_relaxation, "levels": self.levels, "tol": self.tol}
+        return {
+            **super().own_terms(), "over_relaxation": self.over_relaxation, "levels": self.levels, "tol": self.tol,
+            "liars": self.liars,
+        }  # fmt: skip
 
     def message_size(self, schema: Schema) -> int:
         """Return the bytes of a message with whole weights."""
@@ -59,10 +72,17 @@ class ADMMOptions(LinearOptions, ADMMParameters):
         return self.algorithm.program(problem, name, rows, seed)
 
     def machine(self, learner: ConsensusSite, schema: Schema, counts: Mapping[str, int]) -> Step | None:
-        """Return the model's last step, which is equal at all sites, or None before the first certificate."""
-        found = learner.certification.certificate
+        """Return the model's last step, or None before the first certificate.
+
+        It is equal at all sites. Where members may lie, each site has its own, without a certificate.
+        """
+        rounds, found = max(1, learner.rounds), learner.certification.certificate
+        own = {"algorithm": "admm", "n_sites": len(counts)}
+        if self.liars and learner.rounds:
+            objective = learner.own_objective()
+            bounds = certificate(objective, np.zeros(len(objective)), "estimated")  # Losses are not below zero.
+            return self.classifier(learner.weights, schema, own, {**bounds, "n_iter_": rounds})
         if found is None:
             return None
         bounds = certificate(found.objective, found.dual_objective, "network")
-        attributes = {**bounds, "n_iter_": max(1, learner.rounds)}
-        return self.classifier(found.weights, schema, {"algorithm": "admm", "n_sites": found.sites}, attributes)
+        return self.classifier(found.weights, schema, {**own, "n_sites": found.sites}, {**bounds, "n_iter_": rounds})

@@ -47,8 +47,8 @@ class LinearOptions(SiteOptions, LinearParameters):
             raise ValueError(f"kernel must be 'linear' or 'rbf', got {self.kernel!r}")
         if self.gamma is not None and not MIN_PARAMETER <= self.gamma <= MAX_PARAMETER:
             raise ValueError(f"gamma must be in [{MIN_PARAMETER:g}, {MAX_PARAMETER:g}], got {self.gamma!r}")
-        if not 1 <= self.components <= LIMITS.features // 2:
-            raise ValueError(f"components must be in [1, {LIMITS.features // 2}], got {self.components!r}")
+        if not 2 <= self.features <= LIMITS.features or self.features % 2:
+            raise ValueError(f"features must be an even number in [2, {LIMITS.features}], got {self.features!r}")
         if self.feature_seed < 0:
             raise ValueError(f"feature_seed must be a whole number not below 0, got {self.feature_seed!r}")
 
@@ -71,7 +71,7 @@ class LinearOptions(SiteOptions, LinearParameters):
         return {
             "kernel": self.kernel,
             "gamma": "1 / features" if self.gamma is None else self.gamma,
-            "components": self.components,
+            "features": self.features,
             "feature_seed": self.feature_seed,
             "random_numbers": digest_of({"drawn": drawn}),
         }
@@ -91,7 +91,7 @@ class LinearOptions(SiteOptions, LinearParameters):
         if not self.is_kernel:
             return []
         parameters = {
-            "gamma": self._gamma(schema), "n_components": self.components, "random_state": self.feature_seed
+            "gamma": self._gamma(schema), "n_components": self.features // 2, "random_state": self.feature_seed
         }  # fmt: skip
         attributes = {"frequencies_": self._frequencies(schema)} | width_of(schema)
         return [Step("features", "FourierFeatures", parameters, attributes)]
@@ -100,12 +100,12 @@ class LinearOptions(SiteOptions, LinearParameters):
         return 1 / schema.n_features if self.gamma is None else self.gamma
 
     def _frequencies(self, schema: Schema) -> Floats:
-        """Return the random frequencies, of shape (n_features, components)."""
-        return fourier_frequencies(schema.n_features, self.components, self._gamma(schema), self.feature_seed)
+        """Return the random frequencies, of shape (n_features, features / 2)."""
+        return fourier_frequencies(schema.n_features, self.features // 2, self._gamma(schema), self.feature_seed)
 
     def shape(self, schema: Schema) -> tuple[int, int]:
         """Return the shape of the weights, with that of the intercept."""
-        return schema.n_outputs, (2 * self.components if self.is_kernel else schema.n_features) + 1
+        return schema.n_outputs, (self.features if self.is_kernel else schema.n_features) + 1
 
     def rows(self, X: Any, y: NDArray[Any], schema: Schema) -> HingeRows:
         """Return scaled rows, or their random features, with the signs of their labels."""
@@ -127,6 +127,6 @@ class LinearOptions(SiteOptions, LinearParameters):
             "classes_": np.array(schema.labels),
             "coef_": weights[:, : weights.shape[1] - n_constant].copy(),
             "intercept_": intercept,
-            **({"n_features_in_": 2 * self.components} if self.is_kernel else width_of(schema)),
+            **({"n_features_in_": self.features} if self.is_kernel else width_of(schema)),
         }
         return Step("machine", "GossipSVMClassifier", {**problem, **parameters}, {**own, **attributes})
