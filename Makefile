@@ -27,7 +27,7 @@ BENCH_SOURCES := bench/pyproject.toml bench/README.md $(shell find bench/dimargi
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: help demo test test-slow test-nightly test-all test-sklearn test-bench test-bench-quick test-nightly nightly test-versions test-arm64 coverage fuzz sanitize lint lint-workflows lint-dockerfile \
+.PHONY: help demo test test-slow test-nightly test-all test-sklearn test-bench test-bench-quick test-flower nightly test-versions test-arm64 coverage fuzz sanitize lint lint-workflows lint-dockerfile \
 	lint-recipe check-release format types doctest docs docs-screenshots report-screenshots pictures sdist wheel bench clean
 
 # SciPy reads SCIPY_ARRAY_API when it is imported; without it some estimator checks skip. Waiting OpenMP threads
@@ -69,6 +69,15 @@ test-all: $(VENV)/.ready-test  ## run all tests of the library
 test-sklearn: $(VENV)/.ready-test  ## run scikit-learn's (and scikit-learn-intelex's) tests of SVMs on the classes of dimargin.svm
 	$(PY) .ci/sklearn_tests.py -n auto --dist worksteal -q
 	$(PY) .ci/intelex_tests.py -n auto --dist worksteal -q
+
+# Flower pins other versions of what the library builds on.
+test-flower: $(VENV)/.ready-test  ## run the tests of sites in a Flower app, in an environment of their own
+	@mkdir -p build/flower && rm -f build/flower/*.whl
+	@$(PY) -m pip wheel --quiet --no-deps $(PIP_BUILD) --wheel-dir build/flower .
+	@$(PY) -m venv --clear build/flower/venv
+	@build/flower/venv/bin/python -m pip install --quiet --disable-pip-version-check "$$(ls build/flower/*.whl)[flower]" \
+		"flwr[simulation]" pytest hypothesis
+	build/flower/venv/bin/python -m pytest -q -p no:cacheprovider -W ignore::DeprecationWarning tests/gossip/test_flower.py
 
 test-versions: $(VENV)/.ready-test  ## run the tests of estimators with other versions of what they build on
 	@mkdir -p build/versions && rm -f build/versions/*.whl
@@ -134,7 +143,7 @@ types: $(VENV)/.ready-lint  ## check types
 	$(VENV)/bin/mypy
 
 doctest: $(VENV)/.ready-bench  ## run the examples in docstrings, README.md and docs
-	$(PY) -m pytest -q --doctest-modules --pyargs dimargin dimargin_bench
+	$(PY) -m pytest -q --doctest-modules --ignore-glob='*/dimargin/gossip/flower.py' --pyargs dimargin dimargin_bench
 	$(PY) .ci/markdown.py $(wildcard README.md CONTRIBUTING.md docs/*.md docs/*/*.md)
 
 docs: $(VENV)/.ready-docs $(VENV)/.ready-bench build/docs-assets/.ready  ## build the site into build/docs, and check its links

@@ -80,6 +80,8 @@ def described_defaults(package=dimargin):
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         if module.name.startswith(("dimargin.__main__", "dimargin._core")):  # which runs; and has no signatures
             continue
+        if module.name == "dimargin.gossip.flower" and importlib.util.find_spec("flwr") is None:
+            continue
         for kind in vars(importlib.import_module(module.name)).values():
             if not (inspect.isclass(kind) or inspect.isfunction(kind)) or not kind.__doc__ or kind in seen:
                 continue

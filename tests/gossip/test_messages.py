@@ -159,7 +159,8 @@ def undeclared(kind):
 
 def test_every_field_of_every_message_declares_its_valid_values():
     for module in pkgutil.walk_packages(dimargin.gossip.__path__, "dimargin.gossip."):
-        importlib.import_module(module.name)
+        if module.name != "dimargin.gossip.flower":  # It has no messages, and needs Flower.
+            importlib.import_module(module.name)
     kinds = [kind for kind in descendants(Message) if kind.__module__.startswith("dimargin.")]
     assert len(kinds) > 8
     assert not {kind.__name__: undeclared(kind) for kind in kinds if undeclared(kind)}

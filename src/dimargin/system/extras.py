@@ -8,6 +8,7 @@ from importlib.util import find_spec
 
 EXTRA_OF = {
     "cryptography": "peers",
+    "flwr": "flower",
     "matplotlib": "report",
     "msgspec": "peers",
     "networkx": "peers",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -83,3 +83,19 @@ class LocalSolves(PublicCopies):
         """Exchange solutions."""
         for name, copy in self.update_copies(messages).items():
             self.exchange(name, copy)
+
+    # ---- state ---------------------------------------------------------------------------------------------------
+
+    def checkpoint(self) -> dict[str, Any]:
+        """Return the state, with that of the solver, so that a site goes on with the same numbers."""
+        local = self._local
+        solver = {} if local is None else {"curvature": local.curvature, "starts": local.starts}
+        return {**super().checkpoint(), "solver": solver}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Resume from a checkpoint; the solver starts anew if there are other rows."""
+        super().restore(state)
+        solver, self._local = state.get("solver"), None
+        if solver and self.dual.shape == self.rows.signs.shape:
+            self._local = LocalSVM(self.rows, self.row_weight, solver["curvature"], self.row_weight * self.dual)
+            self._local.starts = solver["starts"]

@@ -57,7 +57,7 @@ class LocalSVM:
         well_conditioned = 1e10 * float(curvature.min()) / max(float((rows.lengths**2).sum()), 1e-300)
         self._max_penalty = min(well_conditioned, 1e6 * loss_weight)
         self._min_start = min(10.0 * loss_weight, self._max_penalty)
-        self._starts = np.full(len(dual), self._min_start)  # The penalty at the start, adapted by each solution.
+        self.starts = np.full(len(dual), self._min_start)  # The penalty at the start, adapted by each solution.
 
     def solve(self, centre: Floats, tolerance: float, max_steps: int) -> Floats:
         """Return the minimiser for a centre of shape (n_outputs, n_features).
@@ -70,7 +70,7 @@ class LocalSVM:
         return np.array([self._solve_output(q, v, tolerance, max_steps) for q, v in enumerate(centre)])
 
     def _solve_output(self, q: int, centre: Floats, tolerance: float, max_steps: int) -> Floats:
-        X, signs, a, s, steps = self.rows.X, self.rows.signs[q], self.dual[q], self._starts[q], 0
+        X, signs, a, s, steps = self.rows.X, self.rows.signs[q], self.dual[q], self.starts[q], 0
         gain = 1 - signs * (X @ centre)
         pull = X.T @ (signs * a)
         weights = centre + pull / self.curvature
@@ -86,7 +86,7 @@ class LocalSVM:
             weights, steps = self._minimise(centre, signs, a, s, weights, tol, steps, max_steps)
             a = np.clip(a + s * (1 - signs * (X @ weights)), 0, self._c)
             pull, s, steps = X.T @ (signs * a), min(s * self._growth, self._max_penalty), steps + 1
-        self.dual[q], self._starts[q] = a, max(self._min_start, s / self._growth**3)
+        self.dual[q], self.starts[q] = a, max(self._min_start, s / self._growth**3)
         return np.asarray(weights)
 
     def _minimise(
