@@ -1,20 +1,23 @@
 """Gossip beyond the hinge: smooth losses, messages as differences, and kernels. Ten sites, alpha=1e-4.
 
-Usage: bench_gossip_losses.py [losses] [bytes] [kernels] [kernels-admm] [--rows N]
+Usage: bench_gossip_losses.py [losses] [bytes] [federated] [kernels] [kernels-admm] [--rows N]
                               [--kernel DATA GAMMA C FEATURES ROUNDS]
 
 losses: a9a with a constant feature, on a ring and a complete graph, rows dealt at random and sorted
 by label: how far the worst site's objective is above the optimum after 300 rounds, by squared hinge
 (LIBLINEAR's optimum, tol=1e-10) and ODM loss (that of LinearODMClassifier, tol=1e-9), and the
 largest error of the gaps that sites estimate. bytes: bytes of all messages until the worst site is
-within 1% of the optimum, by numbers as they are and as differences. kernels: random Fourier
-features behind kernel gossip by tracked gradients, sites sorted by label, beside the exact kernel
-machine on the same rows; ijcnn1 takes a quarter of an hour. kernels-admm: the same by consensus
-ADMM with logarithmic levels and the hinge, beside the best exact machine of a grid.
+within 1% of the optimum, by numbers as they are and as differences. federated: the
+same for consensus ADMM, CHOCO-SGD, FedAvg and FedProx with the parameters of `dimargin bench gossip`
+(parts bytes and bytes-sorted), until within 1% and 0.1%, in 600 rounds at most. kernels: random
+Fourier features behind kernel gossip by tracked gradients, sites sorted by label, beside the exact
+kernel machine on the same rows; ijcnn1 takes a quarter of an hour. kernels-admm: the same by
+consensus ADMM with logarithmic levels and the hinge, beside the best exact machine of a grid.
 """
 
 import argparse
 import itertools
+import sys
 import warnings
 
 import numpy as np
@@ -34,6 +37,8 @@ from dimargin.gossip.simulation.conditions import Conditions
 from dimargin.gossip.simulation.gossip_run import GossipRun, deal
 from dimargin.gossip.topology import make_graph
 from dimargin.problems.hinge import HingeRows, loss_of
+from dimargin_bench.experiments import gossip_methods
+from dimargin_bench.gossip_rivals import federated
 
 ROUNDS = 300
 LOSSES = ("squared_hinge", "odm")
@@ -94,6 +99,25 @@ def bytes_to_a_percent():
             line += [str(near[0]["round"]), f"{near[0]['bytes'] / 1e6:.3g}"] if near else ["", ""]
         found.append(line)
     print(table(["loss", "deal", "rounds", "MB", "rounds, differences", "MB, differences"], found), flush=True)
+
+
+def federated_bytes():
+    """Rounds and megabytes of the methods of `dimargin bench gossip`, looked at after nearly every round."""
+    (X, y), found = rows("a9a"), []
+    X, least = X[:, :-1].toarray(), optimum(X, y, "hinge")
+    GossipRun._entry_spacing = federated.SPACING = 1.02
+    for shards, methods in (("random", gossip_methods.AT_RANDOM), ("sorted", gossip_methods.SORTED)):
+        for method in methods:
+            if method.name.split(",")[0] not in ("admm", "choco", "fedavg", "fedprox"):
+                continue
+            history = method.make(shards=shards, max_iter=600, random_state=0).fit(X, y).history_
+            line = [shards, method.name]
+            for worth in (1.01, 1.001):
+                near = [one for one in history if np.max(one.get("worst_objective", one["objective"])) <= worth * least]
+                line += [str(near[0]["round"]), f"{near[0]['bytes'] / 1e6:.3g}"] if near else ["", ""]
+            found.append(line)
+            print("| " + " | ".join(line) + " |", file=sys.stderr, flush=True)
+    print(table(["deal", "method", "rounds to 1%", "MB", "rounds to 0.1%", "MB"], found), flush=True)
 
 
 # gamma, C, features, rounds
@@ -164,7 +188,7 @@ def kernels_by_admm(n):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", default=["losses", "bytes", "kernels", "kernels-admm"])
+    parser.add_argument("parts", nargs="*", default=["losses", "bytes", "federated", "kernels", "kernels-admm"])
     parser.add_argument("--rows", type=int, default=20_000, help="of kernel machines")
     parser.add_argument(
         "--kernel", nargs=5, metavar=("DATA", "GAMMA", "C", "FEATURES", "ROUNDS"), help="in place of both"
@@ -176,6 +200,8 @@ def main():
         losses()
     if "bytes" in options.parts:
         bytes_to_a_percent()
+    if "federated" in options.parts:
+        federated_bytes()
     if "kernels" in options.parts:
         name, *given = options.kernel or [None]
         tried = {name: (*map(float, given[:2]), *map(int, given[2:]))} if name else KERNELS

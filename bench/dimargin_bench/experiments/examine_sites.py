@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.svm import LinearSVC
 
 from dimargin.gossip.simulation.observed_run import site_names
 from dimargin.system.arrays import Floats
+from dimargin_bench.experiments.metrics import of_model
 from dimargin_bench.experiments.observed_sites import Entry, ObservedSites
 from dimargin_bench.experiments.split_data import Split
 from dimargin_bench.kernel_rivals import PseudoDistributed
@@ -62,6 +64,13 @@ def beside_the_optimum(machine: Any, split: Split) -> dict[str, float]:
     if hasattr(machine, "site_coef_"):
         found["worst_excess"] = float(_objectives(*_site_models(machine), split, ALPHA).max()) / optimum - 1
     return found
+
+
+def behind_features(machine: Any, split: Split) -> dict[str, float]:
+    """Return what `beside_the_optimum` does, of the last step of a pipeline, on the features that the others make."""
+    features, last = machine[:-1], machine[-1]
+    mapped = replace(split, X=features.transform(split.X), X_test=features.transform(split.X_test))
+    return {**of_model(last), **beside_the_optimum(last, mapped)}
 
 
 def of_production_line(machine: Any, split: Split) -> dict[str, float]:

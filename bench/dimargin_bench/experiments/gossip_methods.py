@@ -8,9 +8,11 @@ from functools import partial
 from typing import Any
 
 from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
 from dimargin.estimators import GossipSVMClassifier
+from dimargin.estimators.preprocessing import FourierFeatures
 from dimargin.gossip.rounds import (
     ClippedMean,
     ConsensusADMM,
@@ -26,7 +28,15 @@ from dimargin_bench.experiments.declarations import Method
 from dimargin_bench.experiments.examine_sites import ALPHA
 from dimargin_bench.experiments.gossip_printed import N_SITES, NETWORK
 from dimargin_bench.experiments.observed_sites import ObservedSites
-from dimargin_bench.gossip_rivals import ChocoSGD, GossipLearning, MoMDSVM, SetGossip, UniformGadget, decentralised_sgd
+from dimargin_bench.gossip_rivals import (
+    ChocoSGD,
+    FederatedAveraging,
+    GossipLearning,
+    MoMDSVM,
+    SetGossip,
+    UniformGadget,
+    decentralised_sgd,
+)
 from dimargin_bench.gossip_rivals.attacks import InnerProduct, LabelFlip, LittleIsEnough, SignFlip
 from dimargin_bench.gossip_rivals.liars import lying
 from dimargin_bench.gossip_rivals.row_selection import Rule
@@ -82,6 +92,11 @@ def filtered(random_state: int, shards: str = "random", **rounds: Any) -> DistEv
     return DistEval(Liblinear(), n_sites=N_SITES, topology="ring", shards=shards, random_state=random_state)
 
 
+def federated(**parameters: Any) -> FederatedAveraging:
+    """Make a machine of ten sites that a server averages."""
+    return FederatedAveraging(alpha=ALPHA, fit_intercept=True, n_sites=N_SITES, **parameters)
+
+
 def _sites(name: str, algorithm: Any, about: str, **parameters: Any) -> Method:
     make = partial(gossip, algorithm, **parameters)
     return Method(name, make, about, threads="one", simulated=NETWORK, ends_early=True)
@@ -98,6 +113,7 @@ ADMM_LEVELS, LOCAL, UNIFORM, DSGD, CHOCO_TOP, CHOCO_QUANTISED, WALKS, ADMM, MOM 
     "admm, logarithmic", "gadget, all neighbours", "gadget, mended", "d-sgd", "choco, top 10%", "choco, quantised",
     "gossip learning", "admm", "mom-dsvm",
 )  # fmt: skip
+ADMM_SITES, FEDAVG, FEDPROX = "admm, as sites run it", "fedavg", "fedprox"
 _ABOUT = {
     ADMM_LEVELS: "consensus ADMM that sends changes of the solutions on logarithmic levels, four bits a number",
     LOCAL: "GADGET with steps along each site's own gradient, and Push-Sum to all neighbours",
@@ -109,20 +125,38 @@ _ABOUT = {
     WALKS: "models that walk at random, merge and are updated",
     ADMM: "consensus ADMM between neighbours",
     MOM: "the method of multipliers of MoM-DSVM",
+    ADMM_SITES: "consensus ADMM on logarithmic levels with the defaults of `dimargin site`: it computes certificates, "
+    "and adapts its penalty by them",
+    FEDAVG: "FedAvg: a server averages what sites learn in several passes over their rows; four bytes a number",
+    FEDPROX: "FedProx: FedAvg whose sites stay near the server's weights; four bytes a number",
 }
 
 
-def _tuned(local: Mapping[str, Any], **algorithms: Any) -> tuple[Method, ...]:
-    """Return our methods and their rivals, with the parameters of plain GADGET and the algorithms of the others."""
+def _averaged(name: str, point: str = "", **parameters: Any) -> Method:
+    """Return FedAvg or FedProx, or a point of its grid."""
+    make = partial(federated, **parameters)
+    if point:
+        return _point(name, point, make)
+    return Method(name, make, _ABOUT[name], threads="one", simulated=NETWORK, ends_early=True)
+
+
+def _tuned(
+    local: Mapping[str, Any], fedavg: Mapping[str, Any], fedprox: Mapping[str, Any], **algorithms: Any
+) -> tuple[Method, ...]:
+    """Return our methods and their rivals, with the parameters of plain GADGET and of those with a server."""
     plain = _sites(LOCAL, "gadget", _ABOUT[LOCAL], gradient="local", step_size="pegasos", **local)
     names = dict(zip(algorithms, (UNIFORM, DSGD, CHOCO_TOP, CHOCO_QUANTISED, WALKS, ADMM, MOM), strict=True))
     others = (_sites(name, algorithms[key], _ABOUT[name], average=name == UNIFORM) for key, name in names.items())
     levels = _sites(ADMM_LEVELS, replace(algorithms["admm"], compression=Logarithmic()), _ABOUT[ADMM_LEVELS])
-    return TRACKED, QUANTISED, levels, plain, *others
+    untuned = _sites(ADMM_SITES, ConsensusADMM(compression=Logarithmic()), _ABOUT[ADMM_SITES])
+    served = _averaged(FEDAVG, **fedavg), _averaged(FEDPROX, **fedprox)
+    return TRACKED, QUANTISED, levels, untuned, plain, *others, *served
 
 
 AT_RANDOM = _tuned(
     {"batch_size": 100, "gossip_rounds": 1, "projection": True, "average": True},
+    {"epochs": 5, "batch_size": 100, "step_size": 3.0, "decay": 30.0},
+    {"epochs": 5, "batch_size": 100, "step_size": 3.0, "decay": 30.0, "mu": 0.01},
     uniform=UniformGadget(batch_size=None, gossip_rounds=1, projection=True),
     dsgd=decentralised_sgd(step_size=1.0, decay=300.0),
     choco_top=ChocoSGD(TopK(0.1), gamma=0.3, step_size=3.0, decay=100.0),
@@ -133,6 +167,8 @@ AT_RANDOM = _tuned(
 )
 SORTED = _tuned(
     {"batch_size": 1, "gossip_rounds": 4, "projection": True},
+    {"epochs": 1, "step_size": 3.0, "decay": 100.0},
+    {"epochs": 5, "step_size": 10.0, "decay": 30.0, "mu": 0.1},
     uniform=UniformGadget(batch_size=1, gossip_rounds=4, projection=True),
     dsgd=decentralised_sgd(step_size=0.3, decay=100.0),
     choco_top=ChocoSGD(TopK(0.1), gamma=0.3, step_size=0.3, decay=100.0),
@@ -140,6 +176,28 @@ SORTED = _tuned(
     walks=GossipLearning("mu", batch_size=100),
     admm=ConsensusADMM(rho=0.1, over_relaxation=1.6),
     mom=MoMDSVM(eta=0.05),
+)
+
+# ---- kernels ---------------------------------------------------------------------------------------------------------
+
+
+def on_features(make: Any, gamma: float, random_state: int, **parameters: Any) -> Any:
+    """Make a machine on 200 random Fourier features, equal at all sites."""
+    features = FourierFeatures(gamma=gamma, n_components=100, random_state=0)
+    return make_pipeline(features, make(random_state=random_state, **parameters))
+
+
+def _of_kernel(name: str, make: Any) -> Method:
+    of_features = partial(on_features, make)
+    return Method(name, of_features, _ABOUT[name], threads="one", simulated=NETWORK, ends_early=True)
+
+
+_KERNEL_STEPS = {"epochs": 5, "batch_size": 100, "step_size": 10.0, "decay": 30.0}
+KERNEL = (
+    _of_kernel(ADMM_LEVELS, partial(gossip, ConsensusADMM(rho=0.01, compression=Logarithmic()))),
+    _of_kernel(ADMM_SITES, partial(gossip, ConsensusADMM(compression=Logarithmic()))),
+    _of_kernel(FEDAVG, partial(federated, **_KERNEL_STEPS)),
+    _of_kernel(FEDPROX, partial(federated, mu=0.01, **_KERNEL_STEPS)),
 )
 
 # ---- other ways to learn apart ---------------------------------------------------------------------------------------
@@ -213,6 +271,24 @@ _ADMM_GRID = {
     f"rho={rho:g}, a={relaxation:g}": {"rho": rho, "over_relaxation": relaxation}
     for rho in (0.01, 0.03, 0.1, 0.3, 1.0) for relaxation in (1.0, 1.6)
 }  # fmt: skip
+_EPOCHS: dict[str, dict[str, Any]] = {
+    "1 step": {"epochs": 1}, "5 steps": {"epochs": 5}, "1 epoch": {"epochs": 1, "batch_size": 100},
+    "5 epochs": {"epochs": 5, "batch_size": 100}, "20 epochs": {"epochs": 20, "batch_size": 100},
+}  # fmt: skip
+_FEDERATED_STEPS = {
+    f"eta={step:g}, decay={decay:g}": {"step_size": step, "decay": decay}
+    for step in (0.3, 1.0, 3.0, 10.0) for decay in (30.0, 100.0, 300.0)
+}  # fmt: skip
+_FEDAVG_GRID: dict[str, dict[str, Any]] = {
+    f"{epochs}, {point}": {**how, **of} for epochs, how in _EPOCHS.items() for point, of in _FEDERATED_STEPS.items()
+}  # fmt: skip
+_FEDPROX_GRID: dict[str, dict[str, Any]] = {
+    f"mu={mu:g}, exact": {"mu": mu, "epochs": None} for mu in (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
+} | {
+    f"mu={mu:g}, {epochs}, {point}": {"mu": mu, **_EPOCHS[epochs], **of}
+    for mu, epochs in ((0.01, "5 epochs"), (0.1, "5 epochs"), (0.1, "5 steps"), (1.0, "5 steps"))
+    for point, of in _FEDERATED_STEPS.items()
+}  # fmt: skip
 _MOM_GRID = {f"eta={eta:g}": {"eta": eta} for eta in (0.005, 0.015, 0.05, 0.15, 0.5)}
 GRID = (
     *(_point(LOCAL, f"{point}{said}", partial(gossip, "gadget", gradient="local", step_size="pegasos", **of, **way))
@@ -225,6 +301,8 @@ GRID = (
     *_tried(WALKS, GossipLearning, _WALKS_GRID),
     *_tried(ADMM, ConsensusADMM, _ADMM_GRID),
     *_tried(MOM, MoMDSVM, _MOM_GRID),
+    *(_averaged(FEDAVG, point, **of) for point, of in _FEDAVG_GRID.items()),
+    *(_averaged(FEDPROX, point, **of) for point, of in _FEDPROX_GRID.items()),
 )  # fmt: skip
 
 # ---- liars -----------------------------------------------------------------------------------------------------------

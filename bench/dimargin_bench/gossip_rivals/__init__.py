@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dimargin_bench.gossip_rivals.attacks import SignFlip as SignFlip
     from dimargin_bench.gossip_rivals.choco import ChocoSGD as ChocoSGD
     from dimargin_bench.gossip_rivals.choco import decentralised_sgd as decentralised_sgd
+    from dimargin_bench.gossip_rivals.federated import FederatedAveraging as FederatedAveraging
     from dimargin_bench.gossip_rivals.gossip_learning import GossipLearning as GossipLearning
     from dimargin_bench.gossip_rivals.liars import lying as lying
     from dimargin_bench.gossip_rivals.mom_dsvm import MoMDSVM as MoMDSVM

@@ -3,10 +3,18 @@
 import numpy as np
 import pytest
 from sklearn.datasets import make_classification
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures
 from sklearn.svm import LinearSVC
 
 from dimargin import GossipSVMClassifier
-from dimargin_bench.experiments.examine_sites import ALPHA, beside_the_optimum, of_production_line, of_sites
+from dimargin_bench.experiments.examine_sites import (
+    ALPHA,
+    behind_features,
+    beside_the_optimum,
+    of_production_line,
+    of_sites,
+)
 from dimargin_bench.experiments.observed_sites import ObservedSites
 from dimargin_bench.experiments.oversampled import Oversampled
 from dimargin_bench.experiments.split_data import Split
@@ -160,3 +168,13 @@ def test_rows_of_the_rarer_class_count_for_themselves(halves):
     of_plain, of_oversampled = (of_production_line(machine, rare) for machine in (plain, oversampled))
     expected = np.mean(oversampled.predict(rare.X_test[rare.y_test == 1]) == 1)
     assert of_oversampled["rare_accuracy"] == pytest.approx(expected) and expected > of_plain["rare_accuracy"] + 0.2
+
+
+def test_machines_on_features_are_compared_there(split):
+    features = PolynomialFeatures(2, include_bias=False).fit(split.X)
+    machine = GossipSVMClassifier(alpha=ALPHA, fit_intercept=True, max_iter=30, random_state=0)
+    found = behind_features(make_pipeline(features, machine).fit(split.X, split.y), split)
+    mapped = Split(features.transform(split.X), split.y, features.transform(split.X_test), split.y_test)
+    expected = beside_the_optimum(machine, mapped)
+    assert {name: found[name] for name in expected} == expected
+    assert found["bytes"] == machine.history_[-1]["bytes"] and found["worst_excess"] > 0

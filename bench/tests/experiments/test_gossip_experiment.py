@@ -28,10 +28,15 @@ def test_what_a_percent_costs_is_the_first_run_that_is_near_enough():
             ("tracked", "300 rounds"): {"worst_excess": 0.01, "bytes": 3e6},
             ("tracked", "1000 rounds"): {"worst_excess": 0.001, "bytes": 1e7},
             ("admm", "10 rounds"): {"worst_excess": 0.002, "bytes": 2.5e5},
+            ("fedavg", "10 rounds"): {"worst_excess": 0.02, "bytes": 5e5},
+            ("fedavg", "30 rounds"): {"worst_excess": 0.009, "bytes": 1.5e6},
             ("d-sgd", "1000 rounds"): {"worst_excess": 0.02, "bytes": 1e5},
         },
     )
-    assert found.part.answer(found).splitlines()[1:] == ["a9a: admm 0.25 MB (10 rounds); tracked 3 MB (300 rounds)."]
+    assert found.part.answer(found).splitlines()[1:] == [
+        "a9a, within 1%: admm 0.25 MB (10 rounds); fedavg 1.5 MB (30 rounds); tracked 3 MB (300 rounds).",
+        "a9a, within 0.1%: tracked 10 MB (1000 rounds).",
+    ]
 
 
 def test_the_best_points_of_grids_are_told_for_each_deal():
