@@ -19,6 +19,7 @@ from dimargin.gossip.messages import pack, unpack
 from dimargin.gossip.program import Send
 from dimargin.gossip.programs.algorithm import Problem
 from dimargin.gossip.rounds.merging import ClippedMean, Mean, NearestMixing, TrimmedMean
+from dimargin.gossip.rounds.privacy import Privacy
 from dimargin.gossip.rounds.robust import Proposal, RobustGossip, TrackedProposal
 from dimargin.gossip.simulation.conditions import Conditions, LinkFaults, Outage
 from dimargin.problems.hinge import HingeRows
@@ -320,3 +321,57 @@ def test_parameters_out_of_range(parameters, text):
 def test_it_has_no_rule_for_stopping():
     with pytest.warns(ConvergenceWarning, match="max_iter after 5 rounds"):
         assert fit(RobustGossip(), 5).status_ == "max_iter"
+
+
+# ---- privacy ---------------------------------------------------------------------------------------------------------
+
+
+def test_noisy_gradients_end_with_the_budget_and_large_budgets_learn():
+    private = RobustGossip(Mean(), privacy=Privacy(200.0, rounds=40, clip=10.0))
+    machine = fit(private, rounds=70)
+    assert machine.epsilon_ == pytest.approx(200.0)
+    assert objective(machine.coef_[0]) < 1.1 * objective(fit(RobustGossip(Mean()), rounds=300).coef_[0])
+    # Sites only merge after the last gradient: their mean stays.
+    longer = fit(private, rounds=90)
+    assert_allclose(longer.site_coef_.mean(axis=0), machine.site_coef_.mean(axis=0), rtol=1e-9)
+
+
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_one_row_changes_a_gradient_by_the_sensitivity_at_most(n_outputs, monkeypatch):
+    made, privacy = [], Privacy(1.0, clip=2.0)
+    monkeypatch.setattr(Privacy, "release", lambda self, vector, *rest: made.append((vector, *rest)) or vector)
+    shares = []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        rows, signs = 10.0 ** rng.uniform(-1, 2) * rng.normal(size=(9, 7)), rng.choice([-1.0, 1.0], size=(n_outputs, 9))
+        other = rows.copy()
+        other[4] = -rows[4] if seed % 2 else rng.normal(size=7)
+        for own in (rows, other):
+            program = RobustGossip(Mean(), privacy=privacy).program(
+                Problem(ALPHA, 2, 18), "a", HingeRows(own, signs), (seed,)
+            )
+            program.weights = 1e-3 * np.random.default_rng(seed).normal(size=(n_outputs, 7))
+            program.begin()
+        (first, sensitivity, *_), (second, same, *_) = made[-2:]
+        assert sensitivity == same == 2 * 2.0 * (2 / 18) * n_outputs**0.5
+        shares.append(np.linalg.norm(first - second) / sensitivity)
+    assert 0.99 < max(shares) <= 1 + 1e-12
+
+
+def test_nothing_but_noisy_gradients_depends_on_the_rows(monkeypatch):
+    """Not even the length of the steps."""
+    monkeypatch.setattr(Privacy, "release", lambda self, vector, s, k, rng: s * rng.normal(size=vector.shape))
+    private = RobustGossip(Mean(), momentum=0.5, privacy=Privacy(1.0, rounds=10))
+    found = [
+        GossipSVMClassifier(private, n_sites=8, shards=np.arange(400) % 8, alpha=ALPHA, random_state=0, max_iter=15)
+        .fit(rows, y)
+        .site_coef_
+        for rows in (X, 3 * X[::-1])
+    ]
+    assert_array_equal(*found)
+
+
+@pytest.mark.parametrize("wrong", [{"gradient": "tracked"}, {"batch_size": 5}])
+def test_gradients_that_one_row_may_change_without_bound_are_refused(wrong):
+    with pytest.raises(ValueError, match="privacy needs gradient='local' and batch_size=None"):
+        RobustGossip(Mean(), privacy=Privacy(1.0), **wrong).validate()

@@ -44,6 +44,29 @@ def test_a_state_that_is_as_it_was_is_not_written_again(tmp_path, monkeypatch):
         wait_for(path.exists)
 
 
+@pytest.mark.parametrize("durable", [False, True])
+def test_a_program_can_have_every_state_synced_before_it_sends(tmp_path, monkeypatch, durable):
+    """As a site does that counts what it has spent of a budget: a loss of power must not lose the count."""
+    synced, write = [], write_state
+    monkeypatch.setattr(
+        state_file, "write_state", lambda path, body, sync: synced.append(sync) or write(path, body, sync)
+    )
+
+    class Counting(Site):
+        needs_durable_state = durable
+
+        def start(self, now, neighbours):
+            return self.wake(now, "")
+
+        def wake(self, now, name):
+            self.count += 1
+            return [Send("b", Number("a", self.count)), Wake(0.001)]
+
+    with Running(Counting("a"), state=tmp_path / "a.state") as running:
+        wait_for(lambda: len(running.wire.sent) >= 10)
+        assert all(synced[:10]) == durable
+
+
 class Disk:
     """A disk on which states can be written, unless it has an error."""
 

@@ -19,7 +19,7 @@ from dimargin.estimators.fit_plan import DataSize, FitPlan
 from dimargin.estimators.input_checks import check_limits, check_magnitude, check_number, seed_of
 from dimargin.estimators.linear_machine import LinearMarginClassifier
 from dimargin.estimators.margin_machine import PreparedFit, history_attribute, per_class
-from dimargin.estimators.sites import check_graph, check_sites, site_algorithm
+from dimargin.estimators.sites import check_graph, check_sites, privacy_attributes, site_algorithm
 from dimargin.estimators.sklearn_callbacks import with_callbacks
 from dimargin.estimators.training_data import TrainingData, on_stored_columns, training_data
 from dimargin.estimators.wide_attributes import WideArray, kept_of, on
@@ -158,14 +158,14 @@ class GossipSVMClassifier(LinearMarginClassifier):
         rule, but the gap is larger. "precision": rounding errors may exceed a share of `tol`.
     n_iter_ : int
         Number of rounds.
+    epsilon_, delta_ : float
+        With the `privacy` of an algorithm: what the messages of a site have cost its rows.
     history_ : list of dict
-        Entries for rounds at growing intervals, each with ``level`` (0), ``partitions`` (the
-        sites), ``round``, ``seconds``, ``objective`` (of the consensus of the last iterates),
-        ``average_objective``, ``worst_objective`` (of the worst site), ``consensus_spread``
-        (largest relative distance of a site from the consensus), ``relative_gap`` (to the dual
-        objective of the sites' dual coefficients), ``messages`` and ``bytes`` (cumulative, as
-        encoded, for the columns that occur) and ``kernel_evaluations`` (0). If rows leave their
-        sites, also ``rows_shared``, their number.
+        Entries for some rounds: ``level`` (0), ``partitions`` (the sites), ``round``, ``seconds``,
+        ``objective`` (of the consensus of the last iterates), ``average_objective``,
+        ``worst_objective`` (of the worst site), ``consensus_spread`` (largest relative distance of
+        a site from it), ``relative_gap`` (to the dual objective of the sites' coefficients), all
+        ``messages`` and ``bytes`` so far, ``rows_shared`` if any, and ``kernel_evaluations`` (0).
 
     See Also
     --------
@@ -262,7 +262,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
             progress.level_begin(0, None)
             run.run(int(limits.max_iter), limits.deadline, limits.interrupted, progress.check)
             progress.level_end(run.history[-1], lambda: run)
-            attributes = self._attributes(data, run, limits.deadline, columns)
+            attributes = self._attributes(data, run, limits.deadline, columns) | privacy_attributes(self, run.programs)
             return attributes, f"{attributes['status_']} after {attributes['n_iter_']} rounds"
 
         return PreparedFit(1, partial(self._model_attributes, data, columns=columns), train)

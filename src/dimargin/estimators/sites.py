@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from dimargin.estimators.input_checks import check_number
@@ -59,6 +60,14 @@ def check_graph(algorithm: Any, graph: Any) -> None:
             f"topology must give every site {needed} neighbours or more for {algorithm!r}; site{site} has {degree}: "
             "choose a smaller f, or a topology with more edges"
         )
+
+
+def privacy_attributes(estimator: Any, programs: Iterable[Any]) -> dict[str, float]:
+    """Return the fitted attributes about the privacy budget that the programs of sites have spent, if there is one."""
+    privacy = getattr(estimator.algorithm, "privacy", None)
+    if privacy is None:
+        return {}
+    return {"epsilon_": privacy.spent(max(program.releases for program in programs)), "delta_": privacy.delta}
 
 
 def check_consensus(estimator: Any, **alone: bool) -> None:

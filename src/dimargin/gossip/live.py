@@ -269,7 +269,7 @@ class LiveSite:
                 (self._log_limited if may_recur else self._log)(action.what, action.facts)
             elif isinstance(action, Stop):
                 self._finished = self._finished or action.reason
-        if outgoing and not self._save():
+        if outgoing and not self._save(self._program.needs_durable_state):
             for to, _ in outgoing:
                 self._traffic_of(to)["dropped"] += 1
             return

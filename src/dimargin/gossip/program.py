@@ -73,6 +73,11 @@ class SiteProgram(ABC):
     shares: Literal["parameters", "rows"]
     messages: tuple[type[Message], ...]
 
+    @property
+    def needs_durable_state(self) -> bool:
+        """Return whether the state must survive a loss of power before anything is sent, as the count of a budget."""
+        return False
+
     @abstractmethod
     def start(self, now: float, neighbours: Collection[str]) -> Iterable[Action]:
         """Start, or resume after `restore`, with these neighbours."""

@@ -396,6 +396,11 @@ class Agreement(SiteProgram):
                 is_news = self._counts.get(name) != counts
                 yield Send(name, Check(digest, counts, self.sealed, *((self.rows, own) if is_news else ())))
 
+    @property
+    def needs_durable_state(self) -> bool:
+        """Return what the learner needs."""
+        return self.learner is not None and self.learner.needs_durable_state
+
     # ---- progress and state --------------------------------------------------------------------------------------
 
     def status(self) -> dict[str, Any]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dimargin.gossip.rounds.merging import NearestMixing as NearestMixing
     from dimargin.gossip.rounds.merging import TrimmedMean as TrimmedMean
     from dimargin.gossip.rounds.privacy import Privacy as Privacy
+    from dimargin.gossip.rounds.private_admm import PrivateADMM as PrivateADMM
     from dimargin.gossip.rounds.robust import RobustGossip as RobustGossip
 else:
     __all__, __getattr__, __dir__ = lazily(__name__)

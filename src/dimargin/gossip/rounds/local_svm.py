@@ -40,6 +40,11 @@ class LocalSVM:
     dual : ndarray of shape (n_outputs, n)
         Coefficients in [0, c] to start from; updated in place.
 
+    Attributes
+    ----------
+    gap : float
+        Largest duality gap of an output in the last solution.
+
     Examples
     --------
     >>> rows = HingeRows(np.array([[1.0], [-3.0]]), np.array([[1.0, -1.0]]))
@@ -50,6 +55,7 @@ class LocalSVM:
 
     def __init__(self, rows: HingeRows, loss_weight: float, curvature: Floats, dual: Floats) -> None:
         self.rows, self.curvature, self.dual = rows, curvature, dual
+        self.gap = 0.0
         self._growth = 3.0  # Factor of the penalty s from one step of the multipliers to the next.
         self._c = loss_weight
         # A larger penalty s would make Newton's system ill-conditioned (above 1e10), or
@@ -59,17 +65,19 @@ class LocalSVM:
         self._min_start = min(10.0 * loss_weight, self._max_penalty)
         self.starts = np.full(len(dual), self._min_start)  # The penalty at the start, adapted by each solution.
 
-    def solve(self, centre: Floats, tolerance: float, max_steps: int) -> Floats:
+    def solve(self, centre: Floats, tolerance: float, max_steps: int, gap: float = 0.0) -> Floats:
         """Return the minimiser for a centre of shape (n_outputs, n_features).
 
-        For each output, stop when the relative duality gap is at most `tolerance`, or after
-        `max_steps` steps of Newton's method and of the multipliers together.
+        For each output, stop when the relative duality gap is at most `tolerance`, when the duality
+        gap itself is at most `gap`, or after `max_steps` steps of Newton's method and of the
+        multipliers together.
         """
+        self.gap = 0.0
         if not self.rows.n_rows:
             return centre.copy()
-        return np.array([self._solve_output(q, v, tolerance, max_steps) for q, v in enumerate(centre)])
+        return np.array([self._solve_output(q, v, tolerance, max_steps, gap) for q, v in enumerate(centre)])
 
-    def _solve_output(self, q: int, centre: Floats, tolerance: float, max_steps: int) -> Floats:
+    def _solve_output(self, q: int, centre: Floats, tolerance: float, max_steps: int, gap: float) -> Floats:
         X, signs, a, s, steps = self.rows.X, self.rows.signs[q], self.dual[q], self.starts[q], 0
         gain = 1 - signs * (X @ centre)
         pull = X.T @ (signs * a)
@@ -79,10 +87,12 @@ class LocalSVM:
             primal = float((self.curvature * (weights - centre) ** 2).sum()) / 2
             primal += self._c * float(np.maximum(short, 0).sum())
             dual = float(a @ gain) - float((pull**2 / self.curvature).sum()) / 2
-            if primal - dual <= tolerance * primal or steps >= max_steps:
+            allowed = max(tolerance, gap / max(primal, 1e-300))
+            if primal - dual <= allowed * primal or steps >= max_steps:
+                self.gap = float(np.maximum(self.gap, primal - dual))  # NaN stays NaN.
                 break
             # A step of the multipliers multiplies the error of the minimiser by s.
-            tol = 1e-2 * min(tolerance, 1e-4) * primal * min(1.0, self._c / s)
+            tol = 1e-2 * min(allowed, 1e-4) * primal * min(1.0, self._c / s)
             weights, steps = self._minimise(centre, signs, a, s, weights, tol, steps, max_steps)
             a = np.clip(a + s * (1 - signs * (X @ weights)), 0, self._c)
             pull, s, steps = X.T @ (signs * a), min(s * self._growth, self._max_penalty), steps + 1

@@ -30,6 +30,12 @@ optimization over static and time-varying networks", Signal Processing 2021, who
 bounded multipliers). Phi_ij is a multiple of the sampling noise of a site's gradient, the smaller
 one of both ends. See docs/algorithms.md#rivals-of-gadget.
 
+With `privacy`, rows are clipped to the norm R, and the sum of the subgradients of a site's rows,
+which the replacement of a row changes by at most ``2 R`` per output, gets noise in each of the T
+first steps (privacy.py; noisy gradient descent: Bassily, Smith, Thakurta, "Private empirical risk
+minimization: efficient algorithms and tight error bounds", FOCS 2014, here without sampling).
+Afterwards sites only merge.
+
 A vector that is longer than any optimum is refused with its sender; shorter lies are left to the
 rule. A liar that announces fewer neighbours than it has raises its weight to at most 1 / (1 +
 deg_i). A neighbour that sends nothing for three leases is left out, so that a slow liar can make
@@ -54,6 +60,7 @@ from dimargin.gossip.programs.algorithm import Problem, SiteAlgorithm
 from dimargin.gossip.rounds.linear_rounds import LinearRounds
 from dimargin.gossip.rounds.merging import MergeRule, NearestMixing, check_merge
 from dimargin.gossip.rounds.parameter_checks import check_between, check_whole
+from dimargin.gossip.rounds.privacy import Privacy, check_privacy
 from dimargin.gossip.rounds.turns import Step
 from dimargin.problems.hinge import HingeRows, shrinkage_into_ball
 from dimargin.system.arrays import Floats
@@ -69,11 +76,12 @@ class RobustSite(LinearRounds):
     """Program of one site."""
 
     kinds: ClassVar[tuple[type[Step], ...]] = (Proposal,)
-    state: ClassVar[tuple[str, ...]] = ("weights", "running_mean", "velocity", "proposal", "kept")
+    state: ClassVar[tuple[str, ...]] = ("weights", "running_mean", "velocity", "proposal", "kept", "releases")
 
     def __init__(self, rows: HingeRows, problem: Problem, settings: RobustGossip, seed: tuple[int, ...]) -> None:
-        super().__init__(rows, problem, seed)
+        super().__init__(rows if settings.privacy is None else settings.privacy.clipped(rows), problem, seed)
         self.robust = settings
+        self.releases = 0  # Noisy gradients that the site has used, if it spends a privacy budget.
         self.running_mean = np.zeros_like(self.weights)
         self.velocity = np.zeros_like(self.weights)
         self.kept = 0  # Rounds without a merge, since too few neighbours were heard for the rule.
@@ -82,7 +90,10 @@ class RobustSite(LinearRounds):
 
     def begin(self) -> None:
         """Take a step with the site's own rows."""
-        beta, t = self.robust.momentum, self.rounds + 1
+        privacy, beta, t = self.robust.privacy, self.robust.momentum, self.rounds + 1
+        if privacy is not None and self.releases >= privacy.rounds:
+            self.proposal = self.weights
+            return
         self.velocity = beta * self.velocity + (1 - beta) * self.direction()
         self.proposal = self._projected(self.weights - self.velocity / (self.problem.alpha * t + self._inverse))
 
@@ -113,7 +124,12 @@ class RobustSite(LinearRounds):
 
     def direction(self) -> Floats:
         """Return the gradient against which the site steps."""
-        return self.gradient(self.weights, self.robust.batch_size)
+        gradient, privacy = self.gradient(self.weights, self.robust.batch_size), self.robust.privacy
+        if privacy is None:
+            return gradient
+        self.releases += 1
+        sensitivity = 2 * privacy.clip * self.row_weight * len(self.weights) ** 0.5
+        return privacy.release(gradient, sensitivity, self.releases - 1, self.rng)
 
     def _finish(self) -> Iterator[Action]:
         kept = self.kept
@@ -133,6 +149,8 @@ class RobustSite(LinearRounds):
     def _inverse_first_step(self) -> float:
         if self.robust.step_size != "auto":
             return 1 / float(self.robust.step_size)
+        if self.robust.privacy is not None:  # The lengths of the rows are not public.
+            return self.robust.privacy.clip**2 / 10.0
         # The first step is ten times as long as the mean squared length allows for a smooth loss.
         return float((self.rows.lengths**2).mean()) / 10.0 if self.rows.n_rows else 0.0
 
@@ -222,6 +240,8 @@ class RobustGossip(SiteAlgorithm):
         N/m rows. The smaller bound of both ends holds; that of a site without rows is zero. 0.1
         suits rows assigned at random, 0.3 worked better if each site holds one class. ``math.inf``
         is plain gradient tracking, which trusts everybody.
+    privacy : Privacy or None, default=None
+        Differential privacy of the rows of every site, with local gradients of all its rows.
 
     Examples
     --------
@@ -243,6 +263,7 @@ class RobustGossip(SiteAlgorithm):
     momentum: float = 0.0
     gradient: Literal["local", "tracked"] = "local"
     flow: float = 0.1
+    privacy: Privacy | None = None
 
     @property
     def min_neighbours(self) -> int:
@@ -262,6 +283,12 @@ class RobustGossip(SiteAlgorithm):
             raise ValueError(f"gradient must be 'local' or 'tracked', got {self.gradient!r}")
         if self.flow != math.inf:
             check_between("flow", self.flow, 0)
+        if self.privacy is None:
+            return
+        check_privacy(self.privacy)
+        if self.gradient != "local" or self.batch_size is not None:
+            # Tracked gradients and their bounds are computed from exact ones; a batch may draw a row many times.
+            raise ValueError("privacy needs gradient='local' and batch_size=None")
 
     def program(self, problem: Problem, name: str, rows: HingeRows, seed: tuple[int, ...]) -> RobustSite:
         """Return the program of a site."""

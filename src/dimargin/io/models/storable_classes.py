@@ -135,7 +135,7 @@ _LINEAR_ATTRS = _unchecked("classes_", "coef_", "intercept_", *_CERTIFICATE_ATTR
 _PATH_ATTRS = _unchecked("best_score_", "scores_", "duality_gaps_", "path_")
 _GOSSIP_ATTRS = _unchecked(
     "classes_", "coef_", "intercept_", "site_coef_", "site_average_coef_", "site_intercept_",
-    "site_average_intercept_", "site_of_rows_", *_CERTIFICATE_ATTRS,
+    "site_average_intercept_", "site_of_rows_", "epsilon_", "delta_", *_CERTIFICATE_ATTRS,
 )  # fmt: skip
 _DETECTOR_ATTRS = _unchecked(
     "support_", "support_vectors_", "dual_coef_", "offset_", *_CERTIFICATE_ATTRS, "_transform", "_square", "_n_given",
