@@ -278,6 +278,43 @@ def test_a_site_of_other_terms_is_refused_by_name_and_rows_may_be_appended(tmp_p
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+def test_private_sites_spend_their_budget_once_though_one_is_killed(tmp_path, started, rows):
+    X, y = rows
+    X = MinMaxScaler().fit_transform(X) / 5**0.5  # In a test, the ranges of columns are known.
+    for k, name in enumerate(SITES[:2]):
+        write_csv(tmp_path / f"{name}.csv", X[k::2], y[k::2])
+    private = (
+        "--algorithm",
+        "admm",
+        "--no-scale",
+        "--epsilon",
+        "100",
+        "--rounds",
+        "15",
+        "--sites",
+        "2",
+        "--alpha",
+        "1e-3",
+    )
+    first, second = sites = [started(name, *private, "--interval", "0.05") for name in SITES[:2]]
+    wait_for(lambda: second.status().get("privacy", {}).get("releases", 0) > 3, "a few releases")
+    second.process.kill()
+    second.end()
+    assert second.status()["privacy"]["releases"] < 15
+    second.start()
+    wait_for(lambda: all(site.status().get("converged") for site in sites), "the end of both budgets")
+    assert end(sites) == [0] * 2
+    assert [fact["releases"] for site in sites for fact in told(site, "privacy budget spent")] == [15, 15]
+    printed = run("--name", "north", "--folder", str(first.folder.path), "--status").stdout
+    assert "epsilon 100 of 100 spent, delta 1e-05, 15 of 15 releases" in printed
+    info = [sys.executable, "-m", "dimargin", "info", str(first.folder.model), "--json"]
+    facts = json.loads(subprocess.run(info, capture_output=True, text=True, check=True).stdout)
+    assert (facts["epsilon"], facts["delta"], facts["status"]) == (100.0, 1e-5, "budget_spent")
+    assert "privacy" in facts and dimargin.load(first.folder.model).score(X, y) > 0.85
+
+
+@pytest.mark.slow
 def test_members_learn_and_others_stay_alone(tmp_path, started, rows):
     X, y = rows
     authority = Authority(tmp_path, "authority")

@@ -287,6 +287,8 @@ def test_other_losses_are_refused():
         PRIVATE.program(Problem(ALPHA, 1, len(y)), "a", HingeRows(X, y[None], SquaredHingeLoss(1.0)), (0,))
     with pytest.raises(ValueError, match=r"privacy must be a budget such as Privacy\(epsilon=3.0\), got 3.0"):
         PrivateADMM(privacy=3.0).validate()
+    with pytest.raises(ValueError, match="liars must be 0 with privacy, got 2"):
+        replace(PRIVATE, liars=2).validate()
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

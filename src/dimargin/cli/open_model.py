@@ -255,6 +255,8 @@ class OpenModel:
             "relative_duality_gap": "duality_gap_",
             "certificate": "certificate_",
             "objective": "objective_",
+            "epsilon": "epsilon_",
+            "delta": "delta_",
         }
         found = {
             name: np.asarray(value).tolist()

@@ -50,7 +50,7 @@ from dimargin.io.data.opening import DataFile
 from dimargin.io.data.whole_file import read_file
 from dimargin.system.extras import require
 
-_ADMM_FLAGS = "rho", "over_relaxation", "levels", "liars"
+_ADMM_FLAGS = "rho", "over_relaxation", "levels", "liars", "epsilon", "delta", "rounds", "clip"
 
 
 class RunDisplay(FitDisplay):
@@ -141,13 +141,15 @@ def _set_parameters(machine: GossipSVMClassifier, own: dict[str, Any]) -> None:
     if machine.algorithm != "admm":
         raise ValueError(f"--{next(iter(own)).replace('_', '-')} is not a parameter of --algorithm {machine.algorithm}")
     from dimargin.gossip.rounds import ConsensusADMM, Logarithmic
+    from dimargin.gossip.rounds.privacy import budget_of
+    from dimargin.gossip.rounds.private_admm import with_privacy
 
-    values = {**{name: getattr(ADMMParameters, name) for name in _ADMM_FLAGS}, **own}
-    rho, levels = values["rho"], values["levels"]
-    compression = Logarithmic(levels) if levels else None
-    machine.algorithm = ConsensusADMM(
-        "auto" if rho is None else rho, values["over_relaxation"], liars=values["liars"], compression=compression
-    )
+    values = ADMMParameters(**own)
+    algorithm = ConsensusADMM(
+        "auto" if values.rho is None else values.rho, values.over_relaxation, liars=values.liars,
+        compression=Logarithmic(values.levels) if values.levels else None,
+    )  # fmt: skip
+    machine.algorithm = with_privacy(algorithm, budget_of(values, secret=False))
 
 
 def _run(
@@ -181,6 +183,7 @@ def _finish(done: Trained, rows: DataSet, judges: DataSet | None, model: Path | 
         "objective_of_consensus": _plain(last["objective"]), "objective_of_worst_site": _plain(last["worst_objective"]),
         "objective_of_averages": _plain(last["average_objective"]),
         "relative_duality_gap": machine.duality_gap_, "certificate": machine.certificate_,
+        **({"epsilon": machine.epsilon_, "delta": machine.delta_} if hasattr(machine, "epsilon_") else {}),
         "consensus_spread": last["consensus_spread"],
         f"{'training' if judges is None else 'validation'}_accuracy": {
             **accuracy, "consensus": float(trained.estimator.score(judging.X, judging.y))

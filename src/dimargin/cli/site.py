@@ -328,6 +328,9 @@ def _status_lines(facts: dict[str, Any]) -> dict[str, Any]:
         "converged": "yes" if facts["converged"] else "not yet",
         "schema": f"{facts['schema']}, {'agreed' if facts['sealed'] else 'not agreed yet'}",
     }  # fmt: skip
+    if "privacy" in facts:
+        budget = "epsilon {spent:.4g} of {epsilon:.4g} spent, delta {delta:g}, {releases} of {of} releases"
+        lines["privacy"] = budget.format(**facts["privacy"])
     if facts.get("trouble"):
         lines["trouble"] = facts["trouble"]
     return lines

@@ -15,6 +15,8 @@ from text_files import write_csv
 
 import dimargin
 from dimargin.estimators.preprocessing import FourierFeatures
+from dimargin.gossip.messages import encode
+from dimargin.gossip.rounds.privacy import Privacy
 from dimargin.gossip.schema import Schema
 from dimargin.gossip.simulation.conditions import Conditions, Outage
 from dimargin.gossip.simulation.simulator import Simulator
@@ -171,6 +173,10 @@ def test_random_features_of_a_kernel(tmp_path):
         ({"over_relaxation": 2.0}, r"over_relaxation must be a number in \(0, 2\), got 2.0"),
         ({"levels": -1}, "levels must be a whole number"),
         ({"alpha": 0.0}, "alpha must be in"),
+        ({"epsilon": 3.0}, "epsilon needs scale=False"),
+        ({"epsilon": 3.0, "scale": False, "loss_function": "odm"}, "epsilon needs loss_function='hinge', got 'odm'"),
+        ({"epsilon": 0.0, "scale": False}, "epsilon must be a number in"),
+        ({"rounds": 10}, "rounds needs epsilon, the privacy budget"),
     ],
 )
 def test_parameters_out_of_range_are_refused(options, reason):
@@ -198,3 +204,96 @@ def test_a_member_that_reports_enormous_numbers_of_rows_does_not_move_penalties(
         for counts in ({"a": 8, "b": 8, "c": 8}, {"a": 8, "b": 8, "eve": 2**53})
     )
     assert honest == with_liar == 4 * 1e-2**0.5 * 8
+
+
+# ---- privacy ---------------------------------------------------------------------------------------------------------
+
+PRIVATE = {"epsilon": 3.0, "rounds": 8, "clip": 2.0, "scale": False}
+
+
+def test_private_sites_say_what_they_have_spent(tmp_path, flowers):
+    X, y = flowers
+    deal(tmp_path, SITES, X / 5, y)
+    simulator = Simulator(sites(tmp_path, **PRIVATE), make_graph("ring", 3))
+    simulator.run(until=20)
+    early = SiteFolder(tmp_path / "north").read_status()
+    assert 0 < early["privacy"]["spent"] < 3 and not early["converged"]
+    simulator.run(until=200)
+    models = [model_of(tmp_path, name)[-1] for name in SITES]
+    for name, machine in zip(SITES, models, strict=True):
+        status = SiteFolder(tmp_path / name).read_status()
+        assert status["converged"] and status["certified"] == {"rows": 0, "sites": 0}
+        assert status["privacy"]["releases"] == 8 and status["privacy"]["spent"] == pytest.approx(3.0)
+        assert (machine.epsilon_, machine.delta_, machine.status_) == (3.0, 1e-5, "budget_spent")
+        assert_allclose(machine.coef_, models[0].coef_, atol=0.02 * np.abs(models[0].coef_).max())
+        assert not hasattr(machine, "objective_")
+
+
+def test_messages_of_private_sites_depend_on_releases_only(tmp_path, flowers, monkeypatch):
+    """Cards, whose limits of columns are zero, and everything after them, for files with other rows at one site."""
+    monkeypatch.setattr(Privacy, "release", lambda self, vector, s, k, rng: s * rng.normal(size=vector.shape))
+    sent, send = {}, Simulator._send
+
+    def recorded(self, name, site, one):
+        messages.append((name, one.to, encode(one.message)))
+        send(self, name, site, one)
+
+    monkeypatch.setattr(Simulator, "_send", recorded)
+    X, y = flowers
+    for folder, factor in (("first", 1.0), ("second", -3.0)):
+        (tmp_path / folder).mkdir()
+        deal(tmp_path / folder, SITES, X, y)
+        rows = np.arange(0, 150, 3)
+        write_csv(tmp_path / folder / "north.csv", factor * X[rows][::-1], y[rows])
+        messages = sent[folder] = []
+        Simulator(sites(tmp_path / folder, **PRIVATE), make_graph("ring", 3)).run(until=120)
+    assert len(sent["first"]) > 500 and sent["first"] == sent["second"]
+
+
+@pytest.mark.parametrize("until", [14.3, 30.3])
+def test_a_killed_site_spends_its_budget_once(tmp_path, flowers, until, monkeypatch):
+    X, y = flowers
+    deal(tmp_path, SITES, X, y)
+    made, release = [], Privacy.release
+    monkeypatch.setattr(Privacy, "release", lambda *given: made.append(given[3]) or release(*given))
+    weather = Conditions(outages=(Outage("south", 9.3, until),))
+    simulator = Simulator(sites(tmp_path, **PRIVATE), make_graph("ring", 3), weather)
+    simulator.run(until=250)
+    assert sorted(made) == sorted(3 * list(range(8)))
+    assert {SiteFolder(tmp_path / name).read_status()["privacy"]["releases"] for name in SITES} == {8}
+
+
+def test_new_labels_and_rows_begin_no_new_budget(tmp_path, flowers):
+    X, y = flowers
+    known = y != "virginica"
+    deal(tmp_path, SITES, X[known], y[known])
+    simulator = Simulator(sites(tmp_path, **PRIVATE), make_graph("ring", 3))
+    simulator.run(until=100)
+    write_csv(tmp_path / "more.csv", X[~known], y[~known])
+    with open(tmp_path / "south.csv", "a") as file:
+        file.writelines((tmp_path / "more.csv").read_text().splitlines(keepends=True)[1:])
+    simulator.run(until=250)
+    for name in SITES:
+        status = SiteFolder(tmp_path / name).read_status()
+        assert status["rows"] == 150 and status["privacy"]["releases"] == 8 and status["converged"]
+
+
+def test_a_site_of_another_budget_is_refused(tmp_path, flowers):
+    X, y = flowers
+    deal(tmp_path, SITES[:2], X, y)
+    programs = sites(tmp_path, SITES[:1], **PRIVATE) | sites(tmp_path, SITES[1:2], **{**PRIVATE, "epsilon": 9.0})
+    simulator = Simulator(programs, make_graph("complete", 2))
+    simulator.run(until=30)
+    assert simulator.programs["north"].neighbourhood.refused["south"] == "epsilon is 9.0 there and 3.0 here"
+
+
+def test_noise_of_real_sites_is_secret_and_their_state_is_durable():
+    options = ADMMOptions(**PRIVATE)
+    assert options.algorithm.privacy.secret
+    X, y = np.arange(8.0)[:, None], np.arange(8) % 2
+    schema = Schema.of(X, y, options.terms(None))
+    learner = options.learner("a", options.rows(X, y, schema), schema, {"a": 8}, (0,))
+    assert learner.needs_durable_state
+    learner.rounds = 8 + 60
+    assert not learner.needs_durable_state
+    assert not ADMMOptions().learner("a", options.rows(X, y, schema), schema, {"a": 8}, (0,)).needs_durable_state

@@ -21,6 +21,7 @@ _STATUS_MEANINGS = {
     "converged": "the tolerance was reached",
     "above_tol": "its own stopping rule was met, although the gap of this certificate is above the tolerance",
     "max_time": "the time limit was reached before the tolerance",
+    "budget_spent": "the sites had spent their privacy budgets",
     "max_iter": "the limit on passes over the rows was reached before the tolerance",
     "precision": "the remaining gap is within rounding error, so further progress cannot be measured",
     "stopped": "it was stopped before it reached the tolerance",

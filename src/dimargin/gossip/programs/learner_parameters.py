@@ -58,6 +58,11 @@ class ADMMParameters(LinearParameters):
     levels: Annotated[int, "Levels to which changes of weights are rounded; 0 sends whole weights."] = 7
     tol: Annotated[float, "Relative duality gap to reach.", "1e-3"] = 1e-3
     liars: Annotated[int, "Sites that may lie. Above 0, the pull of every other site is limited."] = 0
+    # Differential privacy, as in `dimargin.gossip.rounds.Privacy`; None sends exact solutions.
+    epsilon: Annotated[float | None, "Privacy budget of the rows of a site; adds noise.", "no privacy"] = None
+    delta: Annotated[float, "Delta of the privacy budget.", "1e-5"] = 1e-5
+    rounds: Annotated[int, "Noisy releases that spend the privacy budget."] = 40
+    clip: Annotated[float, "Norm to which rows are shortened, for privacy."] = 1.0
 
 
 @dataclass(frozen=True)

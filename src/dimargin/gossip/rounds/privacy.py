@@ -37,6 +37,7 @@ import scipy.sparse as sp
 from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr, ndtri
 
+from dimargin.gossip.programs.learner_parameters import ADMMParameters
 from dimargin.gossip.rounds.parameter_checks import check_between, check_whole
 from dimargin.problems.hinge import HingeRows
 from dimargin.system.arrays import Floats
@@ -132,6 +133,17 @@ class Privacy:
             raise RuntimeError(f"all {self.rounds} releases of the privacy budget are made")
         noise = _secret_normal(vector.shape) if self.secret else rng.normal(size=vector.shape)
         return np.asarray(vector + self.noise_multiplier * sensitivity * noise)
+
+
+def budget_of(parameters: ADMMParameters, secret: bool) -> Privacy | None:
+    """Return the budget of parameters, or None without an epsilon; raise ValueError if it lacks only that."""
+    own = {name: getattr(parameters, name) for name in ("epsilon", "delta", "rounds", "clip")}
+    if parameters.epsilon is not None:
+        return Privacy(**own, secret=secret)
+    for name, value in own.items():
+        if value != getattr(ADMMParameters, name):
+            raise ValueError(f"{name} needs epsilon, the privacy budget")
+    return None
 
 
 def check_privacy(value: object) -> None:

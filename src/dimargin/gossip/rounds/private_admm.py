@@ -94,6 +94,8 @@ class PrivateADMM(ConsensusADMM):
         """Raise ValueError for a parameter out of its range."""
         super().validate()
         check_privacy(self.privacy)
+        if self.liars:  # The limit of a neighbour's pull is computed from the rows.
+            raise ValueError(f"liars must be 0 with privacy, got {self.liars!r}")
 
     def program(self, problem: Problem, name: str, rows: HingeRows, seed: tuple[int, ...]) -> PrivateConsensusSite:
         """Return the program of a site."""

@@ -9,6 +9,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -134,7 +135,10 @@ class LearningSite(Agreement):
     def _schema(self, data: Any) -> Schema:
         names = None if data.feature_names is None else tuple(data.feature_names)
         labels = self._labels(data) if self.options.uses_labels else np.zeros(0)
-        return Schema.of(data.X, labels, self._terms, names)
+        schema = Schema.of(data.X, labels, self._terms, names)
+        if self.options.is_private:
+            schema = replace(schema, low=np.zeros(schema.n_features), high=np.zeros(schema.n_features))
+        return schema
 
     def write_status(self) -> None:
         """Replace the status file."""
@@ -175,7 +179,7 @@ class LearningSite(Agreement):
                 self.folder.model.unlink(missing_ok=True)
             return
         status = "converged" if self._has_finished else "learning"
-        machine = machine._replace(attributes={**machine.attributes, "status_": status})
+        machine = machine._replace(attributes={"status_": status, **machine.attributes})
         steps = [*scaler(self.schema, self.n_rows), *self.options.extra_steps(self.schema), machine]
         content = self._content_of(steps, self._notes())
         if durable or content != self._written or not self.folder.model.exists():

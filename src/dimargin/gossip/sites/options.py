@@ -37,6 +37,11 @@ class SiteOptions(LearnerFactory):
     identity: Identity | None = None  # Signs the rows that leave the site, if sites have certificates.
 
     @property
+    def is_private(self) -> bool:
+        """Return whether nothing may be sent that one row decides, such as the smallest value of a column."""
+        return False
+
+    @property
     def uses_labels(self) -> bool:
         """Return whether rows need labels."""
         return self.min_labels > 0
