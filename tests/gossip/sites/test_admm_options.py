@@ -250,12 +250,18 @@ def test_messages_of_private_sites_depend_on_releases_only(tmp_path, flowers, mo
     assert len(sent["first"]) > 500 and sent["first"] == sent["second"]
 
 
+@pytest.fixture
+def made(monkeypatch):
+    """The numbers of earlier releases of a site, for every release of any site."""
+    found, release = [], Privacy.release
+    monkeypatch.setattr(Privacy, "release", lambda *given: found.append(given[3]) or release(*given))
+    return found
+
+
 @pytest.mark.parametrize("until", [14.3, 30.3])
-def test_a_killed_site_spends_its_budget_once(tmp_path, flowers, until, monkeypatch):
+def test_a_killed_site_spends_its_budget_once(tmp_path, flowers, until, made):
     X, y = flowers
     deal(tmp_path, SITES, X, y)
-    made, release = [], Privacy.release
-    monkeypatch.setattr(Privacy, "release", lambda *given: made.append(given[3]) or release(*given))
     weather = Conditions(outages=(Outage("south", 9.3, until),))
     simulator = Simulator(sites(tmp_path, **PRIVATE), make_graph("ring", 3), weather)
     simulator.run(until=250)
@@ -263,7 +269,7 @@ def test_a_killed_site_spends_its_budget_once(tmp_path, flowers, until, monkeypa
     assert {SiteFolder(tmp_path / name).read_status()["privacy"]["releases"] for name in SITES} == {8}
 
 
-def test_new_labels_and_rows_begin_no_new_budget(tmp_path, flowers):
+def test_new_labels_and_rows_begin_no_new_budget(tmp_path, flowers, made):
     X, y = flowers
     known = y != "virginica"
     deal(tmp_path, SITES, X[known], y[known])
@@ -276,6 +282,7 @@ def test_new_labels_and_rows_begin_no_new_budget(tmp_path, flowers):
     for name in SITES:
         status = SiteFolder(tmp_path / name).read_status()
         assert status["rows"] == 150 and status["privacy"]["releases"] == 8 and status["converged"]
+    assert sorted(made) == sorted(3 * list(range(8)))
 
 
 def test_a_site_of_another_budget_is_refused(tmp_path, flowers):
