@@ -8,7 +8,8 @@ Every second, each site writes its status, with the bytes that it has sent and t
 model over all rows; a row of the table says how many bytes all sites together had sent, by these, when
 every model was within 1% and 0.1% of the optimum (of LIBLINEAR, tol=1e-8; the features scaled as the
 sites scale them, with a constant feature), and when all had stopped by their certificate. With --test,
-the accuracies of the final models on other rows, smallest and largest.
+the accuracies of the final models on the rows of another data set, or on a share of these rows, such as
+0.2, which no site gets: smallest and largest.
 
 With --emulated, the first site runs on that Python, such as the one for 64-bit ARM which `.ci/arm64` unpacks
 and qemu emulates: build/arm64/system/usr/bin/python. Its memory is that of the emulated program, the
@@ -163,7 +164,11 @@ def main():
     X, y = load(options.data)
     X = sp.csr_array(X)
     test = None
-    if options.test is not None:
+    if options.test is not None and options.test.replace(".", "", 1).isdigit():
+        order = np.random.default_rng(1).permutation(len(y))
+        n = round(float(options.test) * len(y))
+        test, X, y = (X[order[:n]].toarray(), y[order[:n]]), X[order[n:]], y[order[n:]]
+    elif options.test is not None:
         Z, z = load(options.test)
         test = np.pad(np.asarray(Z), ((0, 0), (0, max(0, X.shape[1] - Z.shape[1]))))[:, : X.shape[1]], z
     is_linear = "--kernel" not in flags and "--loss-function" not in flags and "--alpha" not in flags

@@ -36,7 +36,7 @@ def test_extras_bring_the_packages_that_they_are_said_to_bring():
     names, extras = packages_distributions(), required()
     for package, extra in EXTRA_OF.items():
         if package in names:
-            assert {name.lower() for name in names[package]} <= extras[extra], package
+            assert {name.lower().replace("_", "-") for name in names[package]} <= extras[extra], package
 
 
 def test_every_import_is_of_the_plain_installation_or_of_an_extra():
