@@ -13,6 +13,7 @@ from rich.filesize import decimal
 
 from dimargin.cli.brief_help import Application
 from dimargin.cli.column_flags import Reading
+from dimargin.cli.config_file import config_flag
 from dimargin.cli.estimator_flags import SEED, flags, values_of
 from dimargin.cli.file_flags import data_option, file_options
 from dimargin.cli.flags import add_command, flags_of, parameter_flags, usage_checked, values_taken
@@ -215,9 +216,9 @@ def register(app: Application) -> None:
     common = (
         "model", "validate", "plot", "label", "scale", "algorithm", "n_sites", "topology", "alpha",
         "loss_function", "shards", "compression", "loss", "delay", "crash", "asynchronous", "tol",
-        "max_iter", "max_time", "random_state", "as_json", "quiet",
+        "max_iter", "max_time", "random_state", "as_json", "quiet", "config",
     )  # fmt: skip
     conditions = flags_of(conditions_of)
-    add_command(simulate, "gossip", _gossip, [*flags_of(file_options), *conditions, *machine], common)
+    add_command(simulate, "gossip", _gossip, [config_flag(), *flags_of(file_options), *conditions, *machine], common)
     add_command(simulate, "coreset", simulate_core_set, conditions)
     app.add_typer(simulate)

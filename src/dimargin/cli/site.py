@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from dimargin.cli.brief_help import Application
+from dimargin.cli.config_file import config_flag
 from dimargin.cli.file_flags import file_options
 from dimargin.cli.flags import add_command, existing_file, flags_of, parameter_flags, values_taken
 from dimargin.gossip.programs.learner_parameters import ADMMParameters, CoreSetParameters, GossipParameters
@@ -346,6 +347,6 @@ def register(app: Application) -> None:
     common = (
         "name", "data", "folder", "label", "status", "as_json", "page", "metrics", "max_time", "connect", "listen",
         "n_sites", "swarm", "neighbour", "algorithm", "kernel", "alpha", "loss_function", "C",
-        "share_rows", "certificate", "key", "authority", "allow",
+        "share_rows", "certificate", "key", "authority", "allow", "config",
     )  # fmt: skip
-    add_command(app, "site", _site, [*flags_of(file_options), *flags], common, before="scale")
+    add_command(app, "site", _site, [config_flag(), *flags_of(file_options), *flags], common, before="scale")
