@@ -86,8 +86,8 @@ def test_estimates_are_not_called_certificates(page):
 
 def test_an_old_status_and_trouble_are_shown_first(page):
     found = page(age=200.0, trouble="the disk is full")
-    assert "200 s old" in found.texts["age"] and found.texts["trouble"] == "the disk is full"
-    assert found.source.index("200 s old") < found.source.index("<h2>")
+    assert "3.33 min old" in found.texts["age"] and found.texts["trouble"] == "the disk is full"
+    assert found.source.index("3.33 min old") < found.source.index("<h2>")
 
 
 def test_a_large_network_is_listed_whole_and_drawn_in_part(page):

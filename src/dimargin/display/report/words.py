@@ -77,13 +77,16 @@ def size(n_bytes: int) -> str:
 
 
 def seconds(value: float) -> str:
-    """Format a duration in seconds, or in a smaller unit if it is below one second.
+    """Format a duration in seconds, in a smaller unit below one second, and in a larger one from two of it on.
 
     Examples
     --------
-    >>> seconds(3.2e-5), seconds(0.25), seconds(75)
-    ('32 µs', '250 ms', '75 s')
+    >>> seconds(3.2e-5), seconds(0.25), seconds(75), seconds(1920)
+    ('32 µs', '250 ms', '75 s', '32 min')
     """
+    for unit, length in (("days", 86_400), ("h", 3600), ("min", 60)):
+        if value >= 2 * length:
+            return f"{value / length:.3g} {unit}"
     for unit, factor in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)):
         if value * factor >= 1:
             return f"{value * factor:.3g} {unit}"
