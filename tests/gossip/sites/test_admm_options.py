@@ -1,5 +1,7 @@
 """Sites that learn from files by consensus ADMM, on the simulated network."""
 
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -125,6 +127,20 @@ def test_where_members_may_lie_every_site_has_its_own_model(tmp_path, flowers):
         assert machine.certificate_ == "estimated" and machine.score(frame_of(X), y) >= 0.9
         assert (machine.dual_objective_ == 0).all() and machine.duality_gap_ == 1
         assert "certified" not in status and status["converged"] and machine.status_ == "converged"
+
+
+def test_a_site_loads_nothing_that_takes_much_memory():
+    """The promise of 90 MB per process: bench/scripts/bench_sites.py."""
+    program = (
+        "import sys, dimargin.cli.site, dimargin.gossip.live, dimargin.gossip.zenoh_link\n"
+        "import dimargin.io.data.growing_file, dimargin.gossip.sites.learning_site\n"
+        "import dimargin.gossip.sites.admm_options as options\n"
+        "options.ADMMOptions(alpha=1e-3).algorithm\n"
+        "heavy = 'dimargin._core', 'scipy.optimize', 'scipy.special', 'scipy.stats', 'sklearn', 'pandas', 'jinja2'\n"
+        "print([name for name in heavy if name in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert found.stdout.strip() == "[]", found.stdout + found.stderr
 
 
 def test_scaling_cannot_be_agreed_with_liars():

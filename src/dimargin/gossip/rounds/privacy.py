@@ -29,13 +29,13 @@ from __future__ import annotations
 
 import math
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+import scipy  # Its modules special and optimize, which take 27 MB, are imported where they are used.
 import scipy.sparse as sp
-from scipy.optimize import brentq
-from scipy.special import log_ndtr, ndtr, ndtri
 
 from dimargin.gossip.programs.learner_parameters import ADMMParameters
 from dimargin.gossip.rounds.parameter_checks import check_between, check_whole
@@ -45,7 +45,9 @@ from dimargin.system.arrays import Floats
 
 def delta_of(epsilon: float, mu: float) -> float:
     """Return the smallest delta for which mu-GDP is (epsilon, delta)-DP."""
-    return float(ndtr(mu / 2 - epsilon / mu) - math.exp(epsilon + log_ndtr(-mu / 2 - epsilon / mu)))
+    return float(
+        scipy.special.ndtr(mu / 2 - epsilon / mu) - math.exp(epsilon + scipy.special.log_ndtr(-mu / 2 - epsilon / mu))
+    )
 
 
 def epsilon_of(mu: float, delta: float) -> float:
@@ -60,14 +62,18 @@ def epsilon_of(mu: float, delta: float) -> float:
     if mu == 0 or delta_of(0.0, mu) <= delta:
         return 0.0
     # With a Gaussian tail of at most delta beyond x, the loss mu x + mu^2/2 is not exceeded.
-    highest = mu * float(-ndtri(delta)) + mu**2 / 2
-    return float(brentq(lambda epsilon: delta_of(epsilon, mu) - delta, 0.0, highest, xtol=1e-12))
+    highest = mu * float(-scipy.special.ndtri(delta)) + mu**2 / 2
+    return _root(lambda epsilon: delta_of(epsilon, mu) - delta, 0.0, highest)
 
 
 def mu_of(epsilon: float, delta: float) -> float:
     """Return the largest mu for which mu-GDP is (epsilon, delta)-DP."""
-    log_mu = brentq(lambda log_mu: delta_of(epsilon, math.exp(log_mu)) - delta, -30.0, 5.0, xtol=1e-12)
+    log_mu = _root(lambda log_mu: delta_of(epsilon, math.exp(log_mu)) - delta, -30.0, 5.0)
     return math.exp(log_mu - 1e-9)  # Rounding errors must not cost privacy.
+
+
+def _root(function: Callable[[float], float], low: float, high: float) -> float:
+    return float(scipy.optimize.brentq(function, low, high, xtol=1e-12))
 
 
 @dataclass(frozen=True)
@@ -156,4 +162,4 @@ def check_privacy(value: object) -> None:
 def _secret_normal(shape: tuple[int, ...]) -> Floats:
     """Return standard normal numbers from the operating system's source of secrets, by inversion of 53 random bits."""
     bits = np.frombuffer(secrets.token_bytes(8 * math.prod(shape)), dtype="<u8") >> np.uint64(11)
-    return np.asarray(ndtri((bits + 0.5) * 2.0**-53)).reshape(shape)
+    return np.asarray(scipy.special.ndtri((bits + 0.5) * 2.0**-53)).reshape(shape)
