@@ -47,6 +47,7 @@ ALGORITHMS = (
     rounds.RobustGossip(rounds.Mean()),
     rounds.ConsensusADMM(compression=rounds.Identity()),
     rounds.RobustGossip(rounds.TrimmedMean(0)),
+    rounds.PrivateADMM(privacy=rounds.Privacy(3.0)),
 )
 
 

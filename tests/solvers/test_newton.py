@@ -325,6 +325,19 @@ def test_rows_far_from_zero_end_with_a_certificate(seed):
     assert solution.status == "precision" and np.isfinite(solution.objectives.worst_gap)
 
 
+@pytest.mark.parametrize("seed", [297, 573, 1873])
+def test_a_hessian_that_has_vanished_is_summed_again(seed):
+    """They were refused, because rounding errors were left of the Hessian when no row had a loss any more."""
+    rng = np.random.default_rng(seed)
+    n, d = int(rng.integers(3, 40)), int(rng.integers(1, 3))
+    X = 1e6 * rng.normal(size=(n, d))
+    labels = np.sign(X @ rng.normal(size=d))[None]
+    weights = 10 ** rng.uniform(-1, 1, n)
+    losses = losses_of(labels, weights, SquaredHingeLoss(float(10 ** rng.uniform(0, 4))), bool(seed % 2))
+    solution = fit(X, losses, tol=1e-12, max_iter=60)
+    assert np.isfinite(solution.weights).all() and np.isfinite(solution.objectives.worst_gap)
+
+
 def test_a_start_that_suffices_needs_no_hessian(monkeypatch):
     X, labels, weights = rows_of(50, 4)
     shards = shards_of(X, losses_of(labels, weights, SQUARED_HINGE, False), [np.arange(20), np.arange(20, 50)])

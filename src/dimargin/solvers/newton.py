@@ -28,6 +28,7 @@ summed from ``L^-1 psi_i``, which prevents that at up to twice the cost.
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -212,7 +213,14 @@ class State(PrimalState):
     # (n_outputs, width (width + 1) / 2); empty if no Hessian is formed.
     hessian: Floats
     hessian_at: Parameters | None = None  # Parameters at which the Hessian was computed.
+    largest_traces: Floats | float = 0.0  # Of the Hessians since they were last summed from all rows.
     of_weights: bool = False  # True for ``L^-1 psi_i``, which rounding cannot make indefinite.
+
+
+def _traces(packed: Floats) -> Floats:
+    """Return the traces of packed triangles, of shape (n_outputs,)."""
+    width = math.isqrt(2 * packed.shape[1])
+    return np.asarray(packed[:, np.cumsum(np.arange(1, width + 1)) - 1].sum(axis=1))
 
 
 @dataclass(frozen=True)
@@ -269,17 +277,23 @@ class Newton(PrimalSolver[State]):
         """See `PrimalSolver`; the Hessian is formed in the same pass, except at a start that may suffice."""
         if not self.explicit or not isinstance(state, State) or (self.start_may_suffice and not state.checks):
             return super().measured(state)
-        parameters = self.parameters(state)
+        parameters, before = self.parameters(state), state.hessian_at
         *sums, change, given_up = state.shards.aggregate(
             _evaluate_with_hessian,
-            (parameters, state.hessian_at, self.factor if state.of_weights else None, state.limits),
+            (parameters, before, self.factor if state.of_weights else None, state.limits),
             wide=True,
         )
         state.hessian_at = None if given_up[0] else parameters
         if given_up[0]:
             state.hessian[:] = 0.0
-        else:
-            state.hessian += change
+            return self.certified(state, tuple(sums))
+        state.hessian += change
+        traces = _traces(state.hessian)
+        largest = traces if before is None else np.maximum(traces, state.largest_traces)
+        if (traces < 1e-6 * largest).any():  # What is left may be rounding errors, as large as those of the largest.
+            state.hessian[:], state.hessian_at = 0.0, None
+            return self.measured(state)
+        state.largest_traces = largest
         return self.certified(state, tuple(sums))
 
     def step(self, state: State) -> None:
