@@ -48,7 +48,7 @@ def test_a_file_may_repeat_a_flag_and_give_what_is_required(dimargin, tmp_path):
         ("alpha = 2020-01-01", "expected a text or a number"),
         ("n-sites = ", "Invalid value"),
         (b"topology = '\xff'", "can't decode byte 0xff"),
-        ("a = " + "[" * 100_000, "flags.toml: "),
+        ("a = " + "[" * 100_000, "it is nested too deeply"),
         ("#" * (2**20 + 1), "it has more than 1048576 bytes"),
         ("n-sites = 'many'", "Invalid value for '--n-sites'"),
     ],

@@ -34,10 +34,18 @@ def _take_defaults(context: typer.Context, path: Path | None) -> None:
     if path is None:
         return
     try:
-        found = tomllib.loads(read_file(path, _MAX_BYTES).decode())
+        found = _read(path)
         context.default_map = dict(_default(context.command, name, value) for name, value in found.items())
-    except (ValueError, OSError, RecursionError) as error:  # Invalid TOML and UTF-8 raise a ValueError.
+    except (ValueError, OSError) as error:
         raise typer.BadParameter(printable(f"{path}: {error}"), param_hint="--config") from error
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Return the content of a TOML file; invalid TOML or UTF-8 raises a ValueError."""
+    try:
+        return tomllib.loads(read_file(path, _MAX_BYTES).decode())
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def _default(command: Any, name: str, value: Any) -> tuple[str, Any]:
