@@ -116,6 +116,24 @@ def test_answers_of_no_site_are_ignored():
     assert metrics[2]["sites"] == 4 and metrics[2]["messages"] < 8
 
 
+def test_clients_whose_names_make_no_sense_are_asked_again(monkeypatch):
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    weights, name = ArrayRecord([np.zeros((1, 7))]), ConfigRecord({"name": NAMES[0]})
+    records = [
+        {}, {"dimargin": ConfigRecord({})}, {"dimargin": name}, {"dimargin": weights, "weights": weights},
+        {"dimargin": name, "weights": ArrayRecord()},
+    ]  # fmt: skip
+
+    def answers(node, answer):
+        if node == 100 and records:
+            answer.content.clear()
+            answer.content.update(records.pop())
+        return answer
+
+    _, metrics = run_on(Clients(answers=answers), 1)
+    assert metrics[1]["sites"] == 4 and not records
+
+
 def test_a_site_that_returns_as_another_client_goes_on():
     grid = Clients()
     given, _ = run_on(grid, 10)

@@ -92,7 +92,7 @@ class GossipStrategy(Strategy):
         self.graph = graph
         self._rounds = 0  # Rounds that have begun.
         self._nodes: dict[str, int] = {}  # Flower's number of each site's client.
-        self._asked: set[int] = set()  # Clients that were asked for their name.
+        self._asked: set[int] = set()  # Clients that have told their name.
         self._present = set(graph)  # Sites that have answered in the last round.
         self._post: dict[str, list[tuple[str, bytes]]] = {}  # Senders and messages for each site.
 
@@ -145,18 +145,27 @@ class GossipStrategy(Strategy):
     def models(self, grid: Grid) -> dict[str, Floats]:
         """Return the weights, of shape (n_outputs, n_features), of every site that answers."""
         found = self._query(grid, self._nodes.values())
-        return {name: np.asarray(reply.content["weights"].to_numpy_ndarrays()[0]) for name, reply in found.items()}
+        return {name: np.asarray(weights) for name, (_, weights) in found.items()}
 
     def _meet(self, grid: Grid) -> None:
         """Learn the names of clients that are new; a site may return as another client."""
         connected = set(grid.get_node_ids())
-        for name, reply in self._query(grid, connected - self._asked).items():
+        for name, (node, _) in self._query(grid, connected - self._asked).items():
             if name in self.graph and self._nodes.get(name) not in connected:
-                self._nodes[name] = reply.metadata.src_node_id
-        self._asked |= connected
+                self._nodes[name] = node
+            self._asked.add(node)
 
-    def _query(self, grid: Grid, nodes: Iterable[int]) -> dict[str, Message]:
-        """Return the answers of clients, by the names of their sites."""
+    def _query(self, grid: Grid, nodes: Iterable[int]) -> dict[str, tuple[int, Floats]]:
+        """Return the clients that answer, with the weights, by the names of their sites; malformed answers are none."""
         asked = [Message(RecordDict(), node, MessageType.QUERY) for node in nodes]
-        answers = grid.send_and_receive(asked) if asked else []
-        return {str(reply.content[_RECORD_NAME]["name"]): reply for reply in answers if not reply.has_error()}
+        found = {}
+        for reply in grid.send_and_receive(asked) if asked else []:
+            try:
+                name, (weights,) = (
+                    str(reply.content[_RECORD_NAME]["name"]),
+                    reply.content["weights"].to_numpy_ndarrays(),
+                )
+            except Exception:  # Flower raises several, the first of them for a client that has failed.
+                continue
+            found[name] = reply.metadata.src_node_id, weights
+        return found
