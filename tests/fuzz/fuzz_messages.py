@@ -157,6 +157,8 @@ _WORLDS = [
     (GossipOptions(alpha=0.01, compression="quantised", **_QUICK), "minmax", False, True),
     (ADMMOptions(alpha=0.01, **_QUICK), "minmax", False, True),
     (ADMMOptions(alpha=0.01, loss_function="odm", levels=0, tol=1e-6, **_QUICK), "maxabs", True, True),
+    (ADMMOptions(alpha=0.01, liars=1, scale=False, **_QUICK), "none", False, True),
+    (ADMMOptions(alpha=0.01, epsilon=3.0, scale=False, **_QUICK), "none", False, True),
 ]
 _FEW = 4  # names of senders who may speak twice; others do so once, for who is refused is not heard again
 _BATCHES = (1, 1, 4, 16, 32, 64)

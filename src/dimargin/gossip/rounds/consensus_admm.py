@@ -224,7 +224,7 @@ class ConsensusSite(LocalSolves, Learner):
             shares = self.dual if self.dual.any() else np.ones(self.dual.shape)
             noise = float(np.linalg.norm(shares * self.rows.lengths)) * (2 / liars) ** 0.5 / n_edges
             # It changes in steps, since messages repeat it only after a change.
-            self.largest_pull = 2.0 ** (np.ceil(2 * np.log2(noise)) / 2) if noise else 0.0
+            self.largest_pull = min(2.0 ** (np.ceil(2 * np.log2(noise)) / 2), LIMITS.number) if noise else 0.0
         change, size = np.linalg.norm(self.weights - before), np.linalg.norm(self.weights)
         self._quiet = self._quiet + 1 if change <= self.problem.tol * size else 0
 
