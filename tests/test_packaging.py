@@ -1,4 +1,4 @@
-"""What starts sites as services: the command line takes its flags, and systemd its unit."""
+"""The files that start sites as services: the command line takes their flags, and systemd their unit."""
 
 import re
 import shutil

@@ -10,7 +10,7 @@ import pytest
 from authority import Authority
 from fuzz.damaged_messages import plain
 from fuzz.hostile_messages import KINDS, SIGNED, hostile
-from test_site_command import ALPHA, end, objective, started  # noqa: F401
+from site_processes import ALPHA, end, objective
 from text_files import write_csv
 from waiting import wait_for
 
@@ -113,7 +113,7 @@ def chosen(kind, n, is_signed=False):
     ids=["core-set-tcp", "core-set-tls", "gossip-tls"],
 )  # fmt: skip
 def test_sites_under_attack_end_with_the_model_that_they_reach_without(
-    tmp_path, started, protocol, flags  # noqa: F811
+    tmp_path, started, protocol, flags
 ):  # fmt: skip
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(90, 3)), np.arange(90) % 2

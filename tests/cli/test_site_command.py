@@ -2,110 +2,24 @@
 
 import contextlib
 import json
-import signal
 import socket
 import subprocess
 import sys
 import time
-from functools import partial
 from urllib.request import urlopen
 
 import numpy as np
 import pytest
 from authority import Authority
-from sklearn.datasets import load_breast_cancer
+from site_processes import ALPHA, CORESET, SITES, dealt_by_class, end, objective, run, told, trusting
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.svm import LinearSVC
 from text_files import write_csv
 from waiting import free_port, wait_for
 
 import dimargin
-from dimargin.gossip.sites.site_folder import SiteFolder
 
 zenoh = pytest.importorskip("zenoh", reason="eclipse-zenoh is not installed: pip install 'dimargin[peers]'")
-
-ALPHA = 5e-2
-SITES = ["north", "east", "south", "west", "centre"]
-
-
-@pytest.fixture
-def rows():
-    X, y = load_breast_cancer(return_X_y=True)
-    return X, np.array(["malignant", "benign"])[y]
-
-
-class Site:
-    """A process, which is gone when the test is."""
-
-    def __init__(self, tmp_path, name, port, *flags, protocol="tcp", descriptors=None):
-        self.tmp_path, self.name, self.folder = tmp_path, name, SiteFolder(tmp_path / name)
-        address = f"{protocol}/127.0.0.1:{port}"
-        where = ("--listen", address) if name == SITES[0] else ("--connect", address)
-        self.command = [
-            sys.executable, "-m", "dimargin", "site", "--data", str(tmp_path / f"{name}.csv"), "--name", name,
-            "--folder", str(self.folder.path), "--interval", "0.01", "--log", str(tmp_path / f"{name}.log"), *where,
-            *(() if "coreset" in flags else ("--alpha", str(ALPHA))),
-            *(() if "--algorithm" in flags else ("--algorithm", "gadget")), *flags,
-        ]  # fmt: skip
-        if descriptors is not None:
-            self.command = ["sh", "-c", f'ulimit -n {descriptors} && exec "$@"', "sh", *self.command]
-        self.start()
-
-    def start(self):
-        self.process = subprocess.Popen(self.command, stderr=subprocess.PIPE, text=True)
-
-    def status(self):
-        try:
-            return self.folder.read_status()
-        except FileNotFoundError:
-            return {"steps": 0, "refused": {}, "sites": {}, "neighbours": []}
-
-    def log(self):
-        path = self.tmp_path / f"{self.name}.log"
-        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-
-    def end(self):
-        code = self.process.wait(timeout=30)
-        self.process.stderr.close()
-        return code
-
-
-@pytest.fixture
-def started(tmp_path):
-    port, running = free_port(), []
-
-    def start(name, *flags, **options):
-        running.append(Site(tmp_path, name, port, *flags, **options))
-        return running[-1]
-
-    start.port = port
-    yield start
-    for site in running:
-        if site.process.poll() is None:
-            site.process.kill()
-            site.process.wait()
-        site.process.stderr.close()
-
-
-def end(sites):
-    for site in sites:
-        site.process.send_signal(signal.SIGTERM)
-    return [site.end() for site in sites]
-
-
-def dealt_by_class(tmp_path, X, y):
-    """Write the files of five sites, most of which hold one class; return the number of every row's site."""
-    order, part = np.argsort(y, kind="stable"), np.empty(len(y), dtype=int)
-    part[order] = np.arange(len(y)) * 5 // len(y)
-    for k, name in enumerate(SITES):
-        write_csv(tmp_path / f"{name}.csv", X[part == k], y[part == k])
-    return part
-
-
-def objective(X, y, model):
-    signs = np.where(y == model.classes_[1], 1.0, -1.0)
-    w = np.append(model.coef_[0], model.intercept_)
-    return ALPHA / 2 * w @ w + np.maximum(0, 1 - signs * (X @ w[:-1] + w[-1])).mean()
 
 
 @pytest.mark.slow
@@ -187,9 +101,6 @@ def test_processes_that_are_killed_end_with_the_optimum_of_those_that_stay(tmp_p
         assert best <= model.objective_ * (1 + 1e-9) and model.objective_ <= best * 1.001
         assert model.dual_objective_ <= best * (1 + 1e-9)
         assert objective(scaled, y[kept], model) == pytest.approx(model.objective_, rel=1e-9)
-
-
-CORESET = ("--algorithm", "coreset", "--share-rows")
 
 
 @pytest.mark.nightly
@@ -337,12 +248,6 @@ def test_members_learn_and_others_stay_alone(tmp_path, started, rows):
     assert end([north, east, *others]) == [0] * 4
 
 
-def trusting(authority, name, *allowed):
-    certificate, key = authority.member(name)
-    flags = "--certificate", str(certificate), "--key", str(key), "--authority", str(authority.path)
-    return *flags, *(f"--allow={other}" for other in allowed)
-
-
 @pytest.mark.slow
 def test_sites_learn_through_a_router(tmp_path, started, rows):
     X, y = rows
@@ -400,142 +305,3 @@ def test_metrics_are_served_while_other_clients_are_slow(tmp_path, started, rows
     taken = run("--name", "other", "--data", str(tmp_path / "east.csv"), "--metrics", str(port))
     assert taken.returncode == 1 and f"--metrics {port}: cannot listen there: Address already in use" in taken.stderr
     assert end([north, east]) == [0] * 2
-
-
-def told(site, what):
-    return [entry for entry in site.log() if entry["what"] == what]
-
-
-@pytest.mark.slow
-def test_a_site_that_meets_nobody_waits_and_says_so(started, rows, tmp_path):
-    write_csv(tmp_path / "east.csv", *rows)
-    site = started("east", "--settle", "0.5")  # nobody listens
-    wait_for(lambda: told(site, "waiting for others"), "a word about it")
-    assert site.status()["steps"] == 0 and end([site]) == [0]
-    assert not site.folder.model.exists()
-
-
-def run(*arguments):
-    return subprocess.run([sys.executable, "-m", "dimargin", "site", *arguments], capture_output=True, text=True)
-
-
-def test_an_address_that_is_taken_is_a_line(tmp_path, rows):
-    write_csv(tmp_path / "a.csv", rows[0][:9], rows[1][:9])
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        address = f"tcp/127.0.0.1:{taken.getsockname()[1]}"
-        found = run(
-            "--data", str(tmp_path / "a.csv"), "--name", "a", "--folder", str(tmp_path / "a"), "--listen", address
-        )
-    assert found.returncode == 1 and found.stderr.count("\n") == 1
-    assert found.stderr.startswith(f"dimargin: site a cannot open its link ({address}): Address already in use")
-    assert "choose another port" in found.stderr
-
-
-@pytest.mark.slow
-def test_a_log_on_a_full_disk_ends_nothing(tmp_path, rows):
-    """And neither does one that nobody reads any more."""
-    write_csv(tmp_path / "a.csv", *rows)
-    arguments = [sys.executable, "-m", "dimargin", "site", "--data", str(tmp_path / "a.csv"), "--name", "a",
-                 "--folder", str(tmp_path / "a"), "--settle", "0.2"]  # fmt: skip
-    folder = SiteFolder(tmp_path / "a")
-
-    def has_learnt(pid):
-        status = folder.read_status() if folder.status.exists() else {}
-        return status.get("process") == pid and status["steps"] > 0
-
-    for log in (["--log", "/dev/full"], []):
-        with subprocess.Popen([*arguments, *log], stderr=subprocess.PIPE) as site:
-            site.stderr.close()
-            wait_for(partial(has_learnt, site.pid), "steps")
-            site.terminate()
-        assert site.returncode == 0
-
-
-def test_a_line_of_the_log_is_whole_or_not_there(tmp_path):
-    """The file may have 1,000 bytes, then more: what a full disk lets through of a line is taken back."""
-    script = """
-import errno, resource, sys
-from pathlib import Path
-from dimargin.cli.site import log_lines
-resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
-with log_lines(Path(sys.argv[1])) as write:
-    for k in range(4):
-        try:
-            write(f"{k}" * 399 + chr(10))
-        except OSError as error:
-            print(k, error.errno == errno.ENOSPC)
-            resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-"""
-    log = tmp_path / "log"
-    found = subprocess.run([sys.executable, "-c", script, str(log)], capture_output=True, text=True, check=True)
-    assert found.stdout.split() == ["2", "True"]
-    assert [(line[0], len(line)) for line in log.read_text().split()] == [("0", 399), ("1", 399), ("3", 399)]
-
-
-@pytest.mark.slow
-def test_idle_strangers_end_no_site_and_it_recovers(tmp_path, started, rows):
-    """They take all descriptors that there are; those who have met stay together."""
-    authority = Authority(tmp_path, "authority")
-    X, y = rows
-    for k, name in enumerate(SITES[:3]):
-        write_csv(tmp_path / f"{name}.csv", X[k::3], y[k::3])
-
-    def member(name):
-        return started(name, *trusting(authority, name, *SITES[:3]), "--settle", "0.5", protocol="tls", descriptors=128)
-
-    north, east = map(member, SITES[:2])
-    wait_for(lambda: min(site.status()["steps"] for site in (north, east)) > 5, "steps")
-    with contextlib.ExitStack() as crowd:
-        for _ in range(150):
-            stranger = crowd.enter_context(socket.socket())
-            stranger.setblocking(False)
-            stranger.connect_ex(("127.0.0.1", started.port))
-        wait_for(lambda: "no descriptor is free" in north.status()["trouble"], "the strangers to fill the site")
-        before, began = north.status(), north.folder.state.stat().st_mtime
-        wait_for(lambda: north.status()["steps"] > before["steps"] + 30, "steps among strangers")
-        assert north.folder.state.stat().st_mtime > began and north.status()["neighbours"] == ["east"]
-        write_csv(tmp_path / "north.csv", X[:9], y[:9], mode="a")
-        wait_for(lambda: north.status()["rows"] == before["rows"] + 9, "rows appended among strangers")
-    south = member("south")
-    wait_for(lambda: north.status()["neighbours"] == ["east", "south"], "a new site once they have gone")
-    wait_for(lambda: not north.status()["trouble"], "an end of trouble")
-    assert [entry["with"] for entry in told(north, "trouble")] == ["link"]
-    assert end([north, east, south]) == [0] * 3
-
-
-@pytest.mark.slow
-def test_mistakes_are_a_line(tmp_path, rows):
-    write_csv(tmp_path / "a.csv", rows[0][:9], rows[1][:9])
-    data = ("--data", str(tmp_path / "a.csv"), "--name", "a", "--folder", str(tmp_path / "a"))
-    (tmp_path / "odd").mkdir()
-    (tmp_path / "odd" / "status.json").write_text('{"site": "a", "neighbours": 3}')
-    for flags, text in (
-        (("--name", "a", "--folder", str(tmp_path / "none"), "--status"), "no site has run in this folder"),
-        (("--name", "a", "--folder", str(tmp_path / "odd"), "--status"), "status.json is damaged"),
-        (("--name", "a", "--folder", str(tmp_path / "odd"), "--page", str(tmp_path / "page")), "the status is damaged"),
-        ((*data, "--metrics", "nowhere"), "--metrics must be a port or ADDRESS:PORT"),
-        ((*data, "--alpha", "-1"), "--alpha must be a number above 0, got -1.0"),
-        ((*data, "--alpha", "1e-60"), "alpha must be in [1e-50, 1e+50], got 1e-60"),
-        ((*data, "--share-rows"), "--share-rows cannot be used with --algorithm admm"),
-        ((*data, "--algorithm", "coreset"), "--algorithm coreset sends the rows of this site's core-set"),
-        ((*data, *CORESET, "--alpha", "1"), "--alpha is not a parameter of --algorithm coreset"),
-        ((*data, "--kind", "svdd"), "--kind is not a parameter of --algorithm admm"),
-        ((*data, *CORESET, "--C", "1e51"), "C must be in [1e-50, 1e+50], or infinite for svm and svdd; got 1e+51"),
-        (
-            (*data, *CORESET, "--kind", "one-class", "--C", "inf"),
-            "C must be in [1e-50, 1e+50], or infinite for svm and svdd; got inf",
-        ),
-        ((*data, *CORESET, "--gamma", "0"), "--gamma must be a number above 0, got 0.0"),
-        (
-            (*data, "--certificate", str(tmp_path / "a.csv")),
-            "--certificate needs --key and --authority and --allow too",
-        ),
-        (
-            (*data, *trusting(Authority(tmp_path, "authority"), "a", "b"), "--connect", "tls/127.0.0.1:1", "--router"),
-            "--router with certificates needs --router-name",
-        ),
-        ((*data, "--router-name", "r"), "--router-name needs --router"),
-        ((*data, "--connect", "nowhere"), "expected an address such as tcp/192.0.2.1:7447, got 'nowhere'"),
-    ):
-        found = run(*flags)
-        assert found.returncode == 1 and text in found.stderr and "Traceback" not in found.stderr

@@ -46,7 +46,7 @@ def test_a_state_that_is_as_it_was_is_not_written_again(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("durable", [False, True])
 def test_a_program_can_have_every_state_synced_before_it_sends(tmp_path, monkeypatch, durable):
-    """As a site does that counts what it has spent of a budget: a loss of power must not lose the count."""
+    """A site that counts what it has spent of a budget needs this: a loss of power must not lose the count."""
     synced, write = [], write_state
     monkeypatch.setattr(
         state_file, "write_state", lambda path, body, sync: synced.append(sync) or write(path, body, sync)

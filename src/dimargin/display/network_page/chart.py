@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-_UNITS = (("seconds", 1.0), ("minutes", 60.0), ("hours", 3600.0), ("days", 86400.0))
+_TIME_UNITS = (("seconds", 1.0), ("minutes", 60.0), ("hours", 3600.0), ("days", 86400.0))
 _MIN_GAP = 1e-16  # Smaller values are drawn here: zero has no place on a logarithmic axis.
 
 
@@ -61,7 +61,9 @@ def gap_chart(seconds: Sequence[float], gaps: Sequence[float]) -> Chart:
 
 
 def _chart(seconds: Sequence[float], lines: Sequence[Sequence[float]], axis: Axis, names: list[str]) -> Chart:
-    unit, factor = max((one for one in _UNITS if one[1] * 3 <= max(seconds)), key=lambda one: one[1], default=_UNITS[0])
+    unit, factor = max(
+        (one for one in _TIME_UNITS if one[1] * 3 <= max(seconds)), key=lambda one: one[1], default=_TIME_UNITS[0]
+    )
     time = Axis.for_values([0.0, max(seconds) / factor])
     return Chart(
         [[(time.share(x / factor), axis.share(y)) for x, y in zip(seconds, line, strict=True)] for line in lines],
